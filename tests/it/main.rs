@@ -58,6 +58,8 @@ fn main() {
     examples::add(&mut trials);
     cron::add(&mut trials);
     chaos::add_own(&mut trials);
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    chaos::add_together(&mut trials);
     for database in support::database::all() {
         chaos::add(&mut trials, database);
         cluster::add(&mut trials, database);

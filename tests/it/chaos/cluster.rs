@@ -17,7 +17,7 @@ use super::audit;
 use super::hand::Hand;
 use super::history::{self, Audited};
 use super::job::{self, PULSE};
-use super::judge::{Bounds, Cancel, History, Keyed, Order, Pause, Switch, judge};
+use super::judge::{Bounds, Cancel, History, Keyed, Order, Pause, Switch, Verdict, judge};
 use super::load::Load;
 use super::proxy::{Cut, Mode, Proxy};
 use super::report::{self, Report};
@@ -121,11 +121,31 @@ impl Cluster {
     pub fn new(name: &str, kind: ServerKind) -> Self {
         let database = kind.fresh();
         let (role, url) = database.common_role();
+        Self::on(format!("{}::{name}", kind.name()), database, role, url)
+    }
+
+    /// A fresh database of a cluster of servers, with so many nodes on it, each of which tries another server
+    /// first.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub fn over(name: &str, kind: ServerKind, servers: &str, nodes: usize, setup: Setup) -> Self {
+        let run = |sql: &str| Hand::open(kind, servers).unwrap().run(sql).unwrap();
+        let database = kind.fresh_at(servers, run);
+        let url = database.url.clone();
+        let mut cluster = Self::on(name.to_owned(), database, "firetime".to_owned(), url);
+        for _ in 0..nodes {
+            cluster.add(setup);
+        }
+        cluster.await_ready();
+        cluster
+    }
+
+    fn on(name: String, database: Database, role: String, url: String) -> Self {
+        let kind = database.kind;
         firetime::migrate(&url).unwrap();
         let mut hand = Hand::open(kind, &url).unwrap();
         audit::install(&mut hand, kind);
         Self {
-            name: format!("{}::{name}", kind.name()),
+            name,
             kind,
             role,
             client: Client::connect(APPLICATION, &url).unwrap(),
@@ -175,12 +195,11 @@ impl Cluster {
     /// Starts a node.
     pub fn add(&mut self, setup: Setup) -> usize {
         let number = self.pids.len();
-        let link = protocol(self.kind).filter(|_| !setup.direct).map(|it| Proxy::new(address(&self.url), it));
+        let url = rotated(&self.url, number);
+        let link = protocol(self.kind).filter(|_| !setup.direct).map(|it| Proxy::new(address(&url), it));
         let url = match &link {
-            Some(link) => {
-                self.url.replace(&address(&self.url).to_string(), &format!("127.0.0.1:{}", link.port()))
-            }
-            None => self.url.clone(),
+            Some(link) => url.replace(&address(&url).to_string(), &format!("127.0.0.1:{}", link.port())),
+            None => url,
         };
         // A write beyond a limit of the file size is to fail, not to kill.
         let mut command = Command::new("env");
@@ -438,11 +457,15 @@ impl Cluster {
 
     /// Judges, prints and asserts.
     pub fn conclude(&mut self, settled: &Settled) {
+        self.conclude_by(&judge(&settled.history));
+    }
+
+    /// The same with a verdict of the run's own.
+    pub fn conclude_by(&mut self, verdict: &Verdict) {
         let logs: String = (0..self.pids.len()).map(|node| self.log(node)).collect();
         let counts = self.links.iter().flatten().map(Proxy::counted);
         let cut = counts.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
-        let verdict = judge(&settled.history);
-        self.report.conclude(&self.name, cut, &verdict);
+        self.report.conclude(&self.name, cut, verdict);
         assert!(!logs.contains("secret"), "{}: a password in the log", self.name);
         assert!(!logs.contains("panicked"), "{}: a panic", self.name);
     }
@@ -503,8 +526,21 @@ pub fn protocol(kind: ServerKind) -> Option<Protocol> {
     }
 }
 
-/// The server's address in a URL.
+/// The first server's address in a URL.
 pub fn address(url: &str) -> SocketAddr {
     let (_, host) = url.split_once('@').unwrap();
-    host.split('/').next().unwrap().parse().unwrap()
+    host.split(['/', ',']).next().unwrap().parse().unwrap()
+}
+
+/// The same URL; of several hosts another comes first for each node.
+fn rotated(url: &str, node: usize) -> String {
+    let Some((login, (hosts, database))) =
+        url.split_once('@').and_then(|(login, rest)| Some((login, rest.split_once('/')?)))
+    else {
+        return url.to_owned();
+    };
+    let mut hosts: Vec<&str> = hosts.split(',').collect();
+    let count = hosts.len();
+    hosts.rotate_left(node % count);
+    format!("{login}@{}/{database}", hosts.join(","))
 }

@@ -88,6 +88,14 @@ impl Settled {
         instants.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap()
     }
 
+    /// The longest time within the span in which nothing began.
+    pub fn longest_pause(&self, (from, until): (i64, i64)) -> i64 {
+        let begins = self.history.effects.iter().map(|it| it.at).filter(|at| (from..until).contains(at));
+        let mut instants: Vec<i64> = begins.chain([from, until]).collect();
+        instants.sort_unstable();
+        instants.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap()
+    }
+
     /// How long after `since` the last occurrence began of the schedules whose names start so.
     pub fn last_begun(&self, name: &str, since: i64) -> i64 {
         let begins = self.history.effects.iter().filter(|it| it.schedule.starts_with(name));

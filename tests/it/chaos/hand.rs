@@ -21,6 +21,25 @@ struct Line {
     line: String,
 }
 
+/// The URLs of a URL's hosts, the first one's first.
+pub fn each_host(url: &str) -> Vec<String> {
+    let (before, hosts) = url.split_once('@').unwrap();
+    let (hosts, behind) = hosts.split_once('/').unwrap();
+    hosts.split(',').map(|host| format!("{before}@{host}/{behind}")).collect()
+}
+
+/// On a member of a cluster whatever others have committed is seen. Of several it is one that has a majority.
+#[cfg(feature = "mysql")]
+fn at_member(url: &str, is_one_of_several: bool) -> ConnectionResult<MysqlConnection> {
+    let mut connection = MysqlConnection::establish(url)?;
+    let mut set_up = |sql| connection.batch_execute(sql).map_err(ConnectionError::CouldntSetupConfiguration);
+    set_up("SET SESSION wsrep_sync_wait = 15")?;
+    if is_one_of_several {
+        set_up("SELECT COUNT(*) FROM mysql.plugin")?;
+    }
+    Ok(connection)
+}
+
 impl Hand {
     pub fn open(kind: ServerKind, url: &str) -> ConnectionResult<Self> {
         match kind {
@@ -31,9 +50,21 @@ impl Hand {
                 Ok(Self::Sqlite(connection))
             }
             #[cfg(feature = "postgres")]
-            ServerKind::Postgres => PgConnection::establish(url).map(Self::Postgres),
+            ServerKind::Postgres => {
+                let url = if url.contains(',') {
+                    format!("{url}?target_session_attrs=read-write&connect_timeout=2")
+                } else {
+                    url.to_owned()
+                };
+                PgConnection::establish(&url).map(Self::Postgres)
+            }
             #[cfg(feature = "mysql")]
-            ServerKind::Mariadb => MysqlConnection::establish(url).map(Self::Mariadb),
+            ServerKind::Mariadb => {
+                let hosts = each_host(url);
+                let mut opened = hosts.iter().map(|url| at_member(url, hosts.len() > 1));
+                let first = opened.next().unwrap();
+                first.or_else(|error| opened.find(Result::is_ok).unwrap_or(Err(error))).map(Self::Mariadb)
+            }
         }
     }
 
@@ -65,15 +96,20 @@ impl Hand {
 
     /// What `SELECT CONCAT_WS('|', columns) AS line tail` says, split again. No column may be NULL.
     pub fn rows(&mut self, columns: &str, tail: &str) -> Vec<Vec<String>> {
+        self.try_rows(columns, tail).unwrap()
+    }
+
+    /// The same of a server that may be away.
+    pub fn try_rows(&mut self, columns: &str, tail: &str) -> QueryResult<Vec<Vec<String>>> {
         let query = diesel::sql_query(format!("SELECT CONCAT_WS('|', {columns}) AS line {tail}"));
         let lines: Vec<Line> = match self {
             #[cfg(feature = "sqlite")]
-            Self::Sqlite(connection) => query.load(connection).unwrap(),
+            Self::Sqlite(connection) => query.load(connection),
             #[cfg(feature = "postgres")]
-            Self::Postgres(connection) => query.load(connection).unwrap(),
+            Self::Postgres(connection) => query.load(connection),
             #[cfg(feature = "mysql")]
-            Self::Mariadb(connection) => query.load(connection).unwrap(),
-        };
-        lines.into_iter().map(|it| it.line.split('|').map(str::to_owned).collect()).collect()
+            Self::Mariadb(connection) => query.load(connection),
+        }?;
+        Ok(lines.into_iter().map(|it| it.line.split('|').map(str::to_owned).collect()).collect())
     }
 }

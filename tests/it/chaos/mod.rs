@@ -2,7 +2,8 @@
 //! too.
 //!
 //! ```text
-//! runs, more_runs, pulse_runs, operator_run, enqueued_run    what is broken, and how
+//! runs, more_runs, pulse_runs, operator_run, enqueued_run, galera_runs, standby_runs    what is broken, and how
+//! servers             servers that work together
 //! cluster             the processes, their faults, the wait for the end
 //! proxy, wire         between node and database   job        what the nodes run, written down outside the
 //! database audit, history      what a run left behind      figures, report    how long things took, and
@@ -17,6 +18,8 @@ mod dice;
 #[cfg(feature = "tokio")]
 mod enqueued_run;
 mod figures;
+#[cfg(feature = "mysql")]
+mod galera_runs;
 pub mod hand;
 mod history;
 pub mod job;
@@ -30,6 +33,10 @@ mod proxy_checks;
 mod pulse_runs;
 mod report;
 mod runs;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod servers;
+#[cfg(feature = "postgres")]
+mod standby_runs;
 mod wire;
 
 use libtest_mimic::Trial;
@@ -144,6 +151,56 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
             trials.push(trial(format!("{}::chaos::{name}", kind.name()), move || run(kind)));
         }
     }
+}
+
+#[cfg(feature = "mysql")]
+const ON_GALERA: &[Run] = &[(
+    "members_that_are_lost_one_by_one_lose_nothing",
+    galera_runs::members_that_are_lost_one_by_one_lose_nothing,
+)];
+
+#[cfg(feature = "mysql")]
+const FULL_ON_GALERA: &[Run] = &[
+    (
+        "members_without_a_majority_stand_still_and_lose_nothing",
+        galera_runs::members_without_a_majority_stand_still_and_lose_nothing,
+    ),
+    ("a_storm_over_members_loses_nothing", galera_runs::a_storm_over_members_loses_nothing),
+];
+
+#[cfg(feature = "postgres")]
+const ON_STANDBY: &[Run] = &[
+    ("a_promoted_standby_loses_nothing", standby_runs::a_promoted_standby_loses_nothing),
+    (
+        "a_promotion_that_loses_commits_is_told_and_its_fences_go_on",
+        standby_runs::a_promotion_that_loses_commits_is_told_and_its_fences_go_on,
+    ),
+];
+
+#[cfg(feature = "postgres")]
+const FULL_ON_STANDBY: &[Run] = &[
+    ("a_promoted_servers_clock_may_be_30_s_off", standby_runs::a_promoted_servers_clock_may_be_30_s_off),
+    (
+        "a_storm_over_primary_and_standby_loses_nothing",
+        standby_runs::a_storm_over_primary_and_standby_loses_nothing,
+    ),
+];
+
+/// Runs on servers that work together, where `scripts/chaos.sh` has started them.
+pub fn add_together(trials: &mut Vec<Trial>) {
+    let Ok(form) = std::env::var(FORM) else { return };
+    let mut add = |servers: &str, kind: ServerKind, short: &[Run], full: &[Run]| {
+        let there = servers::variable(servers, "URL").is_some();
+        let full = if form == "full" { full } else { &[] };
+        for (name, run) in short.iter().chain(full).filter(|_| there) {
+            let run = *run;
+            trials.push(trial(format!("{servers}::chaos::{name}"), move || run(kind)));
+        }
+    };
+    #[cfg(feature = "mysql")]
+    add("galera", ServerKind::Mariadb, ON_GALERA, FULL_ON_GALERA);
+    #[cfg(feature = "postgres")]
+    add("standby", ServerKind::Postgres, ON_STANDBY, FULL_ON_STANDBY);
 }
 
 /// Whether the database is a server.

@@ -247,7 +247,7 @@ impl Cluster {
         statements.iter().for_each(|statement| self.hand.run(statement).unwrap());
     }
 
-    fn reconnect(&mut self) -> bool {
+    pub fn reconnect(&mut self) -> bool {
         let hand = Hand::open(self.kind, &self.admin_url());
         hand.map(|hand| self.hand = hand).is_ok()
     }

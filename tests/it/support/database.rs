@@ -66,6 +66,10 @@ impl Database {
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
+fn fresh_name() -> String {
+    format!("it_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
 impl ServerKind {
     pub fn name(self) -> &'static str {
         match self {
@@ -78,9 +82,17 @@ impl ServerKind {
         }
     }
 
+    /// A new, empty database of a server, or a cluster of them; `run` runs SQL there.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub fn fresh_at(self, server: &str, run: impl FnOnce(&str)) -> Database {
+        let name = fresh_name();
+        run(&format!("CREATE DATABASE {name}"));
+        Database { kind: self, url: beside(server, &name), _folder: None }
+    }
+
     /// A new, empty database.
     pub fn fresh(self) -> Database {
-        let name = format!("it_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let name = fresh_name();
         match self {
             #[cfg(feature = "sqlite")]
             Self::Sqlite => {
