@@ -20,6 +20,7 @@ missing() {
     have pgbouncer || echo "PostgreSQL's pooler: pgbouncer"
     have mariadbd && have mariadb-install-db || echo "MariaDB's server: mariadb-server-core"
     have mariadb || echo "MariaDB's client: mariadb-client-core"
+    have openssl || echo "certificates: openssl"
     have sqlite3 || echo "SQLite's client: sqlite3"
     python3 -c "import doctest" 2>/dev/null || echo "Python: python3" # python3-minimal lacks it
 }

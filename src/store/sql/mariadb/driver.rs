@@ -5,6 +5,7 @@ use diesel::row::NamedRow;
 use diesel::sql_types::BigInt;
 use diesel::{MysqlConnection, RunQueryDsl};
 
+use super::tls;
 use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::fault::{Step, fault};
@@ -13,7 +14,16 @@ use crate::store::sql::statement::{Row, Statement};
 use crate::store::sql::target::{Opened, Target};
 
 pub(super) fn open(target: &Target) -> Step<Opened> {
-    Ok(Box::new(target.establish::<MysqlConnection>(&target.address)?))
+    Ok(Box::new(target.establish::<MysqlConnection>(&tls::address(&target.address)?.text)?))
+}
+
+/// As [`open`]; refuses a client library that does without TLS where it is to insist on it.
+pub(super) fn open_first(target: &Target) -> Step<Opened> {
+    let mut session = open(target)?;
+    if tls::address(&target.address)?.needs_tls {
+        tls::prove(session.as_mut()).map_err(|fault| target.clean(fault))?;
+    }
+    Ok(session)
 }
 
 session!(MysqlConnection, Dialect::Mysql, diesel::connection::DefaultLoadingMode);
