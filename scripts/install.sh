@@ -25,6 +25,7 @@ missing() {
         compgen -G '/usr/lib*/galera*/libgalera_smm.so' >/dev/null || echo "Galera: galera-4"
         have wsrep_sst_rsync && have rsync || echo "Galera's state transfer: mariadb-server"
     fi
+    have openssl || echo "certificates: openssl"
     have sqlite3 || echo "SQLite's client: sqlite3"
     python3 -c "import doctest" 2>/dev/null || echo "Python: python3" # python3-minimal lacks it
 }

@@ -6,14 +6,15 @@
 # FIRETIME_TEST_MARIADB_URL, FIRETIME_TEST_MARIADB_PID (its user has every privilege).
 # FIRETIME_SERVERS=postgres or mariadb: only this one. Others are `galera` and `standby`, see clusters.sh.
 # FIRETIME_FAST_SERVERS=1 gives up durability for speed: for tests, never for benches. Before PostgreSQL it also puts a
-# PgBouncer, FIRETIME_TEST_PGBOUNCER_URL, whose databases `session` and `transaction` are its pool modes.
+# PgBouncer, FIRETIME_TEST_PGBOUNCER_URL, whose databases `session` and `transaction` are its pool modes. And both
+# servers offer TLS (make_certificates); clients that do not ask for it do without.
 # FIRETIME_REVIVE_SERVERS=1: a server that dies, however it does, is started again on its port, but not while the
 # file that FIRETIME_TEST_POSTGRES_DOWN or FIRETIME_TEST_MARIADB_DOWN names is there. What is committed outlives the
 # server's death, not the machine's.
 # shellcheck disable=SC2317,SC2329 # functions called by traps and by name look unreachable
 set -euo pipefail
 
-[ $# -gt 0 ] || { sed -n '2,13s/^# //p' "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,14s/^# //p' "$0" >&2; exit 2; }
 root=$(cd "$(dirname "$0")/.." && pwd)
 read -ra wanted <<<"${FIRETIME_SERVERS:-postgres mariadb}"
 "$root/scripts/install.sh" "${wanted[@]}"
@@ -33,6 +34,7 @@ if [ "$(id -u)" = 0 ]; then
     identity=(--reuid nobody --regid "$(id -g nobody)" --clear-groups)
 fi
 fast_postgres=() fast_mariadb=()
+tls_postgres=() tls_mariadb=()
 if [ "${FIRETIME_FAST_SERVERS:-0}" = 1 ]; then
     fast_postgres=(-c fsync=off -c synchronous_commit=off -c full_page_writes=off)
     fast_mariadb=(--innodb-flush-log-at-trx-commit=0 --innodb-doublewrite=0)
@@ -119,9 +121,26 @@ revive() {
     servers[$!]=$signal names[$!]=$name ports[$!]=$port
 }
 
+# Makes the folder FIRETIME_TEST_TLS: two authorities, ca.pem and other.pem, and a certificate of the first for
+# localhost, 127.0.0.1, which the servers have. PostgreSQL keeps members of the role firetime_tls from doing without.
+make_certificates() {
+    # shellcheck disable=SC2016 # the variables are the inner shell's
+    set_up openssl bash -euc 'mkdir "$0" && cd "$0"
+        new=(openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
+        for name in ca other; do
+            "${new[@]}" -x509 -days 2 -subj "/CN=firetime test $name" -keyout "$name.key" -out "$name.pem"
+        done
+        "${new[@]}" -subj "/CN=firetime test server" -keyout server.key -out server.csr
+        openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out server.pem \
+            -extfile <(echo "subjectAltName=DNS:localhost,IP:127.0.0.1")' "$dir/tls"
+    tls_postgres=(-c ssl=on -c "ssl_cert_file=$dir/tls/server.pem" -c "ssl_key_file=$dir/tls/server.key")
+    tls_mariadb=("--ssl-cert=$dir/tls/server.pem" "--ssl-key=$dir/tls/server.key")
+    export FIRETIME_TEST_TLS=$dir/tls PGSSLMODE=disable
+}
+
 run_postgres() {
     private INT postgres -D "$dir/postgres" -p "$port" -c listen_addresses=127.0.0.1 \
-        -c unix_socket_directories= -c max_connections=200 "${fast_postgres[@]}"
+        -c unix_socket_directories= -c max_connections=200 "${fast_postgres[@]}" "${tls_postgres[@]}"
 }
 ask_postgres() {
     timeout 3 psql -X "postgres://firetime@127.0.0.1:$port/postgres" -c 'CREATE DATABASE firetime'
@@ -139,7 +158,7 @@ run_mariadb() {
     private TERM mariadbd --no-defaults --datadir="$dir/mariadb" --socket="$dir/mariadb.sock" \
         --pid-file="$dir/mariadb.pid" --tmpdir="$dir" --bind-address=127.0.0.1 --port="$port" \
         --skip-name-resolve --skip-networking=0 --max-connections=200 --init-file="$dir/mariadb.sql" \
-        --character-set-server=utf8mb4 --default-storage-engine=InnoDB "${fast_mariadb[@]}"
+        --character-set-server=utf8mb4 --default-storage-engine=InnoDB "${fast_mariadb[@]}" "${tls_mariadb[@]}"
 }
 ask_mariadb() {
     MYSQL_PWD=secret timeout 3 mariadb --no-defaults -h 127.0.0.1 -P "$port" -u firetime -N \
@@ -148,6 +167,7 @@ ask_mariadb() {
 
 start_postgres() {
     set_up initdb initdb -D "$dir/postgres" -U firetime -A trust -E UTF8 --locale=C --no-sync
+    [ ${#tls_postgres[@]} = 0 ] || sed -i '1i hostnossl all +firetime_tls all reject' "$dir/postgres/pg_hba.conf"
     start postgres INT
     [ ${#fast_postgres[@]} -gt 0 ] || break_in_log >"$dir/log.log" 2>&1 || fail "PostgreSQL's log" "$dir/log.log"
     export FIRETIME_TEST_POSTGRES_URL=postgres://firetime:secret@127.0.0.1:$port/firetime
@@ -165,6 +185,7 @@ listen_addr = 127.0.0.1
 listen_port = $port
 unix_socket_dir =
 auth_type = any
+server_tls_sslmode = disable
 INI
     private INT pgbouncer "$dir/pgbouncer.ini"
 }
@@ -196,6 +217,7 @@ start_mariadb() {
 
 # shellcheck source=scripts/clusters.sh
 . "$root/scripts/clusters.sh"
+[ "${FIRETIME_FAST_SERVERS:-0}" != 1 ] || make_certificates
 for name in "${wanted[@]}"; do "start_$name"; done
 
 setpriv --pdeathsig TERM -- "$@" </dev/null &

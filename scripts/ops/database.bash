@@ -53,8 +53,9 @@ show_postgres() {
 }
 
 # The two clients of this protocol ask for TLS in different words. MariaDB's cannot insist on it without
-# verifying the server, so there REQUIRED verifies too.
+# verifying the server, so there REQUIRED verifies too. Who names certificates wants the server verified.
 tls() {
+    set -- "${1^^}"
     if [[ $("$mysql" --version) != *MariaDB* ]]; then
         options+=(--ssl-mode="$1")
     elif [ "$1" = DISABLED ]; then
@@ -70,6 +71,7 @@ show_mysql() {
     mysql=$(client mariadb mysql) || exit 2
     split
     [ -z "${password+set}" ] || export MYSQL_PWD=$password
+    [[ $query != *ssl_* || $query == *ssl_mode=* ]] || tls VERIFY_IDENTITY
     IFS='&' read -ra pairs <<<"$query"
     for pair in "${pairs[@]}"; do
         case $pair in

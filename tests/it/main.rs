@@ -34,6 +34,8 @@ mod leftovers;
 mod life;
 mod news;
 mod poison;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod roles;
 mod rules;
 mod secrets;
 mod support;
@@ -41,6 +43,8 @@ mod support;
 mod tasks;
 #[cfg(feature = "cli")]
 mod terminal;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod tls;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -67,6 +71,8 @@ fn main() {
         distant::add(&mut trials, database);
         leftovers::add(&mut trials, database);
         life::add(&mut trials, database);
+        #[cfg(any(feature = "postgres", feature = "mysql"))]
+        roles::add(&mut trials, database);
         news::add(&mut trials, database);
         rules::add(&mut trials, database);
         #[cfg(feature = "tokio")]
@@ -77,6 +83,8 @@ fn main() {
         command::add(&mut trials, database);
         #[cfg(feature = "cli")]
         terminal::add(&mut trials, database);
+        #[cfg(any(feature = "postgres", feature = "mysql"))]
+        tls::add(&mut trials, database);
         secrets::add(&mut trials, database);
         edited::add(&mut trials, database);
         arguments::add(&mut trials, database);

@@ -83,7 +83,8 @@ impl Fault {
 }
 
 /// PostgreSQL's constraints of ids that it draws itself.
-const KEYS_OF_IDS: [&str; 4] = ["qrtz_job_pkey", "qrtz_execute_pkey", "qrtz_run_pkey", "qrtz_claim_pkey"];
+const KEYS_OF_IDS: [&str; 5] =
+    ["qrtz_job_pkey", "qrtz_execute_pkey", "qrtz_run_pkey", "qrtz_claim_pkey", "qrtz_audit_pkey"];
 
 /// Classifies an error by everything diesel tells: its kind, and the text where that is not enough. Texts
 /// of PostgreSQL may be in any language, so what is not recognised counts as refused here, and the caller

@@ -3,15 +3,18 @@
 pub(super) mod claims;
 #[cfg(feature = "mysql")]
 mod driver;
+#[cfg(feature = "mysql")]
+mod tls;
 
 #[cfg(feature = "mysql")]
-use driver::open;
+use driver::{open, open_first};
 
-#[cfg(not(feature = "mysql"))]
-use super::database::switched_off as open;
 use super::database::{Database, LOCK_WAIT, QuickClaim, SCHEMA_WAIT, schema_is_locked};
+#[cfg(not(feature = "mysql"))]
+use super::database::{switched_off as open, switched_off as open_first};
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
+use super::hosts::Pickiness;
 use super::planned::{Found, PlannedRequest};
 use super::session::Session;
 use super::statement::{single, sql};
@@ -31,11 +34,11 @@ impl Database for Mariadb {
     }
 
     fn connect(&self, target: &Target, limits: StoreLimits) -> Step<Opened> {
-        within_reach(target, limits, |_| Ok(()))
+        within_reach(target, limits, open, |_| Ok(()))
     }
 
     fn connect_first(&self, target: &Target, limits: StoreLimits) -> Step<Opened> {
-        within_reach(target, limits, self_check)
+        within_reach(target, limits, open_first, self_check)
     }
 
     fn limit(&self, session: &mut dyn Session, limits: StoreLimits) -> Step<()> {
@@ -97,6 +100,7 @@ impl Database for Mariadb {
 fn within_reach(
     target: &Target,
     limits: StoreLimits,
+    open: fn(&Target, &str, Pickiness) -> Step<Opened>,
     check: fn(&mut dyn Session) -> Step<()>,
 ) -> Step<Opened> {
     target.hosts.first(span(limits.call), |address, wait, pickiness| {

@@ -104,7 +104,10 @@ fn fits(installed: Option<i64>, needed: i64) -> std::result::Result<(), String> 
         Some(version) => {
             Err(format!("the database's schema is version {version}, this firetime needs {needed}: {hint}"))
         }
-        None => Err(format!("the database has no firetime tables yet: {hint}")),
+        None => Err(format!(
+            "the database has no firetime tables yet, or none that this role may see: {hint}; a role that does \
+             not own them has the grants of docs/deployments.md"
+        )),
     }
 }
 
@@ -143,12 +146,12 @@ fn apply(session: &mut dyn Session, migrations: &[Migration<'_>]) -> Step<Migrat
     }
     if before < last {
         session.wait();
-        session.batch(VERSIONS)?;
+        session.batch(VERSIONS).map_err(may_not)?;
     }
     let mut applied = Vec::new();
     for migration in migrations.iter().filter(|migration| migration.version > before) {
         for statement in migration.statements(dialect) {
-            session.batch(statement)?;
+            session.batch(statement).map_err(may_not)?;
         }
         let insert = format!(
             "INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES (?, ?, {})",
@@ -158,6 +161,18 @@ fn apply(session: &mut dyn Session, migrations: &[Migration<'_>]) -> Step<Migrat
         applied.push((migration.version, migration.name.to_owned()));
     }
     Ok(MigrationReport { version: last, applied })
+}
+
+/// A refusal of what changes the schema, with its likely reason: the database's words may be in any language.
+fn may_not(fault: Fault) -> Fault {
+    if fault.kind != FaultKind::Refused {
+        return fault;
+    }
+    let message = format!(
+        "{} (if this role may not change the schema, run `firetime migrate` as the role that owns the tables)",
+        fault.message
+    );
+    Fault::new(fault.kind, message)
 }
 
 /// The version in QRTZ_SCHEMA; `None` without that table or a row in it.

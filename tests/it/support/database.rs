@@ -47,7 +47,12 @@ impl Database {
 
     /// Runs SQL past the library, as somebody with a client of their own does.
     pub fn batch(&self, text: &str) {
-        let done = match self.kind {
+        self.try_batch(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+
+    /// As [`Database::batch`], for what may be refused.
+    pub fn try_batch(&self, text: &str) -> QueryResult<()> {
+        match self.kind {
             #[cfg(feature = "sqlite")]
             ServerKind::Sqlite => {
                 let file = self.url.strip_prefix("sqlite:").unwrap();
@@ -59,8 +64,13 @@ impl Database {
             ServerKind::Postgres => diesel::PgConnection::establish(&self.url).unwrap().batch_execute(text),
             #[cfg(feature = "mysql")]
             ServerKind::Mariadb => diesel::MysqlConnection::establish(&self.url).unwrap().batch_execute(text),
-        };
-        done.unwrap_or_else(|error| panic!("{text}: {error}"));
+        }
+    }
+
+    /// The same database as a role with the password `secret`.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub fn as_role(&self, role: &str) -> Self {
+        self.clone().at(as_role(&self.url, role))
     }
 }
 

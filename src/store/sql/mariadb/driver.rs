@@ -5,6 +5,7 @@ use diesel::row::NamedRow;
 use diesel::sql_types::BigInt;
 use diesel::{MysqlConnection, RunQueryDsl};
 
+use super::tls;
 use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::fault::{Fault, FaultKind, Step, fault};
@@ -15,7 +16,7 @@ use crate::store::sql::target::{Opened, Target};
 
 /// A session; on a member of a Galera cluster only if that takes statements.
 pub(super) fn open(target: &Target, address: &str, pickiness: Pickiness) -> Step<Opened> {
-    let mut connection = target.establish::<MysqlConnection>(address)?;
+    let mut connection = target.establish::<MysqlConnection>(&tls::address(address)?.text)?;
     // A server that was built without Galera does not know the variable.
     let is_member =
         connection.rows(&sql("SELECT @@wsrep_on AS clustered")).and_then(single).unwrap_or(0) == 1;
@@ -24,6 +25,15 @@ pub(super) fn open(target: &Target, address: &str, pickiness: Pickiness) -> Step
     }
     is_ready(&mut connection, pickiness).map_err(|fault| target.clean(fault))?;
     Ok(Box::new(Member(connection)))
+}
+
+/// As [`open`]; refuses a client library that does without TLS where it is to insist on it.
+pub(super) fn open_first(target: &Target, address: &str, pickiness: Pickiness) -> Step<Opened> {
+    let mut session = open(target, address, pickiness)?;
+    if tls::address(address)?.needs_tls {
+        tls::prove(session.as_mut()).map_err(|fault| target.clean(fault))?;
+    }
+    Ok(session)
 }
 
 /// Refuses a member outside the cluster's primary component, or one that is joining it; and where others may

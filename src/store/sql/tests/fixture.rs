@@ -83,8 +83,8 @@ impl Database {
 
     /// The server's database, which all tests share.
     pub fn postgres() -> Self {
-        static URL: OnceLock<String> = OnceLock::new();
-        Self::shared(&URL, "FIRETIME_TEST_POSTGRES_URL")
+        static URLS: OnceLock<[String; 2]> = OnceLock::new();
+        Self::shared(&URLS, "FIRETIME_TEST_POSTGRES_URL")
     }
 
     /// A database of its own on the same server.
@@ -98,17 +98,20 @@ impl Database {
 
     /// The server's database, which all tests share.
     pub fn mariadb() -> Self {
-        static URL: OnceLock<String> = OnceLock::new();
-        Self::shared(&URL, "FIRETIME_TEST_MARIADB_URL")
+        static URLS: OnceLock<[String; 2]> = OnceLock::new();
+        Self::shared(&URLS, "FIRETIME_TEST_MARIADB_URL")
     }
 
-    fn shared(slot: &OnceLock<String>, variable: &str) -> Self {
+    /// Its store has the role of a node, with no grants but those that docs/deployments.md has.
+    fn shared(slot: &OnceLock<[String; 2]>, variable: &str) -> Self {
         let migrated = || {
             let url = server(variable);
             migrate(&url).unwrap();
-            url
+            let nodes = grant_nodes(&url);
+            [url, nodes]
         };
-        Self::on(slot.get_or_init(migrated).clone(), None)
+        let [url, nodes] = slot.get_or_init(migrated).clone();
+        Self { store: open(&nodes, LIMITS, Arc::new(Clock::default())).unwrap(), ..Self::on(url, None) }
     }
 
     /// The database of this URL.
@@ -125,6 +128,20 @@ impl Database {
     pub fn dialect(&self) -> Dialect {
         Target::parse(&self.url).unwrap().dialect
     }
+}
+
+/// Makes the role of a node as docs/deployments.md says; gives the database's URL for it.
+fn grant_nodes(url: &str) -> String {
+    let target = Target::parse(url).unwrap();
+    let server = target.dialect.choose("SQLite", "PostgreSQL", "MariaDB");
+    let title = format!("-- Nodes, clients and the program, on {server}.\n");
+    let page = include_str!("../../../../docs/deployments.md");
+    let block = page.split("```sql\n").find_map(|block| block.strip_prefix(&*title)).unwrap();
+    let (role, (_, database)) = (application().replace('-', "_"), url.rsplit_once('/').unwrap());
+    let statements = block.split("```").next().unwrap().replace("shop_node", &role);
+    target.connect(LIMITS).unwrap().batch(&statements.replace("shop.", &format!("{database}."))).unwrap();
+    let (start, rest) = url.split_once("://").unwrap();
+    format!("{start}://{role}:secret@{}", rest.split_once('@').unwrap().1)
 }
 
 /// Rolls back when dropped.
