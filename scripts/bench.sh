@@ -28,6 +28,8 @@
 #   --threads N      each node's threads (20)
 #   --queue N        each node's queue (1024)
 #   --mariadb        on a private MariaDB; without an option on a private PostgreSQL, both with default durability
+#   --galera         on three private members of a Galera cluster, with a node first on each in turn
+#   --standby        on a private PostgreSQL whose commits wait for a standby
 #   --sqlite         on a file in TMPDIR, synchronous FULL
 #   --database URL   on this server (postgres:// or mysql://), by a user who may create databases, and on PostgreSQL
 #                    may checkpoint, on MariaDB may set global variables

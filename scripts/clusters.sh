@@ -19,7 +19,7 @@ run_member() {
     private TERM mariadbd --no-defaults --datadir="$dir/$name" --socket="$dir/$name.sock" --pid-file="$dir/$name.pid" \
         --tmpdir="$dir" --bind-address=127.0.0.1 --port="$port" --skip-name-resolve --skip-networking=0 \
         --max-connections=200 --init-file="$dir/mariadb.sql" --character-set-server=utf8mb4 \
-        --default-storage-engine=InnoDB --innodb-flush-log-at-trx-commit=2 --innodb-autoinc-lock-mode=2 \
+        --default-storage-engine=InnoDB --innodb-autoinc-lock-mode=2 "${fast_mariadb[@]}" \
         --binlog-format=ROW --wsrep-on=ON --wsrep-provider="$provider" --wsrep-cluster-name=firetime \
         --wsrep-cluster-address="gcomm://${list#,}" --wsrep-node-address=127.0.0.1 --wsrep-node-name="$name" \
         --wsrep-sst-method=rsync --wsrep-sst-receive-address="127.0.0.1:${transfer_port[$1]}" \
@@ -66,7 +66,7 @@ run_pair() {
     local clock=()
     [ ! -e "$dir/pair$1.wall" ] || clock=(env "LD_PRELOAD=$dir/wall.so" "FIRETIME_IT_DAY=$(<"$dir/pair$1.wall")")
     private INT "${clock[@]}" postgres -D "$dir/pair$1" -p "$port" -c listen_addresses=127.0.0.1 \
-        -c unix_socket_directories= -c max_connections=200 -c fsync=off -c wal_keep_size=256MB -c hot_standby=on
+        -c unix_socket_directories= -c max_connections=200 -c wal_keep_size=256MB "${fast_postgres[@]}"
 }
 ask_pair() { timeout 3 psql -X "postgres://firetime@127.0.0.1:$port/postgres" -c 'SELECT 1'; }
 

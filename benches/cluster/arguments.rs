@@ -59,6 +59,10 @@ pub struct Arguments {
     sqlite: bool,
     #[arg(long, group = "where")]
     mariadb: bool,
+    #[arg(long, group = "where")]
+    galera: bool,
+    #[arg(long, group = "where")]
+    standby: bool,
     /// Of precision: executions may overlap. Otherwise each claim looks at a slot.
     #[arg(long)]
     pub allow: bool,
@@ -122,8 +126,17 @@ impl Arguments {
         match &self.database {
             Some(url) => ServerKind::of(url).unwrap_or(ServerKind::Postgres),
             None if self.sqlite => ServerKind::Sqlite,
-            None if self.mariadb => ServerKind::Mariadb,
+            None if self.mariadb || self.galera => ServerKind::Mariadb,
             None => ServerKind::Postgres,
+        }
+    }
+
+    /// What `scripts/with-servers.sh` calls the servers.
+    pub fn servers(&self) -> &'static str {
+        match (self.galera, self.standby) {
+            (true, _) => "galera",
+            (_, true) => "standby",
+            _ => self.kind().name(),
         }
     }
 

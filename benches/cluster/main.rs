@@ -88,7 +88,7 @@ fn beside_a_server(arguments: &Arguments) -> Result<ExitCode> {
     let status = Command::new(script)
         .arg(std::env::current_exe()?)
         .args(std::env::args_os().skip(1))
-        .env("FIRETIME_SERVERS", arguments.kind().name())
+        .env("FIRETIME_SERVERS", arguments.servers())
         .env_remove("FIRETIME_FAST_SERVERS")
         .status()?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))

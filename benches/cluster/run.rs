@@ -93,7 +93,8 @@ pub fn run(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Figures
 }
 
 pub fn start_nodes(database: &Database, nodes: u16) -> Result<Vec<Node>> {
-    let mut cluster = (0..nodes).map(|_| Node::start(&database.url)).collect::<Result<Vec<_>>>()?;
+    let mut cluster =
+        (0..nodes).map(|node| Node::start(&database.url_of(node))).collect::<Result<Vec<_>>>()?;
     cluster.iter_mut().try_for_each(Node::wait_until_ready)?;
     Ok(cluster)
 }

@@ -54,21 +54,14 @@ impl Server {
     /// The server that the arguments or the environment name; none if one must be started.
     pub fn find(arguments: &Arguments) -> Result<Option<Self>> {
         let kind = arguments.kind();
-        let (variable, pid) = match kind {
-            ServerKind::Sqlite => {
-                let folder = tempfile::tempdir()?;
-                let url = folder.path().display().to_string();
-                return Ok(Some(Self {
-                    kind,
-                    url,
-                    pid: None,
-                    databases: Cell::new(0),
-                    _folder: Some(folder),
-                }));
-            }
-            ServerKind::Postgres => ("FIRETIME_TEST_POSTGRES_URL", "FIRETIME_TEST_POSTGRES_PID"),
-            ServerKind::Mariadb => ("FIRETIME_TEST_MARIADB_URL", "FIRETIME_TEST_MARIADB_PID"),
-        };
+        if kind == ServerKind::Sqlite {
+            let folder = tempfile::tempdir()?;
+            let url = folder.path().display().to_string();
+            return Ok(Some(Self { kind, url, pid: None, databases: Cell::new(0), _folder: Some(folder) }));
+        }
+        let servers = arguments.servers().to_uppercase();
+        let (variable, pid) =
+            (format!("FIRETIME_TEST_{servers}_URL"), format!("FIRETIME_TEST_{servers}_PID"));
         let known = std::env::var(variable).ok();
         let Some(url) = arguments.database.clone().or_else(|| known.clone()) else { return Ok(None) };
         let pid = if known.as_ref() == Some(&url) { std::env::var(pid).ok() } else { None };
@@ -127,6 +120,16 @@ pub struct Database<'a> {
 }
 
 impl Database<'_> {
+    /// The URL for a node: of several hosts each has another first.
+    pub fn url_of(&self, node: u16) -> String {
+        let Some((login, rest)) = self.url.split_once('@') else { return self.url.clone() };
+        let Some((hosts, database)) = rest.split_once('/') else { return self.url.clone() };
+        let mut hosts: Vec<&str> = hosts.split(',').collect();
+        let count = hosts.len();
+        hosts.rotate_left(usize::from(node) % count);
+        format!("{login}@{}/{database}", hosts.join(","))
+    }
+
     pub fn connect(&self) -> Result<Connection> {
         Connection::open(self.kind, &self.url)
     }
@@ -262,7 +265,12 @@ impl Connection {
             #[cfg(feature = "postgres")]
             ServerKind::Postgres => Ok(Self::Postgres(diesel::PgConnection::establish(url)?)),
             #[cfg(feature = "mysql")]
-            ServerKind::Mariadb => Ok(Self::Mariadb(diesel::MysqlConnection::establish(url)?)),
+            ServerKind::Mariadb => {
+                // The first of several hosts.
+                let (before, behind) = url.split_once(',').unwrap_or((url, ""));
+                let database = behind.split_once('/').map_or(String::new(), |(_, name)| format!("/{name}"));
+                Ok(Self::Mariadb(diesel::MysqlConnection::establish(&format!("{before}{database}"))?))
+            }
             #[allow(unreachable_patterns, reason = "with all features no kind is left")]
             other => Err(format!("this bench was built without the feature for {}", other.name()).into()),
         }

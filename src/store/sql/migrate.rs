@@ -46,6 +46,9 @@ pub(crate) const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 /// no limit.
 const LIMITS: StoreLimits = StoreLimits { call: 60_000, connections: 1, spare: 0 };
 
+/// How often a migration is repeated that met another member's.
+const TRIES: usize = 5;
+
 /// What a migration did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MigrationReport {
@@ -132,9 +135,21 @@ pub(super) fn bring_up(session: &mut dyn Session, migrations: &[Migration<'_>]) 
     let database = session.dialect().database();
     database.lift_limits(session)?;
     database.lock_schema(session)?;
-    let report = apply(session, migrations);
+    let mut report = apply(session, migrations);
+    // The lock is the member's own: on another member of a Galera cluster somebody may do the same.
+    for _ in 0..TRIES {
+        report = match report {
+            Err(fault) if session.is_member() && meets_another(&fault) => apply(session, migrations),
+            ended => ended,
+        };
+    }
     let unlocked = database.unlock_schema(session, report.is_ok());
     report.and_then(|report| unlocked.map(|()| report))
+}
+
+/// Whether another session's migration may be in the way, which can be repeated.
+fn meets_another(fault: &Fault) -> bool {
+    fault.kind.passes() || fault.kind == FaultKind::Duplicate
 }
 
 fn apply(session: &mut dyn Session, migrations: &[Migration<'_>]) -> Step<MigrationReport> {

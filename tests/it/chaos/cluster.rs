@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::audit;
-use super::hand::Hand;
+use super::hand::{Hand, each_host};
 use super::history::{self, Audited};
 use super::job::{self, PULSE};
 use super::judge::{Bounds, Cancel, History, Keyed, Order, Pause, Switch, Verdict, judge};
@@ -131,6 +131,12 @@ impl Cluster {
         let run = |sql: &str| Hand::open(kind, servers).unwrap().run(sql).unwrap();
         let database = kind.fresh_at(servers, run);
         let url = database.url.clone();
+        // By all servers at once, as when nodes start together.
+        std::thread::scope(|scope| {
+            let all = (0..each_host(&url).len()).map(|server| rotated(&url, server));
+            let migrations: Vec<_> = all.map(|url| scope.spawn(move || firetime::migrate(&url))).collect();
+            migrations.into_iter().for_each(|it| drop(it.join().unwrap().unwrap()));
+        });
         let mut cluster = Self::on(name.to_owned(), database, "firetime".to_owned(), url);
         for _ in 0..nodes {
             cluster.add(setup);
