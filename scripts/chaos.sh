@@ -68,7 +68,7 @@ code=0
 parts=()
 for servers in galera standby; do
     [[ " ${FIRETIME_SERVERS:-} " = *" $servers "* ]] || continue
-    part "$servers" 1 "$servers::chaos::" &
+    part "$servers" 1 "$servers::" &
     parts+=($!)
 done
 if [ ${#parts[@]} != 0 ]; then

@@ -77,7 +77,7 @@ pair_sql() {
 
 # FIRETIME_TEST_STANDBY_URL names both; FIRETIME_TEST_STANDBY_DIR has their folders, pair1 and pair2. With
 # FIRETIME_REVIVE_SERVERS=1 a primary that is gone or silent for three seconds is killed, the standby promoted, and the
-# killed one made its standby; but not while the file pair.hold is there.
+# killed one made its standby.
 start_standby() {
     set_up initdb-pair initdb -D "$dir/pair1" -U firetime -A trust -E UTF8 --locale=C --no-sync
     cc -shared -fPIC -O1 -o "$dir/wall.so" "$root/tests/it/chaos/wall.c"
@@ -87,18 +87,18 @@ start_standby() {
     # Without a standby a commit waits for ever.
     PGOPTIONS='-c synchronous_commit=local' pair_sql 1 'CREATE DATABASE firetime' >/dev/null ||
         fail "CREATE DATABASE" "$dir/pair.log"
-    copy_pair 1 2
+    copy_pair 1 2 || fail pg_basebackup "$dir/pair.log"
     start pair2 INT
     pair_port[2]=$port pair_pid[2]=$pid
     local url=postgres://firetime:secret@127.0.0.1:${pair_port[1]},127.0.0.1:${pair_port[2]}
     export FIRETIME_TEST_STANDBY_URL=$url/firetime FIRETIME_TEST_STANDBY_DIR=$dir
 }
 
-# copy_pair FROM TO: makes a standby.
+# copy_pair FROM TO: makes a standby; fails if FROM does not answer for long.
 copy_pair() {
     rm -rf "$dir/pair$2"
-    set_up basebackup pg_basebackup -D "$dir/pair$2" -R -X stream -c fast --no-sync \
-        -d "host=127.0.0.1 port=${pair_port[$1]} user=firetime application_name=pair$2"
+    (private KILL timeout 30 pg_basebackup -D "$dir/pair$2" -R -X stream -c fast --no-sync \
+        -d "host=127.0.0.1 port=${pair_port[$1]} user=firetime application_name=pair$2") >>"$dir/pair.log" 2>&1 </dev/null
 }
 
 # start_pair SERVER: on its port.
@@ -114,18 +114,24 @@ watch_pair() {
     local standby=$((3 - primary))
     if alive "${pair_pid[$primary]}" && pair_sql "$primary" 'SELECT 1' >/dev/null; then
         silent=0
-    else
-        silent=$((silent + 1))
-        if [ ! -e "$dir/pair.hold" ] && { ! alive "${pair_pid[$primary]}" || ((silent >= 3)); }; then
-            take_over "$standby"
+        if ! alive "${pair_pid[$standby]}"; then
+            # One that was the primary has commits of its own.
+            [ -e "$dir/pair$standby/standby.signal" ] || copy_pair "$primary" "$standby" || return 0
+            start_pair "$standby"
         fi
         return
     fi
-    alive "${pair_pid[$standby]}" || start_pair "$standby"
+    silent=$((silent + 1))
+    if [ ! -e "$dir/pair$standby/standby.signal" ] || ! alive "${pair_pid[$standby]}"; then
+        # There is nobody to take over.
+        alive "${pair_pid[$primary]}" || start_pair "$primary"
+    elif ! alive "${pair_pid[$primary]}" || ((silent >= 3)); then
+        take_over "$standby"
+    fi
 }
 
 take_over() {
-    local old=$primary pid=${pair_pid[$primary]}
+    local pid=${pair_pid[$primary]}
     # It must not go on beside the new one: it, and all its children.
     # shellcheck disable=SC2046 # words are wanted
     kill -s KILL -- "$pid" $(pgrep -P "$pid") 2>/dev/null || true
@@ -136,6 +142,4 @@ take_over() {
         sleep 0.1
     done
     primary=$1 silent=0
-    copy_pair "$primary" "$old"
-    start_pair "$old"
 }

@@ -32,6 +32,8 @@ mod edited;
 mod examples;
 mod leftovers;
 mod life;
+#[cfg(feature = "mysql")]
+mod members;
 mod news;
 mod poison;
 #[cfg(any(feature = "postgres", feature = "mysql"))]

@@ -53,7 +53,7 @@ pub(super) fn lock(session: &mut dyn Session, entries: &[&Entry], groups: &[Opti
     if bounds.is_none() {
         return Ok(Lock::Locked(Locked { job, now, room: None }));
     }
-    if let Some(touch) = dialect.touch().filter(|_| session.is_member()) {
+    if let Some(touch) = dialect.touch().filter(|_| session.certifies()) {
         // A claim on another member must see this one, or be refused.
         let touch = sql(format!("UPDATE QRTZ_JOB SET {touch} WHERE id = ? AND job_class = ?"));
         session.execute(&touch.bind(job).bind(name))?;

@@ -53,7 +53,7 @@ impl Database for Mariadb {
              max_statement_time = {seconds}; \
              SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
         ))?;
-        if session.is_member() {
+        if session.certifies() {
             // A client sees what others have committed. A node's calls wait for that where they need it.
             let waits = i32::from(limits.spare == 0);
             session.batch(&format!("SET SESSION wsrep_sync_wait = {waits}"))?;

@@ -139,7 +139,7 @@ pub(super) fn bring_up(session: &mut dyn Session, migrations: &[Migration<'_>]) 
     // The lock is the member's own: on another member of a Galera cluster somebody may do the same.
     for _ in 0..TRIES {
         report = match report {
-            Err(fault) if session.is_member() && meets_another(&fault) => apply(session, migrations),
+            Err(fault) if session.certifies() && meets_another(&fault) => apply(session, migrations),
             ended => ended,
         };
     }

@@ -209,7 +209,7 @@ impl Store for SqlStore {
         // observer that never has two confirmed in a row declares nobody dead.
         self.read("heartbeat", |session| {
             let mut counted = node::beat(session, beat)?;
-            if !counted.is_done() && session.is_member() {
+            if !counted.is_done() && session.certifies() {
                 session::catch_up(session)?;
                 counted = node::beat(session, beat)?;
             }
@@ -255,16 +255,16 @@ impl Store for SqlStore {
         let Some(operation) = changes.first().map(|change| change.rule().operation) else {
             return Ok(Vec::new());
         };
-        let mut is_member = false;
+        let mut certifies = false;
         let apply = |session: &mut dyn Session| {
-            is_member = session.is_member();
+            certifies = session.certifies();
             order::apply(session, changes)
         };
         let applied = match change::is_one_statement(self.connections.target.dialect, changes) {
             true => self.alone(operation, apply),
             false => self.write(operation, apply),
         }?;
-        if is_member { self.apply_again(operation, changes, applied) } else { Ok(applied) }
+        if certifies { self.apply_again(operation, changes, applied) } else { Ok(applied) }
     }
 
     fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {

@@ -43,7 +43,7 @@ pub trait Session {
     /// Whether its server is one of several that certify each other's commits (Galera): it may lag behind the
     /// others, and a lock on a row keeps nobody on another of them from changing it.
     #[doc(hidden)]
-    fn is_member(&self) -> bool {
+    fn certifies(&self) -> bool {
         false
     }
 
@@ -61,7 +61,7 @@ pub(super) fn now(session: &mut dyn Session) -> Step<Millis> {
 /// Waits until a member of a Galera cluster has applied what others had committed when this began. Within a
 /// transaction it waits for nothing.
 pub(super) fn catch_up(session: &mut dyn Session) -> Step<()> {
-    match session.is_member() {
+    match session.certifies() {
         true => session.rows(&sql("SET STATEMENT wsrep_sync_wait = 1 FOR SELECT 1 AS one")).map(|_| ()),
         false => Ok(()),
     }

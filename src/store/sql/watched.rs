@@ -24,7 +24,7 @@ type Order = Box<dyn FnOnce(&mut dyn Session) + Send>;
 
 pub(super) struct Watched {
     dialect: Dialect,
-    is_member: bool,
+    certifies: bool,
     /// None once a statement was given up: whatever the session still does is nobody's.
     orders: Option<Sender<Order>>,
     /// How long a statement may take; [`Duration::MAX`] for ever.
@@ -44,7 +44,7 @@ impl Watched {
                 format!("{MOST_GIVEN_UP} statements hang already; nothing new is tried until one returns");
             return Err(Fault::new(FaultKind::Lost, message));
         }
-        let (dialect, is_member) = (session.dialect(), session.is_member());
+        let (dialect, certifies) = (session.dialect(), session.certifies());
         let (orders, todo) = bounded::<Order>(1);
         let work = move || {
             for order in todo {
@@ -52,7 +52,7 @@ impl Watched {
             }
         };
         spawn("firetime-session", work)?;
-        Ok(Self { dialect, is_member, orders: Some(orders), limit, given_up: Arc::clone(given_up) })
+        Ok(Self { dialect, certifies, orders: Some(orders), limit, given_up: Arc::clone(given_up) })
     }
 
     fn ask<T: Send + 'static>(
@@ -111,8 +111,8 @@ impl Session for Watched {
         self.ask(move |session| session.batch(&text))
     }
 
-    fn is_member(&self) -> bool {
-        self.is_member
+    fn certifies(&self) -> bool {
+        self.certifies
     }
 
     fn wait(&mut self) {

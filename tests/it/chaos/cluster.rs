@@ -539,7 +539,7 @@ pub fn address(url: &str) -> SocketAddr {
 }
 
 /// The same URL; of several hosts another comes first for each node.
-fn rotated(url: &str, node: usize) -> String {
+pub fn rotated(url: &str, node: usize) -> String {
     let Some((login, (hosts, database))) =
         url.split_once('@').and_then(|(login, rest)| Some((login, rest.split_once('/')?)))
     else {

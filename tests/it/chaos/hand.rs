@@ -1,5 +1,8 @@
 //! The test's own hand in the database: plain SQL past the library and past the proxies.
 
+#[cfg(feature = "mysql")]
+use std::{io::Read, net::TcpStream, time::Duration};
+
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::Text;
@@ -28,12 +31,23 @@ pub fn each_host(url: &str) -> Vec<String> {
     hosts.split(',').map(|host| format!("{before}@{host}/{behind}")).collect()
 }
 
+/// Whether a MariaDB server says the first word.
+#[cfg(feature = "mysql")]
+fn greets(url: &str) -> std::io::Result<()> {
+    const WAIT: Duration = Duration::from_secs(2);
+    let mut stream = TcpStream::connect_timeout(&super::cluster::address(url), WAIT)?;
+    stream.set_read_timeout(Some(WAIT))?;
+    stream.read_exact(&mut [0])
+}
+
 /// On a member of a cluster whatever others have committed is seen. Of several it is one that has a majority.
 #[cfg(feature = "mysql")]
 fn at_member(url: &str, is_one_of_several: bool) -> ConnectionResult<MysqlConnection> {
+    // The client would wait for a frozen server for ever.
+    greets(url).map_err(|error| ConnectionError::BadConnection(error.to_string()))?;
     let mut connection = MysqlConnection::establish(url)?;
     let mut set_up = |sql| connection.batch_execute(sql).map_err(ConnectionError::CouldntSetupConfiguration);
-    set_up("SET SESSION wsrep_sync_wait = 15")?;
+    set_up("SET SESSION wsrep_sync_wait = 15, max_statement_time = 20")?;
     if is_one_of_several {
         set_up("SELECT COUNT(*) FROM mysql.plugin")?;
     }

@@ -34,7 +34,7 @@ mod pulse_runs;
 mod report;
 mod runs;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-mod servers;
+pub mod servers;
 #[cfg(feature = "postgres")]
 mod standby_runs;
 mod wire;
@@ -189,7 +189,7 @@ const FULL_ON_STANDBY: &[Run] = &[
 /// Runs on servers that work together, where `scripts/chaos.sh` has started them.
 pub fn add_together(trials: &mut Vec<Trial>) {
     let Ok(form) = std::env::var(FORM) else { return };
-    let mut add = |servers: &str, kind: ServerKind, short: &[Run], full: &[Run]| {
+    let mut add_all = |servers: &str, kind: ServerKind, short: &[Run], full: &[Run]| {
         let there = servers::variable(servers, "URL").is_some();
         let full = if form == "full" { full } else { &[] };
         for (name, run) in short.iter().chain(full).filter(|_| there) {
@@ -198,9 +198,13 @@ pub fn add_together(trials: &mut Vec<Trial>) {
         }
     };
     #[cfg(feature = "mysql")]
-    add("galera", ServerKind::Mariadb, ON_GALERA, FULL_ON_GALERA);
+    add_all("galera", ServerKind::Mariadb, ON_GALERA, FULL_ON_GALERA);
     #[cfg(feature = "postgres")]
-    add("standby", ServerKind::Postgres, ON_STANDBY, FULL_ON_STANDBY);
+    add_all("standby", ServerKind::Postgres, ON_STANDBY, FULL_ON_STANDBY);
+    #[cfg(feature = "mysql")]
+    if servers::variable("galera", "URL").is_some() {
+        crate::members::add(trials);
+    }
 }
 
 /// Whether the database is a server.

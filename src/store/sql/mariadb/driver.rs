@@ -18,13 +18,13 @@ use crate::store::sql::target::{Opened, Target};
 pub(super) fn open(target: &Target, address: &str, pickiness: Pickiness) -> Step<Opened> {
     let mut connection = target.establish::<MysqlConnection>(&tls::address(address)?.text)?;
     // A server that was built without Galera does not know the variable.
-    let is_member =
+    let certifies =
         connection.rows(&sql("SELECT @@wsrep_on AS clustered")).and_then(single).unwrap_or(0) == 1;
-    if !is_member {
+    if !certifies {
         return Ok(Box::new(connection));
     }
     is_ready(&mut connection, pickiness).map_err(|fault| target.clean(fault))?;
-    Ok(Box::new(Member(connection)))
+    Ok(Box::new(GaleraSession(connection)))
 }
 
 /// As [`open`]; refuses a client library that does without TLS where it is to insist on it.
@@ -53,9 +53,9 @@ fn is_ready(connection: &mut MysqlConnection, pickiness: Pickiness) -> Step<()> 
 }
 
 /// A session on a member of a Galera cluster.
-struct Member(MysqlConnection);
+struct GaleraSession(MysqlConnection);
 
-impl Session for Member {
+impl Session for GaleraSession {
     fn dialect(&self) -> Dialect {
         self.0.dialect()
     }
@@ -76,7 +76,7 @@ impl Session for Member {
         self.0.batch(text)
     }
 
-    fn is_member(&self) -> bool {
+    fn certifies(&self) -> bool {
         true
     }
 }
