@@ -8,12 +8,13 @@
 //! it (ALTER TABLE). Taken later, that lock could wait for a running node's transaction, which waits for a
 //! weaker lock that the migration has.
 
+use super::database::{SCHEMA_WAIT, schema_is_locked};
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
 use super::session::Session;
-use super::statement::{single, sql};
+use super::statement::{Statement, single, sql};
 use super::target::Target;
-use crate::domain::{Error, ErrorKind};
+use crate::domain::{Error, ErrorKind, Millis};
 use crate::store::{Result, StoreLimits};
 
 /// A version of the schema, and for each database the SQL that makes it out of the version before: an empty
@@ -36,6 +37,9 @@ pub(super) const MIGRATIONS: &[Migration<'_>] = &[Migration {
     mysql: include_str!("../../../migrations/mysql/0001_tables.sql"),
 }];
 
+/// The row that is there while a member of a Galera cluster migrates.
+const LOCK: i64 = -1;
+
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS QRTZ_SCHEMA (version BIGINT NOT NULL PRIMARY KEY, \
      name VARCHAR(100) NOT NULL, applied_time BIGINT NOT NULL)";
 
@@ -45,9 +49,6 @@ pub(crate) const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 /// How long opening a connection and reading the schema's version may take. A migration's own statements have
 /// no limit.
 const LIMITS: StoreLimits = StoreLimits { call: 60_000, connections: 1, spare: 0 };
-
-/// How often a migration is repeated that met another member's.
-const TRIES: usize = 5;
 
 /// What a migration did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,34 +136,59 @@ pub(super) fn bring_up(session: &mut dyn Session, migrations: &[Migration<'_>]) 
     let database = session.dialect().database();
     database.lift_limits(session)?;
     database.lock_schema(session)?;
-    let mut report = apply(session, migrations);
-    // The lock is the member's own: on another member of a Galera cluster somebody may do the same.
-    for _ in 0..TRIES {
-        report = match report {
-            Err(fault) if session.certifies() && meets_another(&fault) => apply(session, migrations),
-            ended => ended,
-        };
-    }
+    let report = apply(session, migrations);
     let unlocked = database.unlock_schema(session, report.is_ok());
     report.and_then(|report| unlocked.map(|()| report))
 }
 
-/// Whether another session's migration may be in the way, which can be repeated.
-fn meets_another(fault: &Fault) -> bool {
-    fault.kind.passes() || fault.kind == FaultKind::Duplicate
-}
-
 fn apply(session: &mut dyn Session, migrations: &[Migration<'_>]) -> Step<MigrationReport> {
-    let dialect = session.dialect();
     let last = migrations.last().map_or(0, |migration| migration.version);
     let before = installed(session)?.unwrap_or(0);
     if before > last {
         return Err(Fault::new(FaultKind::Refused, newer(before, last)));
     }
-    if before < last {
-        session.wait();
-        session.batch(VERSIONS).map_err(may_not)?;
+    if before == last {
+        return Ok(MigrationReport { version: last, applied: Vec::new() });
     }
+    session.wait();
+    session.batch(VERSIONS).map_err(may_not)?;
+    if !session.certifies() {
+        return add(session, migrations, before);
+    }
+    let unlock = lock_cluster(session)?;
+    // Another member may have finished meanwhile.
+    let report = installed(session).and_then(|before| add(session, migrations, before.unwrap_or(0)));
+    let unlocked = session.execute(&unlock);
+    report.and_then(|report| unlocked.map(|_| report))
+}
+
+/// Keeps the other members of a Galera cluster out, whose named locks are their own: two that make a view at
+/// once would hold each other, and the cluster, up for ever. The lock is a row; gives the statement that
+/// removes it. One that is older than an hour was left by a process that died.
+fn lock_cluster(session: &mut dyn Session) -> Step<Statement> {
+    const STALE: Millis = 3_600_000;
+    let (clock, owner) = (session.dialect().clock(), format!("locked by {}", uuid::Uuid::new_v4()));
+    let stale =
+        format!("DELETE FROM QRTZ_SCHEMA WHERE version = {LOCK} AND applied_time < {clock} - {STALE}");
+    let insert = format!("INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES ({LOCK}, ?, {clock})");
+    let unlock = format!("DELETE FROM QRTZ_SCHEMA WHERE version = {LOCK} AND name = ?");
+    let faster = |fault: &Fault| fault.kind == FaultKind::Duplicate || fault.kind.passes();
+    for _ in 0..2 * SCHEMA_WAIT {
+        let removed = session.execute(&sql(stale.as_str())).map(drop);
+        let locked = removed.and_then(|()| session.execute(&sql(insert.as_str()).bind(owner.as_str())));
+        match locked {
+            Ok(_) => return Ok(sql(unlock).bind(owner.as_str())),
+            Err(fault) if !faster(&fault) => return Err(fault),
+            Err(_) => session.rows(&sql("SELECT SLEEP(0.5) AS slept")).map(drop)?,
+        }
+    }
+    Err(schema_is_locked())
+}
+
+/// Adds the versions behind this one.
+fn add(session: &mut dyn Session, migrations: &[Migration<'_>], before: i64) -> Step<MigrationReport> {
+    let dialect = session.dialect();
+    let last = migrations.last().map_or(0, |migration| migration.version);
     let mut applied = Vec::new();
     for migration in migrations.iter().filter(|migration| migration.version > before) {
         for statement in migration.statements(dialect) {
