@@ -151,6 +151,25 @@ fn beating(window: Window) -> NodeMachine<fn() -> Figures> {
 
 type Next = Step<NodeOp, NodeOutput>;
 
+#[test]
+fn a_promotion_between_two_heartbeats_is_told_once() {
+    let mut machine = beating(Window::default());
+    let copies = [1, 1, 2, 2].map(|timeline| Some(Lineage::new(7, timeline)));
+    let told = copies.into_iter().enumerate().map(|(n, lineage)| {
+        let after = 5_000 * (n + 1) as Millis;
+        assert!(matches!(machine.next(at(after)), Step::Do(NodeOp::Heartbeat(_))));
+        machine.done(at(after), Ok(NodeAnswer::HeartbeatReply(alive(Vec::new()), lineage)));
+        let (seen, _) = all(&mut machine, after);
+        seen.iter()
+            .filter(|step| {
+                matches!(step, Step::Tell(NodeOutput::Event(Event::DatabasePromoted { was, is }))
+                    if (was.timeline, is.timeline) == (1, 2))
+            })
+            .count()
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [0, 0, 1, 0]);
+}
+
 /// Goes to the next heartbeat and answers it `after` the beginning.
 fn beat<F: Fn() -> Figures + Send + 'static>(
     machine: &mut NodeMachine<F>,

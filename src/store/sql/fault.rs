@@ -189,6 +189,18 @@ fn by_text(message: &str) -> FaultKind {
 mod tests {
     use super::*;
 
+    /// A member that loses its cluster in a commit cannot tell what the others made of it.
+    #[test]
+    fn a_commit_without_a_verdict_is_unknown() {
+        for message in [
+            "Got error 6 \"No such device or address\" during COMMIT",
+            "Error while appending streaming replication fragment(provider status: Not connected to Primary Component)",
+        ] {
+            assert_eq!(by_text(message), FaultKind::Unknown, "{message}");
+        }
+        assert_eq!(by_text("Deadlock found when trying to get lock"), FaultKind::Busy);
+    }
+
     #[test]
     fn a_refusal_that_may_pass_is_not_taken_for_the_rows_fault() {
         let passing = [
@@ -204,6 +216,8 @@ mod tests {
         for message in passing {
             assert_eq!(by_text(message), FaultKind::Refused, "{message}");
         }
+        let unavailable = "WSREP has not yet prepared node for application use";
+        assert_eq!(by_text(unavailable), FaultKind::NotReady);
         for message in ["Out of range value for column 'x'", "value too long for type character varying(20)"]
         {
             assert_eq!(by_text(message), FaultKind::Row, "{message}");

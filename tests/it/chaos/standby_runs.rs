@@ -53,6 +53,8 @@ fn synchronise(servers: &Servers, primary: usize, is_synchronous: bool) {
 /// Waits until this one is the primary, and the other its standby.
 fn await_pair(servers: &Servers, cluster: &mut Cluster, primary: usize) {
     servers.await_answer(cluster, primary, IS_STANDBY, "f");
+    // While it is copied, the copy streams too.
+    servers.await_answer(cluster, 1 - primary, IS_STANDBY, "t");
     servers.await_answer(cluster, primary, STANDBYS, "1");
 }
 

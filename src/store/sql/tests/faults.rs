@@ -410,6 +410,20 @@ mod postgres {
         assert_eq!(case.store.settle(&[outcome]).unwrap(), [Applied::Done]);
     }
 
+    /// As on a timeline that began with a promotion: the row's own fence may be one that was lost.
+    #[test]
+    fn a_claim_has_no_lower_fence_than_its_session() {
+        let case = Case::new(&Database::postgres());
+        let own = case.run();
+        assert_eq!(own.fence(), 1, "a server that was never promoted counts from 1");
+        let finished = own.finish(Answer::Done, None, AT);
+        assert_eq!(case.store.settle(&[finished]).unwrap(), [Applied::Done]);
+        let later = Case::new(&Database::postgres());
+        let set = "SET firetime.fence_from = 1000000000000";
+        later.store.read("test", |session| session.batch(set)).unwrap();
+        assert_eq!(later.run().fence(), 1_000_000_000_000);
+    }
+
     /// A copied table's sequence is behind its rows: that is no schedule's fault.
     #[test]
     fn an_id_that_is_there_already_fails_no_row() {
