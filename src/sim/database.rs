@@ -1,4 +1,7 @@
-//! What a simulation runs on: the in-memory store or, for fewer of them, a real database.
+//! What a simulation runs on: the in-memory store, all of its members where there are some, or, for fewer of
+//! them, a real database.
+
+use std::sync::Arc;
 
 use super::judge::{Change, Execution};
 #[cfg(feature = "sqlite")]
@@ -7,12 +10,13 @@ use crate::domain::{Millis, NodeId, ScheduleId};
 use crate::store::Store;
 use crate::store::conformance::RowKey;
 use crate::store::memory::MemoryStore;
+use crate::store::memory::commits::LostCommits;
 
 /// Virtual time begins here: 2026-01-01T00:00:00Z.
 const BEGIN: Millis = 1_767_225_600_000;
 
 pub(super) enum Database {
-    Memory(std::sync::Arc<MemoryStore>),
+    Memory(Arc<MemoryStore>, Vec<MemoryStore>),
     #[cfg(feature = "sqlite")]
     Sqlite(File),
 }
@@ -21,7 +25,7 @@ impl Database {
     pub(super) fn memory() -> Self {
         let store = MemoryStore::new(BEGIN);
         store.note_changes();
-        Self::Memory(std::sync::Arc::new(store))
+        Self::Memory(Arc::new(store), Vec::new())
     }
 
     #[cfg(feature = "sqlite")]
@@ -31,7 +35,7 @@ impl Database {
 
     pub(super) fn begin(&self) -> Millis {
         match self {
-            Self::Memory(_) => BEGIN,
+            Self::Memory(..) => BEGIN,
             #[cfg(feature = "sqlite")]
             Self::Sqlite(file) => file.begin,
         }
@@ -39,16 +43,57 @@ impl Database {
 
     pub(super) fn store(&self) -> &dyn Store {
         match self {
-            Self::Memory(store) => store.as_ref(),
+            Self::Memory(store, _) => store.as_ref(),
             #[cfg(feature = "sqlite")]
             Self::Sqlite(file) => file.store.as_ref(),
+        }
+    }
+
+    /// From now on there are so many members.
+    pub(super) fn split(&mut self, count: usize) {
+        if let Self::Memory(store, members) = self {
+            store.split(count);
+            *members = (0..count).map(|n| store.member(n)).collect();
+        }
+    }
+
+    /// The database as the clients of a member see it, if there is such a member.
+    pub(super) fn at(&self, place: usize) -> &dyn Store {
+        match self {
+            Self::Memory(_, members) => {
+                members.get(place).map_or_else(|| self.store(), |it| it as &dyn Store)
+            }
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => self.store(),
+        }
+    }
+
+    /// Others' commits take so long to a member; and until then it takes none.
+    pub(super) fn hold_back(&self, place: usize, delay: Millis, until: Option<Millis>) {
+        if let Self::Memory(store, _) = self {
+            store.hold_back(place, delay, until);
+        }
+    }
+
+    pub(super) fn keep_commits(&self) {
+        if let Self::Memory(store, _) = self {
+            store.keep_commits();
+        }
+    }
+
+    /// A copy takes over that lacks what was committed after this time.
+    pub(super) fn lose_behind(&self, time: Millis) -> LostCommits {
+        match self {
+            Self::Memory(store, _) => store.lose_behind(time),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => LostCommits::default(),
         }
     }
 
     /// It is `now`, and the database's own clock is wrong by `error`.
     pub(super) fn set_clock(&self, now: Millis, error: Millis) {
         match self {
-            Self::Memory(store) => store.set_clock(now, error),
+            Self::Memory(store, _) => store.set_clock(now, error),
             #[cfg(feature = "sqlite")]
             Self::Sqlite(_) => {}
         }
@@ -56,13 +101,13 @@ impl Database {
 
     /// Whether somebody may write into it behind the store's back, and edit it by its own clock.
     pub(super) fn is_scratch(&self) -> bool {
-        matches!(self, Self::Memory(_))
+        matches!(self, Self::Memory(..))
     }
 
     /// What `UPDATE QRTZ_EXECUTE SET state = 'PAUSED' WHERE id = ?` does.
     pub(super) fn write_paused(&self, id: ScheduleId) {
         match self {
-            Self::Memory(store) => store.corrupt(RowKey::Schedule(id), "state", "'PAUSED'"),
+            Self::Memory(store, _) => store.corrupt(RowKey::Schedule(id), "state", "'PAUSED'"),
             #[cfg(feature = "sqlite")]
             Self::Sqlite(_) => {}
         }
@@ -72,7 +117,7 @@ impl Database {
     pub(super) fn switch(&self, application: &str, node: Option<NodeId>, on: bool) {
         let row = node.map_or(RowKey::App(application), RowKey::Node);
         match self {
-            Self::Memory(store) => {
+            Self::Memory(store, _) => {
                 // Retention removes the rows of nodes that ended long ago.
                 let is_there =
                     |id: NodeId| store.nodes(None).unwrap().iter().any(|node| node.id == id.to_string());
@@ -88,7 +133,7 @@ impl Database {
     /// How many changes of executions have been made; none where nobody keeps them.
     pub(super) fn changes(&self) -> usize {
         match self {
-            Self::Memory(store) => store.noted(),
+            Self::Memory(store, _) => store.noted(),
             #[cfg(feature = "sqlite")]
             Self::Sqlite(_) => 0,
         }
@@ -96,7 +141,7 @@ impl Database {
 
     pub(super) fn ledger(&self) -> (Vec<Execution>, Vec<Change>) {
         match self {
-            Self::Memory(store) => store.ledger(),
+            Self::Memory(store, _) => store.ledger(),
             #[cfg(feature = "sqlite")]
             Self::Sqlite(file) => (file.ledger(), Vec::new()),
         }

@@ -64,7 +64,19 @@ pub(super) struct Faults {
     pub fails: Millis,
     /// Per simulation: thousands of one-shots, of the jobs that all nodes run, come due at once.
     pub crowds: Millis,
+    /// Per member of the database and second: it falls behind, for up to four seconds. If it may, there are
+    /// [`MEMBERS`] of them.
+    pub lags: Millis,
+    /// Per node and second: it goes on with another member.
+    pub moves: Millis,
+    /// Per second: a copy takes over that has all commits, after up to 15 s, with another clock.
+    pub promotions: Millis,
+    /// Per second: a copy takes over that lacks the last commits, those of up to four seconds.
+    pub losses: Millis,
 }
+
+/// How many servers have the tables each, where one of them may fall behind.
+pub(super) const MEMBERS: usize = 3;
 
 /// What forgetful nodes keep of the ledger: longer than a call may be late, far shorter than a simulation.
 pub(super) const RETENTION: Millis = 300_000;
@@ -99,6 +111,10 @@ impl Faults {
         forgets: 0,
         fails: 0,
         crowds: 0,
+        lags: 0,
+        moves: 0,
+        promotions: 0,
+        losses: 0,
     };
 
     pub(super) const MANY: Self = Self {
@@ -130,6 +146,10 @@ impl Faults {
         forgets: 0,
         fails: 150_000,
         crowds: 0,
+        lags: 0,
+        moves: 0,
+        promotions: 0,
+        losses: 0,
     };
 
     /// Everything at once: little is done, and most of it twice.
@@ -162,6 +182,10 @@ impl Faults {
         forgets: 0,
         fails: 150_000,
         crowds: 0,
+        lags: 0,
+        moves: 0,
+        promotions: 0,
+        losses: 0,
     };
 
     /// Pools are full and calls slow: claims and repairs meet.
@@ -222,8 +246,49 @@ impl Faults {
     /// Nothing goes wrong but that edits are committed late, and now and then a call fails.
     pub(super) const BELATED: Self = Self { arrears: 20_000, calls: 20_000, ..Self::NONE };
 
+    /// Members fall behind, and nodes go from one to another.
+    pub(super) const LAGGING: Self = Self { lags: 200_000, moves: 100_000, ..Self::MANY };
+
+    /// The same, and little else goes wrong: much is done.
+    pub(super) const BEHIND: Self = Self {
+        calls: 20_000,
+        orders: 200_000,
+        cancels: 50_000,
+        retries: 100_000,
+        long_jobs: 50_000,
+        snoozes: 20_000,
+        strangers: 300_000,
+        lags: 200_000,
+        moves: 200_000,
+        ..Self::NONE
+    };
+
+    /// Nothing goes wrong but that members are far behind: some have no node for a while.
+    pub(super) const FAR_BEHIND: Self = Self { lags: 900_000, moves: 300_000, ..Self::NONE };
+
+    /// The same while answers are lost, and what became of claims is asked of members that are far behind.
+    pub(super) const ASKING: Self = Self { calls: 200_000, ..Self::FAR_BEHIND };
+
+    /// The same while nodes drain, and go from one member to another all the time.
+    pub(super) const DRAINING: Self =
+        Self { levels: 100_000, long_jobs: 100_000, lags: 500_000, moves: 500_000, ..Self::ASKING };
+
+    /// Members are far behind while much is paused.
+    pub(super) const PAUSED: Self = Self { levels: 300_000, long_jobs: 100_000, ..Self::FAR_BEHIND };
+
+    /// Members are far behind while much is asked to end.
+    pub(super) const CANCELLED: Self =
+        Self { cancels: 1_000_000, orders: 500_000, long_jobs: 300_000, ..Self::FAR_BEHIND };
+
+    /// Members are far behind while much is cancelled, tried again and enqueued with a key.
+    pub(super) const RETRIED: Self =
+        Self { cancels: 1_000_000, retries: 1_000_000, orders: 1_000_000, ..Self::FAR_BEHIND };
+
+    /// Members are far behind while much is tried again that retention removes.
+    pub(super) const AGED: Self = Self { cancels: 500_000, forgets: 1_000_000, ..Self::RETRIED };
+
     /// Each rate, with its name on a scenario's line.
-    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 28] {
+    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 32] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -253,6 +318,10 @@ impl Faults {
             ("forgets", &mut self.forgets),
             ("fails", &mut self.fails),
             ("crowds", &mut self.crowds),
+            ("lags", &mut self.lags),
+            ("moves", &mut self.moves),
+            ("promotions", &mut self.promotions),
+            ("losses", &mut self.losses),
         ]
     }
 }

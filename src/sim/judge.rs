@@ -13,6 +13,8 @@ mod containment;
 mod covers;
 #[path = "judge/delays.rs"]
 mod delays;
+#[path = "judge/fences.rs"]
+mod fences;
 #[path = "judge/history.rs"]
 mod history;
 #[path = "judge/keys.rs"]
@@ -65,6 +67,7 @@ pub fn judge(history: &History) -> Verdict {
     payloads(history, &mut verdict);
     nodes(history, &mut verdict);
     punctuality(history, &mut verdict);
+    fences::fences(history, &mut verdict);
     bounds(history, &mut verdict);
     verdict
 }
@@ -324,6 +327,7 @@ fn removals(history: &History, verdict: &mut Verdict) {
             verdict.blame(format!("removed at {}, too soon: {row:?}", change.at));
         }
     }
+    tried_again_when_removed(history, &rows, &removed, verdict);
     let mut chains: BTreeMap<_, Vec<&Execution>> = BTreeMap::new();
     for row in history.executions.iter().filter(|_| !removed.is_empty()) {
         let chain = match row.origin {
@@ -339,6 +343,24 @@ fn removals(history: &History, verdict: &mut Verdict) {
             verdict.blame(format!("removed before what was planned earlier: {row:?}"));
         }
         verdict.removed += rows.iter().filter(|row| removed.contains_key(&row.id)).count();
+    }
+}
+
+/// No attempt follows one that was removed before: an occurrence is removed as a whole.
+fn tried_again_when_removed(
+    history: &History,
+    rows: &BTreeMap<i64, &Execution>,
+    removed: &BTreeMap<i64, Millis>,
+    verdict: &mut Verdict,
+) {
+    let occurrence = |row: &Execution| (row.schedule.clone(), row.generation, row.origin, row.scheduled);
+    let gone = removed.iter().filter_map(|(id, at)| Some((occurrence(rows.get(id)?), *at)));
+    let gone: BTreeMap<_, Millis> = gone.collect();
+    for change in history.changes.iter().filter(|change| change.from.is_none() && !gone.is_empty()) {
+        let Some(row) = rows.get(&change.execution).filter(|row| row.attempt > 1) else { continue };
+        if gone.get(&occurrence(row)).is_some_and(|at| *at < change.at) {
+            verdict.blame(format!("tried again, although what it follows was removed: {row:?}"));
+        }
     }
 }
 
@@ -653,7 +675,9 @@ fn nodes(history: &History, verdict: &mut Verdict) {
         verdict.blame(format!("a death was not noticed within {span} ms"));
     }
     for row in &history.executions {
-        if row.state == "ABANDONED" && history.live.contains(&row.node) {
+        // Its outcome may be among what is lost: the node is rid of it.
+        let is_lost = history.lost.iter().any(|it| (it.execution, it.fence) == (row.id, row.fence));
+        if row.state == "ABANDONED" && history.live.contains(&row.node) && !is_lost {
             verdict.blame(format!("taken from a node that lives: {row:?}"));
         }
     }

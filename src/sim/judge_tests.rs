@@ -316,6 +316,12 @@ fn a_removal_too_soon_or_out_of_order_is_caught() {
         removed(history, 11, 110_000);
         removed(history, 11, 110_001);
     });
+    caught("tried again, although what it follows was removed", |history| {
+        let next = history.changes.iter().position(|it| it.execution == 22).unwrap();
+        removed(history, 21, 2_050);
+        let removal = history.changes.pop().unwrap();
+        history.changes.insert(next, removal);
+    });
 }
 
 #[test]
@@ -927,4 +933,23 @@ fn a_span_goes_on_over_an_edit_and_stays_as_it_is_for_what_was_asked_for() {
     let words = |it: &&String| it.contains("and heard");
     assert_eq!(judge(&history).violations.iter().find(words), None);
     caught("and heard", |history| ask(history, Covering { from: Some(3_000), ..by_hand.clone() }));
+}
+
+/// Two runs of one schedule have one fence, or the later a lower one, as after a copy took over that lacks
+/// the first.
+#[test]
+fn a_fence_that_is_given_twice_or_goes_back_is_caught() {
+    let lost = |history: &History, fence| {
+        let begun = history.effects.iter().find(|effect| effect.execution == 31).unwrap();
+        Effect { execution: 90, fence, at: 3_950, ended: None, ..begun.clone() }
+    };
+    let mut history = good();
+    history.promotions = vec![3_990];
+    history.lost = vec![lost(&history, 40)];
+    judge(&history).assert_clean();
+    caught("two runs have one fence", |history| history.lost = vec![lost(history, 41)]);
+    caught("claimed at fence 41", |history| {
+        history.promotions = vec![3_990];
+        history.lost = vec![lost(history, 60)];
+    });
 }

@@ -16,10 +16,10 @@ use crate::domain::{
 };
 use crate::fixtures::Changes;
 use crate::repair::{resume, skip};
-use crate::store::audit::Order;
+use crate::store::audit::{AuditQuery, Order};
 use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, OnConflict, UniqueKey, queue_of};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
-use crate::store::{Change, Definition, Ensured, ExecutionQuery, RemoveChange, Store};
+use crate::store::{Change, Definition, Ensured, ExecutionQuery, ExecutionRow, RemoveChange, Store};
 use crate::trigger::{AWAITED, Delay, Simple, Trigger};
 
 /// Short ones too, so that claims and repairs meet.
@@ -292,7 +292,7 @@ impl Plans {
     fn resume(&mut self, n: usize, now: Millis, store: &Wire<'_>) -> Option<Pause> {
         let made = &mut self.made[n];
         let schedule = made.definition.name.clone();
-        let find = || store.find(APPLICATION, &schedule).unwrap().unwrap();
+        let find = || store.head.find(APPLICATION, &schedule).unwrap().unwrap();
         if store.is_locked(find().id) {
             return None;
         }
@@ -300,7 +300,7 @@ impl Plans {
         made.is_contained = false;
         while let Some(repair) = resume(&find(), now) {
             // The store itself: an operator's call is whole.
-            store.store.repair(&[repair]).unwrap();
+            store.head.repair(&[repair]).unwrap();
         }
         Some(pause)
     }
@@ -445,28 +445,43 @@ impl Plans {
             return;
         }
         // The store itself: an operator's call is whole.
-        match wire.store.order(&order).unwrap() {
-            Ordered::Pending(execution) => self.orders.push(judge::Order { execution: execution.0, payload }),
-            Ordered::Unknown => assert!(self.made[n].removed.is_some()),
+        match wire.store.order(&order) {
+            Ok(Ordered::Pending(execution)) => {
+                self.orders.push(judge::Order { execution: execution.0, payload });
+            }
+            Ok(Ordered::Unknown) => assert!(self.made[n].removed.is_some() || wire.is_behind()),
             // Under a sabotage.
-            Ordered::NotRunnable(_) => {}
+            Ok(Ordered::NotRunnable(_)) => {}
+            Err(error) => assert!(wire.is_behind(), "{error}"),
         }
     }
 
     /// Somebody asks for another attempt at some execution that did not succeed.
     pub(super) fn retry(&mut self, wire: &Wire<'_>) {
         let states = vec![ExecutionState::Failed, ExecutionState::Cancelled, ExecutionState::Abandoned];
-        let ended = ExecutionQuery { states, limit: 100, ..ExecutionQuery::default() };
+        // Where there are several members, also what retention is about to remove.
+        let limit = if wire.is_behind() { 1_000 } else { 100 };
+        let ended = ExecutionQuery { states, limit, ..ExecutionQuery::default() };
         let ended = wire.store.executions(&ended).unwrap();
         if ended.is_empty() {
             return;
         }
-        let row = &ended[usize::try_from(self.dice.below(ended.len() as Millis)).unwrap()];
+        let keyed: Vec<&ExecutionRow> = ended.iter().filter(|row| row.key.is_some()).take(9).collect();
+        let rows = match wire.is_behind().then(|| self.dice.below(3)) {
+            // Somebody else may enqueue another with its key.
+            Some(0) if !keyed.is_empty() => keyed,
+            // Retention may be about to remove it.
+            Some(1) => ended.iter().rev().take(9).collect(),
+            _ => ended.iter().collect(),
+        };
+        let row = rows[usize::try_from(self.dice.below(rows.len() as Millis)).unwrap()];
         let (execution, application) = (ExecutionId(row.id), APPLICATION.to_owned());
         let order = ExecutionOrder { application, execution, order: Order::default() };
         // The store itself: an operator's call is whole.
-        if let Retry::Pending(attempt) = wire.store.retry(&order).unwrap() {
-            self.retries.insert(attempt.0);
+        match wire.store.retry(&order) {
+            Ok(Retry::Pending(attempt)) => drop(self.retries.insert(attempt.0)),
+            Ok(_) => {}
+            Err(error) => assert!(wire.is_behind(), "{error}"),
         }
     }
 
@@ -520,8 +535,26 @@ impl Plans {
             return;
         }
         // The store itself: an operator's call is whole.
-        if let Cancel::Done | Cancel::Asked { .. } = wire.store.cancel(&order).unwrap() {
-            self.cancels.push(judge::Cancel { execution: row.id, at: now });
+        match wire.store.cancel(&order) {
+            Ok(Cancel::Done | Cancel::Asked { .. }) if wire.is_behind() => self.note_cancelled(now, wire),
+            Ok(Cancel::Done | Cancel::Asked { .. }) => {
+                self.cancels.push(judge::Cancel { execution: row.id, at: now });
+            }
+            Ok(_) => {}
+            Err(error) => assert!(wire.is_behind(), "{error}"),
+        }
+    }
+
+    /// Notes which executions were cancelled last: those behind the ones that were meant, where these had
+    /// ended.
+    fn note_cancelled(&mut self, now: Millis, wire: &Wire<'_>) {
+        let (verb, actor) = (Some("cancel".to_owned()), Some("sim".to_owned()));
+        let application = APPLICATION.to_owned();
+        let query = AuditQuery { application, verb, actor, limit: 20, ..AuditQuery::default() };
+        for row in wire.head.audit(&query).unwrap() {
+            let execution = row.target.split_once(" of ").and_then(|(id, _)| id.parse().ok());
+            let execution = execution.filter(|id: &i64| self.cancels.iter().all(|it| it.execution != *id));
+            self.cancels.extend(execution.map(|execution| judge::Cancel { execution, at: now }));
         }
     }
 

@@ -11,6 +11,7 @@ use crate::store::columns::Column;
 use crate::store::guard::{self, Guard};
 use crate::store::memory::MemoryStore;
 use crate::store::memory::hooks::{BoundsFault, CoversFault, SlotFault};
+use crate::store::memory::members::{MemberFault, Touch};
 use crate::store::rules::ChangeKind;
 
 /// What is switched off.
@@ -122,6 +123,10 @@ pub(super) enum Sabotage {
     ForgetResumes,
     /// Unique keys keep nobody away.
     ForgetKeys,
+    /// What members of the database fail to do.
+    Members(MemberFault),
+    /// Fences begin nowhere anew when a copy takes over.
+    NoFloor,
     /// A failure is never retried.
     NoRetries,
     /// Outputs of this kind reach nobody.
@@ -267,12 +272,33 @@ impl Sabotage {
             ("an order's own payload", MANY, vec![Self::ForgetOwnPayloads]),
             ("the end of what removed schedules leave", Faults::REMOVED, vec![Self::LeaveWithdrawn]),
         ];
+        all.extend(of_members());
         all.extend(Route::ALL.map(|route| {
             let faults = if route == Route::Reborn { Faults::FROZEN } else { STORM };
             ("a route", faults, vec![Self::Unrouted(route)])
         }));
         all
     }
+}
+
+/// What keeps several members of a database from contradicting one another.
+fn of_members() -> Vec<(&'static str, Faults, Vec<Sabotage>)> {
+    let touches = MemberFault::Touches;
+    let faults = [
+        ("the certification of what is written", Faults::BEHIND, MemberFault::Certifies),
+        ("the wait before an unknown commit is asked for", Faults::ASKING, MemberFault::Resolves),
+        ("the reply as of the heartbeat", Faults::DRAINING, MemberFault::Beats),
+        ("the wait before a node has ended", Faults::LAGGING, MemberFault::Ends),
+        ("the wait before a change is lost", Faults::LAGGING, MemberFault::Loses),
+        ("the wait before a slot is taken", Faults::FAR_BEHIND, MemberFault::Blocks),
+        ("the wait before it is told what is covered", Faults::BEHIND, MemberFault::Covers),
+        ("the job that a claim touches", Faults::BEHIND, touches(Touch::Bounds)),
+        ("the execution that a cancel touches", Faults::CANCELLED, touches(Touch::Cancel)),
+        ("the key that a retry touches", Faults::RETRIED, touches(Touch::Key)),
+        ("the execution that a retry touches", Faults::AGED, touches(Touch::Retry)),
+        ("the application that a pause touches", Faults::PAUSED, touches(Touch::PauseEnd)),
+    ];
+    faults.into_iter().map(|(name, mix, fault)| (name, mix, vec![Sabotage::Members(fault)])).collect()
 }
 
 impl Sabotage {
@@ -286,6 +312,8 @@ impl Sabotage {
             Self::PlanNothing(kind) => store.plan_nothing(*kind),
             Self::Slots(fault) => store.break_slots(*fault),
             Self::Covers(fault) => store.break_covers(*fault),
+            Self::Members(fault) => store.break_members(*fault),
+            Self::NoFloor => store.remove_floor(),
             _ => {}
         }
     }

@@ -28,6 +28,25 @@ impl Scenario {
         }
     }
 
+    /// The same on several members that fall behind.
+    pub(super) fn on_members(seed: u64) -> Self {
+        let lags = |faults| Faults { lags: 200_000, moves: 100_000, ..faults };
+        let faults = match seed % 12 {
+            0 => Faults::AGED,
+            2 => Faults::PAUSED,
+            3 => lags(Faults::STARVED),
+            4 => lags(Faults::STORM),
+            5 => lags(Faults::FORGETFUL),
+            6 => Faults::ASKING,
+            7 => Faults::CANCELLED,
+            8 => Faults::RETRIED,
+            9 => Faults::DRAINING,
+            10 => Faults::BEHIND,
+            _ => Faults::LAGGING,
+        };
+        Self::of(faults, seed)
+    }
+
     pub(super) fn of(faults: Faults, seed: u64) -> Self {
         let nodes = 3 + usize::try_from(seed % 3).unwrap();
         Self { seed, nodes, schedules: 20, span: 900_000, faults }

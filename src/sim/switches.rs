@@ -11,7 +11,7 @@ use crate::domain::{Millis, NodeId};
 use crate::repair::pass_paused;
 use crate::store::audit::Order;
 use crate::store::switch::{self, PassedQuery, Scope, SwitchOrder, SwitchVerb, Switched};
-use crate::store::{Change, Store};
+use crate::store::{Change, Result, Store};
 
 /// How long something stays switched off.
 const OFF: Millis = 240_000;
@@ -64,14 +64,14 @@ impl Off {
         if self.node().is_none() {
             pass_held_back(self.switch.job.clone(), wire);
         }
-        matches!(switched(self.scope(), SwitchVerb::Resume, wire), Switched::Done)
+        matches!(switched(self.scope(), SwitchVerb::Resume, wire).unwrap(), Switched::Done)
     }
 }
 
-fn switched(scope: Scope, verb: SwitchVerb, wire: &Wire<'_>) -> Switched {
+fn switched(scope: Scope, verb: SwitchVerb, wire: &Wire<'_>) -> Result<Switched> {
     let (application, order) =
         (APPLICATION.to_owned(), Order { actor: "sim".to_owned(), reason: String::new() });
-    wire.switch(&SwitchOrder { application, scope, verb, order }).unwrap()
+    wire.switch(&SwitchOrder { application, scope, verb, order })
 }
 
 /// As the client's request does, by the database's clock.
@@ -130,9 +130,11 @@ impl Switches {
         let switch = Switch { node, job, from: now, known, until: Millis::MAX, drains, ..Switch::default() };
         let able = concerned.map(|process| (process, 0)).collect();
         let off = Off { from: now, switch, able, verb: Some(verb) };
-        // A node's row may have ended by now.
-        if switched(off.scope(), verb, wire) == Switched::Done {
-            self.all.push(off);
+        match switched(off.scope(), verb, wire) {
+            Ok(Switched::Done) => self.all.push(off),
+            // A node's row may have ended by now.
+            Ok(_) => {}
+            Err(error) => assert!(wire.is_behind(), "{error}"),
         }
     }
 

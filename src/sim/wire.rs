@@ -112,6 +112,11 @@ impl Wires {
         lock(&self.replaced).clone()
     }
 
+    /// The commits are lost that cancelled these.
+    pub(super) fn forget_replaced(&self, executions: &BTreeSet<i64>) {
+        lock(&self.replaced).retain(|it| !executions.contains(&it.execution));
+    }
+
     /// Schedules that were paused for what failed since the last call, and when.
     pub(super) fn take_contained(&self) -> Vec<(String, Millis)> {
         std::mem::take(&mut lock(&self.contained))
@@ -142,6 +147,8 @@ fn everything(query: &PollQuery) -> PollQuery {
 #[derive(Clone, Copy)]
 pub(super) struct Wire<'a> {
     pub store: &'a dyn Store,
+    /// What all members have agreed on.
+    pub head: &'a dyn Store,
     shared: &'a Wires,
     /// True time, what the database takes it for, and what the host does.
     time: Millis,
@@ -156,7 +163,12 @@ impl<'a> Wire<'a> {
     /// For a host whose time is wrong by `skew`.
     pub(super) fn new(store: &'a dyn Store, shared: &'a Wires, skew: Millis) -> Self {
         let (time, clock) = *lock(&shared.clock);
-        Self { store, shared, time, clock, host: time + skew, there: 0, back: 0 }
+        Self { store, head: store, shared, time, clock, host: time + skew, there: 0, back: 0 }
+    }
+
+    /// The same through a member of the database.
+    pub(super) fn through(self, store: &'a dyn Store) -> Self {
+        Self { store, ..self }
     }
 
     /// For a call that took `there` ms to reach the database, and whose answer takes `back` ms.
@@ -177,6 +189,11 @@ impl<'a> Wire<'a> {
 
     pub(super) fn is_locked(&self, id: ScheduleId) -> bool {
         lock(&self.shared.locks).contains(&id)
+    }
+
+    /// Whether the member may lack what others have committed.
+    pub(super) fn is_behind(&self) -> bool {
+        !std::ptr::addr_eq(self.store, self.head)
     }
 
     /// Fails, as a lock wait that lasts too long does, if somebody holds this row.
@@ -234,7 +251,7 @@ impl<'a> Wire<'a> {
     fn before(&self, change: &Change) -> Result<()> {
         match (change, change.schedule()) {
             (Change::End(NodeEnd { node, beat: None, .. }), _) => {
-                let held = self.store.executions(&ExecutionQuery {
+                let held = self.head.executions(&ExecutionQuery {
                     states: vec![ExecutionState::Claimed, ExecutionState::Running],
                     node: Some(node.to_string()),
                     limit: usize::MAX,
@@ -281,8 +298,10 @@ impl<'a> Wire<'a> {
         }
         let (application, verb) = (jobs::APPLICATION.to_owned(), Some("cancel".to_owned()));
         let actor = Some("firetime".to_owned());
+        // Members give ids that are not in the order of their commits.
+        let limit = limit + 20;
         let query = AuditQuery { application, verb, actor, limit, ..AuditQuery::default() };
-        for row in self.store.audit(&query)? {
+        for row in self.head.audit(&query)? {
             let execution = row.target.split_once(" of ").and_then(|(id, _)| id.parse().ok());
             let at = lock(&self.shared.clock).0;
             let mut replaced = lock(&self.shared.replaced);
@@ -330,16 +349,20 @@ impl<'a> Wire<'a> {
     }
 
     /// Blames a node that says that it has drained for what it holds.
-    fn note_drained(&self, node: NodeId, reply: &HeartbeatReply) -> Result<()> {
-        let nodes = self.store.nodes(None)?;
+    fn note_drained(&self, node: NodeId) -> Result<()> {
+        let nodes = self.head.nodes(None)?;
         let is_drained = |row: &NodeRow| row.id == node.to_string() && row.switch == Switch::Drained;
         if !nodes.iter().any(is_drained) {
             return Ok(());
         }
         lock(&self.shared.drained).insert(node);
-        if let HeartbeatReply::Alive { owned, .. } = reply
-            && !owned.is_empty()
-        {
+        let owned = self.head.executions(&ExecutionQuery {
+            states: vec![ExecutionState::Claimed, ExecutionState::Running],
+            node: Some(node.to_string()),
+            limit: usize::MAX,
+            ..ExecutionQuery::default()
+        })?;
+        if !owned.is_empty() {
             lock(&self.shared.misdrained).push(format!("{node} has drained, and holds {owned:?}"));
         }
         Ok(())
@@ -436,7 +459,7 @@ impl Store for Wire<'_> {
         let beat = &Heartbeat { drained, ..beat.clone() };
         let mut reply = self.store.beat(beat)?;
         if drained {
-            self.note_drained(beat.node, &reply)?;
+            self.note_drained(beat.node)?;
         }
         if let HeartbeatReply::Alive { owned, .. } = &mut reply
             && self.is(Sabotage::DeafToCancels)

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{CUT, Cluster, NodeSlot, STEPPED};
+use super::{CUT, Cluster, NodeSlot, OTHER_CLOCK, STEPPED};
 use crate::domain::{ExecutionId, Millis, NodeId, ScheduleId};
-use crate::sim::faults::Faults;
+use crate::sim::faults::{Faults, MEMBERS};
 use crate::sim::jobs::{self, APPLICATION};
 use crate::sim::process::Process;
 use crate::sim::switches::ONE_POLL;
@@ -20,6 +20,12 @@ const HELD: Millis = 60_000;
 const CONTAINED: Millis = 20_000;
 /// The most the database's clock is wrong by.
 const CLOCK_ERROR: Millis = 900;
+/// A member of the database that has fallen behind takes no commits for so long at most; others' take so long
+/// to it at most.
+const MOST_BEHIND: Millis = 4_000;
+const PASSED_ON: Millis = 30;
+/// Copies take over no sooner one after another: what the first held up has been caught up with.
+const ONE_AFTER_ANOTHER: Millis = 60_000;
 
 impl Cluster {
     /// A second of it. The order matters: each step takes the next throws of the dice.
@@ -33,6 +39,8 @@ impl Cluster {
         }
         self.spread_rumours();
         self.set_clock_wrong();
+        self.fall_behind();
+        self.promote();
         self.change_schedules();
         // The rest is written behind the store's back.
         if self.database.is_scratch() {
@@ -214,8 +222,55 @@ impl Cluster {
         }
     }
 
+    /// Members of the database fall behind, and nodes go to others.
+    fn fall_behind(&mut self) {
+        if self.faults.lags == 0 {
+            (0..MEMBERS).for_each(|member| self.database.hold_back(member, 0, Some(self.now)));
+            return;
+        }
+        for member in 0..MEMBERS {
+            let delay = 1 + self.members.below(PASSED_ON);
+            let is_held = self.members.strikes(self.faults.lags);
+            let until = is_held.then(|| self.now + self.members.below(MOST_BEHIND));
+            self.database.hold_back(member, delay, until);
+        }
+        for process in self.slots.iter_mut().filter_map(|slot| slot.process.as_mut()) {
+            if self.members.strikes(self.faults.moves) {
+                process.place = usize::try_from(self.members.below(MEMBERS as Millis)).unwrap();
+            }
+        }
+    }
+
+    /// A member of the database that some client is connected to.
+    fn any_member(&mut self) -> usize {
+        usize::try_from(self.members.below(MEMBERS as Millis)).unwrap()
+    }
+
+    /// Copies take over.
+    fn promote(&mut self) {
+        let last = self.lost.at.last().copied().unwrap_or(self.database.begin());
+        let is_over = self.now >= self.ends - 2 * OTHER_CLOCK || self.now < last + ONE_AFTER_ANOTHER;
+        if !is_over && self.members.strikes(self.faults.promotions) {
+            self.outage_until = self.now + self.members.below(OTHER_CLOCK);
+            self.clock_error = self.members.below(2 * OTHER_CLOCK) - OTHER_CLOCK;
+            self.clock_errors.push((self.now, self.clock_error));
+            self.lost.has_other_clocks = true;
+            self.lost.at.push(self.now);
+        }
+        if !is_over && self.members.strikes(self.faults.losses) {
+            self.outage_until = self.now + 1_000 + self.members.below(OTHER_CLOCK);
+            let lost = self.database.lose_behind(self.now - 1 - self.members.below(MOST_BEHIND));
+            self.lost.at.push(self.now);
+            let changes = self.database.changes();
+            self.coverings.retain(|it| it.changes <= changes);
+            self.lost.claims.extend(lost.claims);
+            self.wires.forget_replaced(&lost.cancels);
+        }
+    }
+
     fn change_schedules(&mut self) {
-        let wire = Wire::new(self.database.store(), &self.wires, 0);
+        let place = self.any_member();
+        let wire = Wire::new(self.database.store(), &self.wires, 0).through(self.database.at(place));
         self.plans.note_contained(self.wires.take_contained());
         let rest = if self.now < self.ends { CONTAINED } else { 0 };
         self.pauses.extend(self.plans.resume_contained(self.now, rest, &wire));
@@ -225,6 +280,7 @@ impl Cluster {
     }
 
     fn edit_schedules(&mut self) {
+        let [ordering, cancelling, retrying] = [(); 3].map(|()| self.any_member());
         let wire = Wire::new(self.database.store(), &self.wires, 0);
         if self.fate.strikes(self.faults.edits) {
             self.pauses.extend(self.plans.edit(self.now, &wire));
@@ -232,17 +288,18 @@ impl Cluster {
         if self.fate.strikes(self.faults.arrears) {
             self.pauses.extend(self.plans.edit_belatedly(self.now, &wire));
         }
+        // Each client is connected to some member.
         if self.now < self.ends && self.verbs.strikes(self.faults.orders) {
-            self.plans.order(self.now, &wire);
+            self.plans.order(self.now, &wire.through(self.database.at(ordering)));
         }
         if self.verbs.strikes(self.faults.cancels) {
-            self.plans.cancel(self.now, &wire);
+            self.plans.cancel(self.now, &wire.through(self.database.at(cancelling)));
         }
         if self.verbs.strikes(self.faults.skips) {
             self.pauses.extend(self.plans.skip(self.now, &wire));
         }
         if self.now < self.ends && self.verbs.strikes(self.faults.retries) {
-            self.plans.retry(&wire);
+            self.plans.retry(&wire.through(self.database.at(retrying)));
         }
         if self.verbs.strikes(self.faults.removes) {
             self.pauses.extend(self.plans.remove(self.now, &wire));
@@ -258,7 +315,12 @@ impl Cluster {
         let (now, is_over) = (self.now, self.now >= self.ends);
         self.tell_of_switches();
         let wire = Wire::new(self.database.store(), &self.wires, 0);
-        self.switches.turn_on(now, (is_over, self.faults == Faults::LEVELLED), &self.database, &wire);
+        self.switches.turn_on(
+            now,
+            (is_over, [Faults::LEVELLED, Faults::PAUSED].contains(&self.faults)),
+            &self.database,
+            &wire,
+        );
         if !is_over && self.verbs.strikes(self.faults.levels) {
             self.order_switch();
         }
@@ -294,18 +356,20 @@ impl Cluster {
         let drains = node.is_some() && self.verbs.one_in(2);
         let verb = if drains { SwitchVerb::Drain } else { SwitchVerb::Pause { until } };
         let (node, times) = (node.flatten(), (self.now, self.known()));
-        let wire = Wire::new(self.database.store(), &self.wires, 0);
+        let place = self.any_member();
+        let wire = Wire::new(self.database.store(), &self.wires, 0).through(self.database.at(place));
         self.switches.order((node, job), verb, times, concerned(&self.slots, node), &wire);
     }
 
     /// When whoever is switched off now must know.
     fn known(&self) -> Millis {
-        self.now + if self.is_quiet() { ONE_POLL } else { 1_000 }
+        let behind = if self.faults.lags > 0 { MOST_BEHIND + PASSED_ON } else { 0 };
+        self.now + if self.is_quiet() { ONE_POLL + behind } else { 1_000 }
     }
 
     /// Nothing goes wrong but switches.
     fn is_quiet(&self) -> bool {
-        self.faults == Faults::SWITCHED || self.faults == Faults::LEVELLED
+        [Faults::SWITCHED, Faults::LEVELLED, Faults::PAUSED].contains(&self.faults)
     }
 
     fn tell_of_switches(&mut self) {

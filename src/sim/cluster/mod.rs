@@ -3,13 +3,15 @@
 mod misfortune;
 pub(super) mod situations;
 
+use std::collections::BTreeSet;
+
 use super::actor::{Away, Pace};
 use super::database::Database;
 use super::deaths::{Deaths, Unnoticed};
 use super::dice::Dice;
-use super::faults::{Faults, RETENTION};
+use super::faults::{Faults, MEMBERS, RETENTION};
 use super::jobs;
-use super::judge::{Bounds, Covering, Effect, History, Pause};
+use super::judge::{Bounds, Covering, Effect, Execution, History, Pause};
 use super::plans::Plans;
 use super::process::{HAS_LANES, Process, Surroundings};
 use super::sabotage::Sabotage;
@@ -38,6 +40,8 @@ const GLANCE: Millis = 1_000;
 const ENQUEUES: Millis = 1_731;
 /// and nodes that are told are told so soon.
 const TOLD: Millis = 10;
+/// The clock of a copy that takes over is wrong by so much at most.
+pub(super) const OTHER_CLOCK: Millis = 15_000;
 /// How long nodes are cut off for as somebody takes hold of a row: a claim of each second is under way then.
 const CUT: Millis = 2_000;
 
@@ -80,6 +84,8 @@ pub(super) struct Cluster {
     holders: Dice,
     /// For what nodes are told of others' changes.
     rumours: Dice,
+    /// For the members of the database and the copies that take over.
+    members: Dice,
     /// When, whom.
     told: Vec<(Millis, usize)>,
     /// See [`Cluster::stranded`].
@@ -90,6 +96,18 @@ pub(super) struct Cluster {
     /// How far the database's clock is ahead of true time; and how far it was, each time with the instant.
     clock_error: Millis,
     clock_errors: Vec<(Millis, Millis)>,
+    lost: Lost,
+}
+
+/// What commits brought about that a copy lacked which took over.
+#[derive(Default)]
+struct Lost {
+    /// When copies took over.
+    at: Vec<Millis>,
+    /// The executions that were claimed, or went on, each with its fence.
+    claims: BTreeSet<(i64, i64)>,
+    /// Their clocks differed from the one before.
+    has_other_clocks: bool,
 }
 
 /// What a situation adds to a scenario: what happens at fixed instants, whatever the dice say, and what is
@@ -161,6 +179,8 @@ impl Cluster {
             held: Vec::new(),
             holders: stream(6),
             rumours: stream(8),
+            members: stream(9),
+            lost: Lost::default(),
             told: Vec::new(),
             stranded: (0, 0),
             script: Script::EMPTY,
@@ -171,8 +191,13 @@ impl Cluster {
             clock_errors: Vec::new(),
             database,
         };
-        if let Database::Memory(store) = &cluster.database {
+        if let Database::Memory(store, _) = &cluster.database {
             sabotages.iter().for_each(|sabotage| sabotage.break_store(store));
+        }
+        if scenario.faults.lags > 0 {
+            cluster.database.split(MEMBERS);
+        } else if scenario.faults.losses > 0 {
+            cluster.database.keep_commits();
         }
         for n in 0..scenario.schedules {
             cluster.plans.add(n, now, cluster.database.store());
@@ -226,6 +251,7 @@ impl Cluster {
     /// Faults that happened: to the cluster, and to single calls.
     pub(super) fn faults(&self) -> u64 {
         let shared = self.fate.struck + self.verbs.struck + self.orders.struck + self.holders.struck;
+        let shared = shared + self.members.struck;
         shared + self.slots.iter().map(|slot| slot.dice.struck).sum::<u64>()
     }
 
@@ -319,6 +345,7 @@ impl Cluster {
         let slot = &mut self.slots[n];
         let Some(process) = &mut slot.process else { return };
         let wire = Wire::new(self.database.store(), &self.wires, process.ahead());
+        let wire = wire.through(self.database.at(process.place));
         let away = match self.now < self.outage_until {
             true if self.script.made_last > 0 => Away::Down,
             false if self.now >= process.cut_until => Away::No,
@@ -355,7 +382,7 @@ impl Cluster {
     fn bury(&mut self) {
         let wire = Wire::new(self.database.store(), &self.wires, 0);
         for grave in &mut self.graves {
-            grave.perform_sent(self.now, &wire);
+            grave.perform_sent(self.now, &wire.through(self.database.at(grave.place)));
         }
         self.graves.retain(|grave| grave.sent_at() < Millis::MAX);
     }
@@ -368,14 +395,16 @@ impl Cluster {
         let roll = self.script.laned.map_or(roll, laned);
         let id = NodeId(uuid::Uuid::from_u128(roll));
         let skew = self.names.below(7_200_000) - 3_600_000;
-        let wire = Wire::new(self.database.store(), &self.wires, skew);
+        let place = usize::try_from(self.members.below(MEMBERS as Millis)).unwrap();
+        let wire = Wire::new(self.database.store(), &self.wires, skew).through(self.database.at(place));
         let stranger = self.names.strikes(self.faults.strangers);
         // Only where what is removed is remembered for the judge.
         let may_forget = self.faults.forgets > 0 && self.database.is_scratch();
         let retention = (may_forget && self.names.strikes(self.faults.forgets)).then_some(RETENTION);
         let glances = (self.rumours.below(GLANCES) == 0).then_some(GLANCE);
         let glance = self.script.glance.unwrap_or(glances);
-        let process = Process::start(id, self.now, skew, &wire, stranger, retention, glance);
+        let mut process = Process::start(id, self.now, skew, &wire, stranger, retention, glance);
+        process.place = place;
         self.slots[n].process = Some(process);
     }
 
@@ -388,11 +417,23 @@ impl Cluster {
         let just = deaths.iter().filter(|death| self.deaths.is_just(death));
         let doomed = just.map(|(node, ..)| node.to_string()).collect();
         let (executions, changes) = self.database.ledger();
+        // Its node may have stored its outcome once more.
+        let has_outcome = |row: &&Execution| matches!(row.state.as_str(), "SUCCEEDED" | "FAILED");
+        let stored: BTreeSet<(i64, i64)> =
+            executions.iter().filter(has_outcome).map(|row| (row.id, row.fence)).collect();
+        let is_lost = |it: &Effect| {
+            let claim = (it.execution, it.fence);
+            self.lost.claims.contains(&claim) && !stored.contains(&claim)
+        };
+        let (lost, effects): (Vec<Effect>, Vec<Effect>) = self.effects.into_iter().partition(is_lost);
+        let is_kept = |it: &Covering| !lost.iter().any(|lost: &Effect| lost.execution == it.execution);
+        let coverings = self.coverings.into_iter().filter(is_kept).collect();
+        let early = if self.lost.has_other_clocks { OTHER_CLOCK } else { 0 };
         History {
             plans: self.plans.outcome(store),
             executions,
-            effects: self.effects,
-            coverings: self.coverings,
+            effects,
+            coverings,
             changes,
             pauses: self.pauses,
             orders: Some(self.plans.orders()),
@@ -402,6 +443,8 @@ impl Cluster {
             skips: self.plans.skips(),
             contained: self.plans.contained().to_vec(),
             removals: self.plans.removals(),
+            promotions: self.lost.at,
+            lost,
             switches: self.switches.history(),
             live: nodes.iter().filter(|node| node.ended.is_none()).map(|node| node.id.clone()).collect(),
             dead: deaths.iter().map(|(node, ..)| node.to_string()).collect(),
@@ -411,7 +454,11 @@ impl Cluster {
             kept: RETENTION,
             healed: self.ends,
             read: self.now,
-            bounds: Bounds { contained: self.slack, ..Bounds::default() },
+            bounds: Bounds {
+                contained: self.slack,
+                early: Bounds::default().early + early,
+                ..Bounds::default()
+            },
             ..History::default()
         }
     }

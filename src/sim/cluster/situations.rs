@@ -6,6 +6,7 @@ use crate::sim::actor::Pace;
 use crate::sim::database::Database;
 use crate::sim::faults::Faults;
 use crate::sim::jobs::{self, APPLICATION};
+use crate::sim::judge::Effect;
 use crate::sim::sabotage::Sabotage;
 use crate::sim::scenario::Scenario;
 use crate::sim::wire::Wire;
@@ -155,6 +156,28 @@ impl Cluster {
             cluster.database.store().ensure(&definition).unwrap();
         }
         cluster
+    }
+
+    /// Schedules of a job that is never given up, whose misfire threshold is a minute. Now and then a copy of
+    /// the database takes over. If they `overlap`, none has to wait for another.
+    pub(in crate::sim) fn beside_promotions(
+        seed: u64,
+        overlap: bool,
+        faults: Faults,
+        sabotages: &[Sabotage],
+    ) -> Self {
+        let scenario = Scenario { seed, nodes: 3, schedules: 0, span: 600_000, faults };
+        let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
+        // The rule of overlaps is every fifth's, the job every third's, the threshold every fourth's.
+        let step = if overlap { 60 } else { 12 };
+        (0..10).for_each(|n| cluster.plans.add(step * n, cluster.now, cluster.database.store()));
+        cluster
+    }
+
+    /// How many copies have taken over, and how many executions began by commits that these lacked.
+    pub(in crate::sim) fn taken_over(&self) -> (usize, usize) {
+        let is_lost = |it: &&Effect| self.lost.claims.contains(&(it.execution, it.fence));
+        (self.lost.at.len(), self.effects.iter().filter(is_lost).count())
     }
 
     /// When the step of the database's clock was undone.

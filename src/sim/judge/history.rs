@@ -44,6 +44,10 @@ pub struct History {
     pub unnoticed: Vec<Millis>,
     /// When the database's clock was set, and how far it was ahead of true time from then on.
     pub clock: Vec<(Millis, Millis)>,
+    /// When copies of the database took over that lacked its last commits, or none.
+    pub promotions: Vec<Millis>,
+    /// What was run by such commits: it may be run again, and by another row of the same id.
+    pub lost: Vec<Effect>,
     /// Processes were stopped between two instructions: what such a one begins late is excused and counted.
     pub stopped: bool,
     pub bounds: Bounds,

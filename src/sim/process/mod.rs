@@ -119,6 +119,8 @@ pub(super) struct Process {
     pub id: NodeId,
     /// The one it started with.
     pub first_id: NodeId,
+    /// The member of the database that it is connected to.
+    pub place: usize,
     /// It knows of no other node, and takes everything for its own.
     stranger: bool,
     clocks: Clocks,
@@ -213,6 +215,7 @@ impl Process {
         Self {
             id,
             first_id: id,
+            place: 0,
             stranger,
             clocks,
             stopped_until: Millis::MIN,

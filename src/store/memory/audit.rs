@@ -12,18 +12,8 @@ impl Tables {
         let AuditEntry { application, verb, target_type, target, was, became, order } = entry.clone();
         let (id, made) = (self.fresh_id(), self.now);
         let (verb, target_type, actor, reason) = (verb.into(), target_type.into(), order.actor, order.reason);
-        self.audit.push(AuditRow {
-            id,
-            application,
-            made,
-            actor,
-            verb,
-            target_type,
-            target,
-            was,
-            became,
-            reason,
-        });
+        let row = AuditRow { id, application, made, actor, verb, target_type, target, was, became, reason };
+        self.audit.insert(id, row);
         id
     }
 
@@ -37,7 +27,7 @@ impl Tables {
                 && is(&query.verb, &row.verb)
                 && query.since.is_none_or(|since| row.made >= since)
         };
-        self.audit.iter().rev().filter(wanted).take(query.limit).cloned().collect()
+        self.audit.values().rev().filter(wanted).take(query.limit).cloned().collect()
     }
 
     pub(super) fn glance(&self, query: &GlanceQuery) -> Glance {
@@ -48,13 +38,13 @@ impl Tables {
         };
         let work = runs.filter(|run| is_news(run)).map(|_| News { work: true, cancel: false });
         let behind = |row: &&AuditRow| row.id > query.after.audit && row.application == query.application;
-        let changes = self.audit.iter().filter(behind);
+        let changes = self.audit.values().filter(behind);
         let changes = changes.map(|row| News::of_change(&row.verb, &row.became));
-        let marks = Marks { run, audit: self.audit.last().map_or(0, |row| row.id) };
+        let marks = Marks { run, audit: self.audit.last_key_value().map_or(0, |(id, _)| *id) };
         Glance { marks, news: work.chain(changes).fold(News::default(), News::and) }
     }
 
     pub(super) fn purge_audit(&mut self, application: &str, before: Millis) {
-        self.audit.retain(|row| row.application != application || row.made >= before);
+        self.audit.retain(|_, row| row.application != application || row.made >= before);
     }
 }

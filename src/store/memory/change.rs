@@ -68,8 +68,8 @@ impl Tables {
         };
         self.edit_run(id, |run| after.into_iter().for_each(|(column, value)| run.set(column, value)));
         match execution.kind {
-            ChangeKind::TimeOut => drop(self.stuck.insert(id.0)),
-            ChangeKind::Release => drop(self.stuck.remove(&id.0)),
+            ChangeKind::TimeOut => self.stuck.insert(id.0, ()),
+            ChangeKind::Release => self.stuck.remove(&id.0),
             _ => {}
         }
         let ends = self.cancels.contains_key(&id.0) && !self.hooks.follows_cancelled;

@@ -1,6 +1,8 @@
 //! Claims and what becomes of them.
 
+use super::commits::RowKey;
 use super::hooks::SlotFault;
+use super::members::Touch;
 use super::rows::{Run, matches};
 use super::tables::Tables;
 use crate::domain::{
@@ -33,6 +35,9 @@ impl Tables {
         });
         match claimed {
             Ok(Some(claimed)) => {
+                if let Some((job, _)) = bounded {
+                    self.touch(Touch::Bounds, RowKey::Job(job));
+                }
                 if let Some((job, _)) = bounded.filter(|(_, bounds)| bounds.apply_to(group)) {
                     let noted = (group.map(str::to_owned), self.now);
                     self.bounded.insert((job, claimed.execution().0), noted);
@@ -88,13 +93,13 @@ impl Tables {
             noted.push((*key, Noted { group: group.clone(), claimed: *claimed, runs }));
         }
         let (room, over) = Room::of_noted(bounds, self.now, noted);
-        over.iter().for_each(|(key, _)| drop(self.bounded.remove(key)));
+        over.iter().for_each(|(key, _)| self.bounded.remove(key));
         room
     }
 
     fn is_under_way(&self, execution: ExecutionId) -> bool {
         let is_owned = |run: &Run| run.is(ExecutionState::Claimed) || run.is(ExecutionState::Running);
-        self.stuck.contains(&execution.0) || self.run(execution).is_some_and(is_owned)
+        self.stuck.contains_key(&execution.0) || self.run(execution).is_some_and(is_owned)
     }
 
     /// Changes what the candidate's guard compares, if it still matches.
@@ -126,7 +131,7 @@ impl Tables {
         if self.holder(id, None).is_some() {
             return Ok(None);
         }
-        let Some(fence) = row.fence.checked_add(1) else { return Ok(None) };
+        let Some(fence) = self.fence_behind(row.fence) else { return Ok(None) };
         let run = Run {
             generation: row.generation,
             token: Some(request.token),
@@ -159,13 +164,13 @@ impl Tables {
             return Ok(None);
         }
         if row.is_queue() {
-            let fence = run.fence.saturating_add(1);
+            let Some(fence) = self.fence_behind(run.fence) else { return Ok(None) };
             return Ok(Some(self.take(request, pending, fence)));
         }
         if self.holder(schedule, Some(pending.id)).is_some() {
             return Ok(None);
         }
-        let Some(fence) = row.fence.checked_add(1) else { return Ok(None) };
+        let Some(fence) = self.fence_behind(row.fence) else { return Ok(None) };
         let slot = (run.generation, run.origin, run.scheduled);
         self.edit_schedule(schedule, |row| {
             row.fence = fence;

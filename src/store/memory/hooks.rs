@@ -7,9 +7,11 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use crossbeam::channel::{Receiver, Sender, bounded};
 use uuid::Uuid;
 
-use super::MemoryStore;
+use super::commits::{Commits, LostCommits};
+use super::members::MemberFault;
 use super::rows::{Run, Shape, Text};
 use super::tables::Tables;
+use super::{MemoryStore, Shared};
 use crate::domain::{Bound, Bounds, Error, ErrorKind, ExecutionId, Millis, NodeId, Rate, ScheduleId, Token};
 use crate::sim::judge;
 use crate::store::Result;
@@ -19,7 +21,7 @@ use crate::store::conformance::RowKey;
 use crate::store::rules::ChangeKind;
 use crate::store::when::NONE;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Hooks {
     held: BTreeSet<HeldKey>,
     refused: BTreeSet<i64>,
@@ -36,6 +38,10 @@ pub(crate) struct Hooks {
     pub(super) slot_fault: Option<SlotFault>,
     /// How the answer to what an execution covers is wrong.
     pub(super) covers_fault: Option<CoversFault>,
+    /// Fences begin nowhere anew when a copy takes over.
+    pub(super) has_no_floor: bool,
+    /// What members fail to do.
+    pub(super) member_fault: Option<MemberFault>,
     pub(super) registrations_lost: bool,
     pub(super) leaves_refused: bool,
     /// Registrations wait until its other side is gone.
@@ -124,25 +130,26 @@ enum HeldKey {
 /// A row locked by "another transaction", until dropped.
 #[must_use]
 pub(crate) struct RowLock {
-    store: Arc<MemoryStore>,
+    shared: Arc<Shared>,
     key: HeldKey,
 }
 
 impl Drop for RowLock {
     fn drop(&mut self) {
-        self.store.tables().hooks.held.remove(&self.key);
-        self.store.released.notify_all();
+        let mut tables = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.hooks.held.remove(&self.key);
+        self.shared.released.notify_all();
     }
 }
 
 impl MemoryStore {
     /// Holds a schedule's row as another transaction would.
-    pub(crate) fn hold(self: &Arc<Self>, id: ScheduleId) -> RowLock {
+    pub(crate) fn hold(&self, id: ScheduleId) -> RowLock {
         self.hold_row(HeldKey::Schedule(id))
     }
 
     /// Holds the row of a schedule, an execution or a job.
-    pub(crate) fn hold_by_key(self: &Arc<Self>, row: RowKey<'_>) -> RowLock {
+    pub(crate) fn hold_by_key(&self, row: RowKey<'_>) -> RowLock {
         let job = |application: &str, name: &str| self.tables().index(application)?.jobs.get(name).copied();
         self.hold_row(match row {
             RowKey::Schedule(id) => HeldKey::Schedule(id),
@@ -152,9 +159,9 @@ impl MemoryStore {
         })
     }
 
-    fn hold_row(self: &Arc<Self>, key: HeldKey) -> RowLock {
+    fn hold_row(&self, key: HeldKey) -> RowLock {
         self.tables().hooks.held.insert(key);
-        RowLock { store: Arc::clone(self), key }
+        RowLock { shared: Arc::clone(&self.shared), key }
     }
 
     /// From now on a claim of this schedule fails (not loses) or no longer does.
@@ -200,6 +207,31 @@ impl MemoryStore {
     /// From now on the answer to what an execution covers is wrong in this way.
     pub(crate) fn break_covers(&self, fault: CoversFault) {
         self.tables().hooks.covers_fault = Some(fault);
+    }
+
+    /// Fences no longer begin anew when a copy takes over.
+    pub(crate) fn remove_floor(&self) {
+        self.tables().hooks.has_no_floor = true;
+    }
+
+    /// From now on commits are kept for a while: a copy that lacks them may take over.
+    pub(crate) fn keep_commits(&self) {
+        let mut tables = self.tables();
+        tables.commits = Some(Commits::default());
+    }
+
+    /// A copy takes over that lacks what was committed after this time.
+    pub(crate) fn lose_behind(&self, time: Millis) -> LostCommits {
+        let mut tables = self.tables();
+        let noted = std::mem::take(&mut tables.hooks.noted);
+        let lost = tables.lose_behind(time);
+        tables.hooks.noted = noted;
+        lost
+    }
+
+    /// From now on members fail to do this.
+    pub(crate) fn break_members(&self, fault: MemberFault) {
+        self.tables().hooks.member_fault = Some(fault);
     }
 
     /// From now on every heartbeat fails.
@@ -256,8 +288,9 @@ impl MemoryStore {
 
     /// True time is `now`, and the database's clock is wrong by `error`.
     pub(crate) fn set_clock(&self, now: Millis, error: Millis) {
-        self.set_time(now + error);
-        self.tables().hooks.clock_error = error;
+        let mut tables = self.tables();
+        (tables.now, tables.hooks.clock_error) = (now + error, error);
+        Self::pass_on(&self.shared, &mut tables, now);
     }
 
     /// The ledger and how it came about, for the judge.
@@ -317,7 +350,7 @@ impl MemoryStore {
         rows: impl Iterator<Item = ScheduleId> + Clone,
     ) -> MutexGuard<'_, Tables> {
         let held = |tables: &mut Tables| rows.clone().any(|id| tables.is_held(id));
-        self.released.wait_while(self.tables(), held).unwrap_or_else(PoisonError::into_inner)
+        self.shared.released.wait_while(self.tables(), held).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -413,10 +446,20 @@ impl Tables {
         }
     }
 
+    /// A member has these tables: what becomes of them is noted where all agree on it.
+    pub(super) fn become_a_copy(&mut self) {
+        self.hooks.noted = false;
+        self.commits = None;
+    }
+
+    pub(super) fn true_time(&self) -> Millis {
+        self.now - self.hooks.clock_error
+    }
+
     /// The time of QRTZ_BOUNDED, its one column that tests set.
     fn claimed_time(&mut self, id: ExecutionId) -> Option<&mut Millis> {
-        let mut rows = self.bounded.iter_mut().filter(|((_, execution), _)| *execution == id.0);
-        rows.next().map(|(_, (_, claimed))| claimed)
+        let key = self.bounded.keys().find(|(_, execution)| *execution == id.0).copied();
+        key.and_then(|key| self.bounded.get_mut(&key)).map(|(_, claimed)| claimed)
     }
 
     fn set_app(&mut self, name: &str, column: &str, value: Literal) -> Option<()> {

@@ -2,13 +2,15 @@
 //!
 //! One mutex holds all tables, so every call is a transaction. Nothing depends on chance or a clock: ids
 //! count up, rows are visited in order, and the database's time is what [`MemoryStore::set_time`] says.
+//! Several members may have the tables, as servers of Galera have.
 
 mod audit;
 mod change;
 mod claims;
+pub(crate) mod commits;
 mod covers;
-#[cfg(test)]
 pub(crate) mod hooks;
+pub(crate) mod members;
 mod nodes;
 mod order;
 mod purge;
@@ -18,12 +20,13 @@ mod rows;
 mod schedules;
 mod streak;
 mod switch;
+mod table;
 mod tables;
-#[cfg(test)]
 mod tests;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use self::members::{MemberFault, Members};
 use self::tables::Tables;
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::enqueue::{EnqueueOrder, Keyed};
@@ -44,9 +47,16 @@ use crate::time::TimeSample;
 /// All tables in this process's memory.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryStore {
+    shared: Arc<Shared>,
+    /// The member that it is a client of, if there are several.
+    member: Option<usize>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
     tables: Mutex<Tables>,
-    #[cfg(test)]
-    released: std::sync::Condvar,
+    members: Members,
+    released: Condvar,
 }
 
 impl MemoryStore {
@@ -63,20 +73,26 @@ impl MemoryStore {
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn transaction<T>(&self, work: impl FnOnce(&mut Tables) -> Result<T>) -> Result<T> {
-        Self::run(&mut self.tables(), work)
+    fn transaction<T>(&self, work: impl Fn(&mut Tables) -> Result<T>) -> Result<T> {
+        match self.member {
+            Some(member) => self.certified(member, work),
+            None => Self::run(&mut self.tables(), work),
+        }
     }
 
     /// A transaction that waits until nobody else holds these schedules' rows.
     fn locking<T>(
         &self,
         rows: impl Iterator<Item = ScheduleId> + Clone,
-        work: impl FnOnce(&mut Tables) -> Result<T>,
+        work: impl Fn(&mut Tables) -> Result<T>,
     ) -> Result<T> {
-        Self::run(&mut self.until_free(rows), work)
+        match self.member {
+            Some(member) => self.certified(member, work),
+            None => Self::run(&mut self.until_free(rows), work),
+        }
     }
 
     fn run<T>(tables: &mut Tables, work: impl FnOnce(&mut Tables) -> Result<T>) -> Result<T> {
@@ -85,36 +101,30 @@ impl MemoryStore {
         result
     }
 
+    fn is_faulty(&self, fault: MemberFault) -> bool {
+        self.tables().is_faulty(fault)
+    }
+
+    fn claim_once(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
+        self.transaction(|tables| Ok(requests.iter().map(|request| tables.claim(request)).collect()))
+    }
+
+    fn apply_once(&self, changes: &[Change]) -> Result<Vec<Applied>> {
+        let waited_for = changes.iter().filter(|change| change.rule().held == HeldRow::Wait);
+        self.locking(waited_for.filter_map(Change::schedule), |tables| {
+            let leaves = changes.iter().any(|change| change.kind() == ChangeKind::Leave);
+            match leaves && tables.hooks.leaves_refused {
+                true => {
+                    Err(crate::domain::Error::new(crate::domain::ErrorKind::Refused, "as the test asked"))
+                }
+                false => tables.apply(changes),
+            }
+        })
+    }
+
     fn sample(tables: &Tables) -> TimeSample {
         let now = 1_000 * tables.now;
         TimeSample { asked: now, told: now, answered: now }
-    }
-}
-
-#[cfg(not(test))]
-impl MemoryStore {
-    /// Calls follow one another, so no row is ever held.
-    fn until_free(&self, _rows: impl Iterator<Item = ScheduleId> + Clone) -> MutexGuard<'_, Tables> {
-        self.tables()
-    }
-}
-
-#[cfg(not(test))]
-impl Tables {
-    fn is_held(&self, _id: ScheduleId) -> bool {
-        false
-    }
-
-    fn is_execution_held(&self, _id: ExecutionId) -> bool {
-        false
-    }
-
-    fn is_job_held(&self, _id: i64) -> bool {
-        false
-    }
-
-    fn refuse_if_asked(&self, _schedule: i64) -> Result<()> {
-        Ok(())
     }
 }
 
@@ -131,15 +141,25 @@ impl Store for MemoryStore {
     }
 
     fn beat(&self, beat: &Heartbeat) -> Result<HeartbeatReply> {
-        self.transaction(|tables| match tables.hooks.beats_refused {
-            true => Err(crate::domain::Error::new(crate::domain::ErrorKind::Refused, "as the test asked")),
-            false => Ok(tables.beat(beat)),
-        })
+        let refused = || crate::domain::Error::new(crate::domain::ErrorKind::Refused, "as the test asked");
+        let beats = || {
+            let reply = || self.read(|tables| tables.heartbeat_reply(beat));
+            let known = self.is_faulty(MemberFault::Beats).then(reply);
+            let is_made = self.transaction(|tables| match tables.hooks.beats_refused {
+                true => Err(refused()),
+                false => Ok(tables.beat(beat)),
+            })?;
+            Ok(is_made.then(|| known.unwrap_or_else(reply)))
+        };
+        let reply = match beats()? {
+            None if !self.is_faulty(MemberFault::Ends) && self.catch_up() => beats()?,
+            reply => reply,
+        };
+        Ok(reply.unwrap_or(HeartbeatReply::Ended))
     }
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
-        let tables = self.tables();
-        Ok(tables.poll(query, Self::sample(&tables)))
+        Ok(self.read(|tables| tables.poll(query, Self::sample(tables))))
     }
 
     fn hearing(&self) -> Hearing {
@@ -147,7 +167,7 @@ impl Store for MemoryStore {
     }
 
     fn glance(&self, query: &GlanceQuery) -> Result<Glance> {
-        Ok(self.tables().glance(query))
+        Ok(self.read(|tables| tables.glance(query)))
     }
 
     fn listen(&self, _: &str) -> Result<Box<dyn Ear>> {
@@ -155,45 +175,67 @@ impl Store for MemoryStore {
     }
 
     fn payloads(&self, schedules: &[ScheduleId]) -> Result<Vec<LargePayload>> {
-        Ok(self.tables().payloads(schedules))
+        Ok(self.read(|tables| tables.payloads(schedules)))
     }
 
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-        self.transaction(|tables| Ok(requests.iter().map(|request| tables.claim(request)).collect()))
+        let mut claims = self.claim_once(requests)?;
+        let blocked: Vec<usize> =
+            (0..claims.len()).filter(|n| matches!(claims[*n], Claim::Blocked(_))).collect();
+        if !blocked.is_empty() && !self.is_faulty(MemberFault::Blocks) && self.catch_up() {
+            let requests: Vec<ClaimRequest> = blocked.iter().map(|n| requests[*n].clone()).collect();
+            // The others are claimed: an error would say that they are not.
+            let again = self.claim_once(&requests).unwrap_or_default();
+            let again = again.into_iter().chain(std::iter::repeat_with(|| Claim::Skipped));
+            blocked.into_iter().zip(again).for_each(|(n, claim)| claims[n] = claim);
+        }
+        Ok(claims)
     }
 
     fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>> {
+        if !self.is_faulty(MemberFault::Resolves) {
+            self.catch_up();
+        }
         self.transaction(|tables| {
             Ok(requests.iter().map(|request| tables.resolve(request, claims)).collect())
         })
     }
 
     fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
-        let waited_for = changes.iter().filter(|change| change.rule().held == HeldRow::Wait);
-        self.locking(waited_for.filter_map(Change::schedule), |tables| {
-            let leaves = changes.iter().any(|change| change.kind() == ChangeKind::Leave);
-            match leaves && tables.hooks.leaves_refused {
-                true => {
-                    Err(crate::domain::Error::new(crate::domain::ErrorKind::Refused, "as the test asked"))
-                }
-                false => tables.apply(changes),
-            }
-        })
+        let mut applied = self.apply_once(changes)?;
+        let again: Vec<usize> = (0..changes.len()).filter(|n| !applied[*n].is_done()).collect();
+        if !again.is_empty() && !self.is_faulty(MemberFault::Loses) && self.catch_up() {
+            let changes: Vec<Change> = again.iter().map(|n| changes[*n].clone()).collect();
+            let is_changed = applied.iter().any(|it| it.is_done());
+            // Some of the changes are made: an error must not say that none is.
+            let answers = self.apply_once(&changes).map_err(|error| match is_changed {
+                true => crate::domain::Error::new(crate::domain::ErrorKind::Unknown, "made in part"),
+                false => error,
+            })?;
+            again.into_iter().zip(answers).for_each(|(n, answer)| applied[n] = answer);
+        }
+        Ok(applied)
     }
 
     fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
         let waited_for = (change.rule().held == HeldRow::Wait).then(|| change.schedule()).flatten();
-        self.locking(waited_for.into_iter(), |tables| {
-            let applied = tables.apply(std::slice::from_ref(&change))?.pop().unwrap_or(Applied::Lost);
-            if applied.is_done() {
-                tables.record(entry);
-            }
-            Ok(applied)
-        })
+        let apply = || {
+            self.locking(waited_for.into_iter(), |tables| {
+                let applied = tables.apply(std::slice::from_ref(&change))?.pop().unwrap_or(Applied::Lost);
+                if applied.is_done() {
+                    tables.record(entry);
+                }
+                Ok(applied)
+            })
+        };
+        match apply()? {
+            lost if !lost.is_done() && !self.is_faulty(MemberFault::Loses) && self.catch_up() => apply(),
+            applied => Ok(applied),
+        }
     }
 
     fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRow>> {
-        Ok(self.tables().audit_rows(query))
+        Ok(self.read(|tables| tables.audit_rows(query)))
     }
 
     fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<Applied> {
@@ -201,19 +243,19 @@ impl Store for MemoryStore {
     }
 
     fn overdue(&self, query: &OverdueQuery) -> Result<OverduePage> {
-        Ok(self.tables().overdue(query))
+        Ok(self.read(|tables| tables.overdue(query)))
     }
 
     fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage> {
-        Ok(self.tables().stranded(application, after, limit))
+        Ok(self.read(|tables| tables.stranded(application, after, limit)))
     }
 
     fn withdrawn(&self, application: &str, limit: usize) -> Result<Vec<Withdrawn>> {
-        Ok(self.tables().withdrawn(application, limit))
+        Ok(self.read(|tables| tables.withdrawn(application, limit)))
     }
 
     fn unreadable(&self, query: &UnreadableQuery) -> Result<UnreadablePage> {
-        Ok(self.tables().unreadable(query))
+        Ok(self.read(|tables| tables.unreadable(query)))
     }
 
     fn purge(&self, purge: &Purge) -> Result<Purged> {
@@ -233,7 +275,7 @@ impl Store for MemoryStore {
     }
 
     fn order(&self, order: &RunOrder) -> Result<Ordered> {
-        let schedule = self.tables().schedule_named(&order.application, &order.schedule);
+        let schedule = self.read(|tables| tables.schedule_named(&order.application, &order.schedule));
         self.locking(schedule.map(ScheduleId).into_iter(), |tables| tables.order(order))
     }
 
@@ -258,7 +300,7 @@ impl Store for MemoryStore {
     }
 
     fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>> {
-        Ok(self.tables().passed(query))
+        Ok(self.read(|tables| tables.passed(query)))
     }
 
     fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>> {
@@ -266,55 +308,61 @@ impl Store for MemoryStore {
     }
 
     fn streak(&self, query: &StreakQuery) -> Result<Option<Streak>> {
-        Ok(self.tables().streak(query))
+        Ok(self.read(|tables| tables.streak(query)))
     }
 
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {
-        self.tables().saw_cancels(executions);
-        Ok(())
+        self.transaction(|tables| {
+            tables.saw_cancels(executions);
+            Ok(())
+        })
     }
 
     fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {
-        Ok(self.tables().seen(application, name))
+        Ok(self.read(|tables| tables.seen(application, name)))
     }
 
     fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
-        self.tables().find(application, name)
+        self.read(|tables| tables.find(application, name))
     }
 
     fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>> {
-        Ok(self.tables().node_rows(application))
+        Ok(self.read(|tables| tables.node_rows(application)))
     }
 
     fn applications(&self) -> Result<Vec<ApplicationRow>> {
-        Ok(self.tables().application_rows())
+        Ok(self.read(|tables| tables.application_rows()))
     }
 
     fn jobs(&self, application: &str) -> Result<Vec<JobRow>> {
-        Ok(self.tables().job_rows(application))
+        Ok(self.read(|tables| tables.job_rows(application)))
     }
 
     fn schedules(&self, application: Option<&str>) -> Result<Vec<ScheduleRow>> {
-        Ok(self.tables().schedule_rows(application))
+        Ok(self.read(|tables| tables.schedule_rows(application)))
     }
 
     fn schedule(&self, application: &str, name: &str) -> Result<Option<ScheduleRow>> {
-        Ok(self.tables().schedule_rows(Some(application)).into_iter().find(|row| row.name == name))
+        Ok(self
+            .read(|tables| tables.schedule_rows(Some(application)).into_iter().find(|row| row.name == name)))
     }
 
     fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>> {
-        Ok(self.tables().counts(schedule))
+        Ok(self.read(|tables| tables.counts(schedule)))
     }
 
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
-        Ok(self.tables().execution_rows(filter))
+        Ok(self.read(|tables| tables.execution_rows(filter)))
     }
 
     fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>> {
-        Ok(self.tables().covers(execution, most))
+        if !self.is_faulty(MemberFault::Covers) {
+            self.catch_up();
+        }
+        Ok(self.read(|tables| tables.covers(execution, most)))
     }
 
     fn time(&self) -> Result<TimeSample> {
-        Ok(Self::sample(&self.tables()))
+        Ok(self.read(Self::sample))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::rows::{Node, Pause, Schedule, Text};
+use super::rows::{App, Node, Pause, Schedule, Text};
 use super::tables::{Index, Tables};
 use crate::domain::shards::SHARDS;
 use crate::domain::{
@@ -29,11 +29,11 @@ impl Tables {
             ));
         }
         let application = self.application(&new.application);
-        self.apps.entry(Arc::clone(&application)).or_default();
+        self.apps.row(Arc::clone(&application), App::default);
         for job in &new.jobs {
             self.put_own_job(&application, job)?;
         }
-        self.nodes.entry(new.id).or_insert_with(|| Node {
+        self.nodes.row(new.id, || Node {
             application,
             host_ip: new.host_ip.clone(),
             host_name: new.host_name.clone(),
@@ -51,7 +51,8 @@ impl Tables {
         Ok(())
     }
 
-    pub(super) fn beat(&mut self, beat: &Heartbeat) -> HeartbeatReply {
+    /// Whether the node may beat, and has.
+    pub(super) fn beat(&mut self, beat: &Heartbeat) -> bool {
         let may_beat = |node: &&mut Node| {
             let is_seen = |column| match column {
                 // It was found by it.
@@ -61,19 +62,19 @@ impl Tables {
             };
             guard::HEARTBEAT.columns().all(is_seen) && node.beat < i64::MAX
         };
-        match self.nodes.get_mut(&beat.node).filter(may_beat) {
-            None => return HeartbeatReply::Ended,
-            Some(node) => {
-                node.beat += 1;
-                if beat.withdraw {
-                    node.state = "N".into();
-                } else if beat.drained && node.state == Switch::Draining.word(false) {
-                    node.state = Switch::Drained.word(false).into();
-                }
-                node.figures = beat.figures;
-                node.last_beat = beat.now;
-            }
+        let Some(node) = self.nodes.get_mut(&beat.node).filter(may_beat) else { return false };
+        node.beat += 1;
+        if beat.withdraw {
+            node.state = "N".into();
+        } else if beat.drained && node.state == Switch::Draining.word(false) {
+            node.state = Switch::Drained.word(false).into();
         }
+        node.figures = beat.figures;
+        node.last_beat = beat.now;
+        true
+    }
+
+    pub(super) fn heartbeat_reply(&self, beat: &Heartbeat) -> HeartbeatReply {
         let live = self
             .nodes
             .iter()

@@ -1,5 +1,7 @@
 //! Executions that somebody asks for, or asks to cancel.
 
+use super::commits::RowKey;
+use super::members::Touch;
 use super::rows::Run;
 use super::tables::Tables;
 use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, Reason, Token};
@@ -29,7 +31,7 @@ impl Tables {
 
     /// Who asked for the executions of this origin, and why.
     pub(super) fn ordered_by(&self, origin: i64) -> Option<(String, String)> {
-        let row = self.audit.iter().find(|row| row.id == origin);
+        let row = self.audit.get(&origin);
         let by = row.map_or_else(Default::default, |row| (row.actor.clone(), row.reason.clone()));
         (origin != 0).then_some(by)
     }
@@ -83,7 +85,8 @@ impl Tables {
         let is_new = !self.cancels.contains_key(&order.execution.0);
         let Order { actor, reason } = order.order.clone();
         let row = CancelRow { asked: self.now, actor, reason, seen: None };
-        self.cancels.entry(order.execution.0).or_insert(row);
+        self.touch(Touch::Cancel, RowKey::Run(order.execution.0));
+        self.cancels.row(order.execution.0, || row);
         (Cancel::Asked { node, is_new }, state)
     }
 
@@ -108,15 +111,19 @@ impl Tables {
         if self.last_behind(&run).is_some() {
             return Ok(Retry::Followed);
         }
-        if self.stuck.contains(&order.execution.0) {
+        if self.stuck.contains_key(&order.execution.0) {
             return Ok(Retry::State(Some(ExecutionState::Running)));
         }
         let due = self.now.max(run.scheduled);
         let again = run.again((Reason::ByHand.as_str(), Reason::Retry.as_str()), due, Token::fresh());
         self.record(&order.retry_entry(&name, state, i64::from(again.attempt)));
         let origin = again.origin;
+        self.touch(Touch::Retry, RowKey::Run(order.execution.0));
         let id = self.insert_run(again)?;
-        key.map(|key| self.keys.insert(key, origin));
+        if let Some(key) = key {
+            self.touch(Touch::Key, RowKey::Key(key.clone()));
+            self.keys.insert(key, origin);
+        }
         Ok(Retry::Pending(id))
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::rows::{Run, Schedule};
+use super::rows::{App, Run, Schedule};
 use super::tables::Tables;
 use crate::domain::{ExecutionId, ExecutionState, Millis, ScheduleState};
 use crate::store::when::HIGHEST_FENCE_MARK;
@@ -22,7 +22,7 @@ impl Tables {
             self.purge_audit(&purge.application, before);
             let gone: Vec<i64> =
                 self.cancels.keys().copied().filter(|id| self.run(ExecutionId(*id)).is_none()).collect();
-            gone.iter().for_each(|id| drop(self.cancels.remove(id)));
+            gone.iter().for_each(|id| self.cancels.remove(id));
         }
         let (mark, mut fence) =
             (self.apps.get(purge.application.as_str()).map_or(0, |app| app.fence_from), 0);
@@ -48,7 +48,7 @@ impl Tables {
         }
         if purged.occurrences + purged.schedules > 0 {
             let application = self.application(&purge.application);
-            let app = self.apps.entry(application).or_default();
+            let app = self.apps.row(application, App::default);
             app.ledger_from = app.ledger_from.max(before);
         }
         if let Some(app) = self.apps.get_mut(purge.application.as_str()) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::rows::Run;
+use super::rows::{App, Run};
 use super::tables::{Index, Tables};
 use crate::domain::{
     Attempt, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, MisfirePolicy, NodeId, Reason,
@@ -19,7 +19,7 @@ use crate::time::is_election_due;
 impl Tables {
     pub(super) fn elect(&mut self, application: &str, now: Millis, interval: Millis) -> Applied {
         let application = self.application(application);
-        let app = self.apps.entry(application).or_default();
+        let app = self.apps.row(application, App::default);
         let is_due = |column| match column {
             Column::Application => true,
             Column::TimeNext => is_election_due(Some(app.time_next), now, interval),
@@ -89,7 +89,7 @@ impl Tables {
         let lost = self.owned().iter().filter(|(node, _)| !self.is_live(**node));
         let mut page: Vec<(i64, &Run)> = lost
             .flat_map(|(_, ids)| ids.iter().filter(|id| **id > after.0))
-            .chain(self.stuck.iter().filter(|id| **id > after.0 && self.is_stuck_nowhere(**id)))
+            .chain(self.stuck.keys().filter(|id| **id > after.0 && self.is_stuck_nowhere(**id)))
             .filter_map(|id| Some((*id, self.run(ExecutionId(*id))?)))
             .filter(|(_, run)| &*run.application == application)
             .collect();

@@ -33,7 +33,7 @@ pub(super) fn matches<'row, 'seen>(
 }
 
 /// QRTZ_APP.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct App {
     pub state: Text,
     pub pause: Pause,
@@ -60,7 +60,7 @@ impl Default for App {
 }
 
 /// What the row of an application, a node or a job says of its pause.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pause {
     pub by: String,
     pub reason: String,
@@ -113,7 +113,7 @@ impl App {
 }
 
 /// QRTZ_NODE.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub application: Arc<str>,
     pub host_ip: String,
@@ -153,8 +153,9 @@ impl Node {
 }
 
 /// QRTZ_JOB.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Job {
+    pub application: Arc<str>,
     pub name: Arc<str>,
     pub state: Text,
     pub pause: Pause,
@@ -190,6 +191,12 @@ pub(super) struct Shape {
     pub timing: std::result::Result<Timing, String>,
 }
 
+impl PartialEq for Shape {
+    fn eq(&self, other: &Self) -> bool {
+        self.columns == other.columns
+    }
+}
+
 impl From<When> for Shape {
     fn from(columns: When) -> Self {
         Self { timing: columns.timing(), columns }
@@ -197,7 +204,7 @@ impl From<When> for Shape {
 }
 
 /// QRTZ_EXECUTE. A time is NULL (`None`), -1 (none) or an instant; a text that is NULL is empty here.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Schedule {
     pub application: Arc<str>,
     pub name: Arc<str>,
@@ -365,7 +372,7 @@ impl Schedule {
 }
 
 /// QRTZ_RUN.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Run {
     pub schedule: i64,
     pub application: Arc<str>,

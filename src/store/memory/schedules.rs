@@ -197,7 +197,7 @@ impl Tables {
             group: run.group.as_deref().map(str::to_owned),
             lane: run.lane.as_deref().map(str::to_owned),
             tags: run.tags.clone(),
-            stuck: self.stuck.contains(&id),
+            stuck: self.stuck.contains_key(&id),
             holder: run.holder.map(|it| it.0),
         }
     }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::commits::RowKey;
+use super::members::Touch;
 use super::rows::Schedule;
 use super::tables::Tables;
 use crate::domain::{Entry, Millis, ScheduleState};
@@ -49,7 +51,9 @@ impl Tables {
 
     /// Some pause in the application ends by itself then.
     pub(super) fn note_pause_end(&mut self, application: &str, until: Option<Millis>) {
-        if let (Some(until), Some(app)) = (until, self.apps.get_mut(application)) {
+        let Some(until) = until else { return };
+        self.touch(Touch::PauseEnd, RowKey::App(application.into()));
+        if let Some(app) = self.apps.get_mut(application) {
             app.pause_ends = Some(app.pause_ends.map_or(until, |ends| ends.min(until)));
         }
     }

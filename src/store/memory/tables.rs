@@ -3,15 +3,51 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::commits::{Commits, RowKey};
 use super::rows::{App, IndexedBy, Job, Key, Node, Pause, Run, Schedule, Slot};
-use crate::domain::{Entry, Error, ErrorKind, ExecutionId, JobSpec, Millis, NodeId, ScheduleState};
+use super::table::Table;
+use crate::domain::{Entry, Error, ErrorKind, ExecutionId, JobSpec, Lineage, Millis, NodeId, ScheduleState};
 use crate::store::audit::AuditRow;
 use crate::store::change::PolicyChange;
 use crate::store::order::CancelRow;
 use crate::store::{Change, Result};
 
+/// Of an execution that counts: its group, and when it was claimed.
+pub(super) type BoundedRow = (Option<String>, Millis);
+
+/// A key of enqueued executions: the queue, the key, the period.
+pub(super) type UniqueKey = (i64, Arc<str>, Millis);
+
+/// Where the ids of new rows come from: each member that has the tables has its own, so far apart as there
+/// are members.
+#[derive(Clone, Debug)]
+pub(super) struct Ids {
+    pub last: i64,
+    pub step: i64,
+    pub offset: i64,
+}
+
+impl Default for Ids {
+    fn default() -> Self {
+        Self { last: 0, step: 1, offset: 0 }
+    }
+}
+
+impl Ids {
+    fn next(&mut self) -> i64 {
+        let above = self.last + 1;
+        self.last = above + (self.offset - above).rem_euclid(self.step);
+        self.last
+    }
+
+    /// Somebody else has given this id: own ones are higher from now on.
+    pub(super) fn pass(&mut self, id: i64) {
+        self.last = self.last.max(id);
+    }
+}
+
 /// What one application's polls and repairs look things up by.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Index {
     /// Active schedules by (next fire time, id).
     pub due: BTreeSet<(Millis, i64)>,
@@ -21,41 +57,38 @@ pub(super) struct Index {
     pub jobs: BTreeMap<Arc<str>, i64>,
 }
 
-/// A row as it was before a transaction changed it.
-#[derive(Debug)]
-enum Before {
-    Schedule(i64, Option<Schedule>),
-    Run(i64, Option<Run>),
-}
-
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Tables {
-    pub apps: BTreeMap<Arc<str>, App>,
-    pub nodes: BTreeMap<NodeId, Node>,
-    pub jobs: BTreeMap<i64, Job>,
-    schedules: BTreeMap<i64, Schedule>,
-    runs: BTreeMap<i64, Run>,
+    pub apps: Table<Arc<str>, App>,
+    pub nodes: Table<NodeId, Node>,
+    pub jobs: Table<i64, Job>,
+    pub(super) schedules: Table<i64, Schedule>,
+    pub(super) runs: Table<i64, Run>,
     indexes: BTreeMap<Arc<str>, Index>,
     /// CLAIMED and RUNNING executions by node.
     owned: BTreeMap<Option<NodeId>, BTreeSet<i64>>,
     /// PENDING executions by schedule.
     waiting: BTreeSet<(i64, i64)>,
     unique: BTreeMap<Key, i64>,
-    last_id: i64,
+    pub(super) ids: Ids,
     /// Requests to cancel, by execution.
-    pub cancels: BTreeMap<i64, CancelRow>,
+    pub cancels: Table<i64, CancelRow>,
     /// QRTZ_STUCK: executions that ran out of time and whose handlers have not returned.
-    pub stuck: BTreeSet<i64>,
+    pub stuck: Table<i64, ()>,
     /// QRTZ_BOUNDED: by job and execution, the group and when it was claimed.
-    pub bounded: BTreeMap<(i64, i64), (Option<String>, Millis)>,
+    pub bounded: Table<(i64, i64), BoundedRow>,
     /// QRTZ_KEY: by queue, key and period, the origin of the execution enqueued last with it.
-    pub keys: BTreeMap<(i64, Arc<str>, Millis), i64>,
-    /// Oldest first.
-    pub audit: Vec<AuditRow>,
-    undo: Vec<Before>,
+    pub keys: Table<UniqueKey, i64>,
+    /// By id.
+    pub audit: Table<i64, AuditRow>,
+    /// Rows that the transaction counts as written, whatever it changed in them.
+    pub(super) touched: BTreeSet<RowKey>,
+    /// What has been committed, where several members have the tables.
+    pub(super) commits: Option<Commits>,
+    /// How many copies have taken over so far.
+    pub(super) timeline: i64,
     /// What the database's clock says.
     pub now: Millis,
-    #[cfg(test)]
     pub hooks: super::hooks::Hooks,
 }
 
@@ -63,35 +96,32 @@ impl Tables {
     /// Does all of `work` or, if it fails, nothing of it. Nested calls are savepoints; the outermost
     /// caller ends with [`Tables::commit`].
     pub(super) fn atomically<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let (mark, recorded) = (self.undo.len(), self.audit.len());
-        #[cfg(test)]
+        let (runs, schedules, recorded) = (self.runs.mark(), self.schedules.mark(), self.audit.mark());
         let (changes, removed) = (self.hooks.changes.len(), self.hooks.removed.len());
         let result = work(self);
         if result.is_err() {
-            self.audit.truncate(recorded);
-            while self.undo.len() > mark {
-                match self.undo.pop() {
-                    Some(Before::Schedule(id, row)) => drop(self.swap_schedule(id, row)),
-                    Some(Before::Run(id, row)) => drop(self.swap_run(id, row)),
-                    None => break,
-                }
+            self.audit.roll_back(recorded);
+            while let Some((id, row)) = self.runs.undone(runs) {
+                self.swap_run(id, row);
             }
-            #[cfg(test)]
-            {
-                self.hooks.changes.truncate(changes);
-                self.hooks.removed.truncate(removed);
+            while let Some((id, row)) = self.schedules.undone(schedules) {
+                self.swap_schedule(id, row);
             }
+            self.hooks.changes.truncate(changes);
+            self.hooks.removed.truncate(removed);
         }
         result
     }
 
-    pub(super) fn commit(&mut self) {
-        self.undo.clear();
+    /// The fence behind this one: higher than all that were given before the last copy took over, those of
+    /// lost commits included.
+    pub(super) fn fence_behind(&self, fence: i64) -> Option<i64> {
+        let floor = if self.hooks.has_no_floor { 0 } else { Lineage::new(0, self.timeline + 1).fence_from() };
+        Some(fence.checked_add(1)?.max(floor))
     }
 
     pub(super) fn fresh_id(&mut self) -> i64 {
-        self.last_id += 1;
-        self.last_id
+        self.ids.next()
     }
 
     /// The one copy of an application's name.
@@ -127,11 +157,24 @@ impl Tables {
             return id;
         }
         let id = self.fresh_id();
-        let name: Arc<str> = spec.name.as_str().into();
-        self.indexes.entry(application).or_default().jobs.insert(Arc::clone(&name), id);
-        let state = ScheduleState::Active.as_str().into();
-        self.jobs.insert(id, Job { name, state, pause: Pause::default(), policy: spec.policy });
+        let (name, state) = (spec.name.as_str().into(), ScheduleState::Active.as_str().into());
+        let job = Job { application, name, state, pause: Pause::default(), policy: spec.policy };
+        self.index_job(id, &job);
+        self.jobs.insert(id, job);
         id
+    }
+
+    /// A job of a copy of the tables is found by its name.
+    pub(super) fn index_job(&mut self, id: i64, job: &Job) {
+        let index = self.indexes.entry(Arc::clone(&job.application)).or_default();
+        index.jobs.insert(Arc::clone(&job.name), id);
+    }
+
+    /// The inserted job was taken back.
+    pub(super) fn unindex_job(&mut self, job: &Job) {
+        if let Some(index) = self.indexes.get_mut(&job.application) {
+            index.jobs.remove(&job.name);
+        }
     }
 
     /// Inserts the job or updates its policy.
@@ -165,12 +208,12 @@ impl Tables {
 
     pub(super) fn put_schedule(&mut self, id: i64, row: Schedule) {
         let before = self.swap_schedule(id, Some(row));
-        self.undo.push(Before::Schedule(id, before));
+        self.schedules.remember(id, before);
     }
 
     pub(super) fn remove_schedule(&mut self, id: i64) {
         let before = self.swap_schedule(id, None);
-        self.undo.push(Before::Schedule(id, before));
+        self.schedules.remember(id, before);
     }
 
     pub(super) fn run(&self, id: ExecutionId) -> Option<&Run> {
@@ -227,13 +270,13 @@ impl Tables {
         let Some(mut run) = self.runs.get(&id.0).cloned() else { return false };
         edit(&mut run);
         let before = self.swap_run(id.0, Some(run));
-        self.undo.push(Before::Run(id.0, before));
+        self.runs.remember(id.0, before);
         true
     }
 
     pub(super) fn remove_run(&mut self, id: ExecutionId) {
         let before = self.swap_run(id.0, None);
-        self.undo.push(Before::Run(id.0, before));
+        self.runs.remember(id.0, before);
     }
 
     /// Inserts an execution, once per schedule, generation, origin, occurrence and attempt.
@@ -252,7 +295,7 @@ impl Tables {
         }
         let id = self.fresh_id();
         self.swap_run(id, Some(run));
-        self.undo.push(Before::Run(id, None));
+        self.runs.remember(id, None);
         Ok(ExecutionId(id))
     }
 
@@ -264,12 +307,9 @@ impl Tables {
         self.insert_run(run).map(|_| ())
     }
 
-    fn swap_schedule(&mut self, id: i64, row: Option<Schedule>) -> Option<Schedule> {
+    pub(super) fn swap_schedule(&mut self, id: i64, row: Option<Schedule>) -> Option<Schedule> {
         let after = row.as_ref().map(|row| (Arc::clone(&row.application), Arc::clone(&row.name), row.due()));
-        let before = match row {
-            Some(row) => self.schedules.insert(id, row),
-            None => self.schedules.remove(&id),
-        };
+        let before = self.schedules.swap(&id, row);
         if let Some(row) = &before
             && let Some(index) = self.indexes.get_mut(&row.application)
         {
@@ -292,13 +332,9 @@ impl Tables {
         before
     }
 
-    fn swap_run(&mut self, id: i64, run: Option<Run>) -> Option<Run> {
+    pub(super) fn swap_run(&mut self, id: i64, run: Option<Run>) -> Option<Run> {
         let after = run.as_ref().map(Run::key).zip(run.as_ref().map(Run::place));
-        let before = match run {
-            Some(run) => self.runs.insert(id, run),
-            None => self.runs.remove(&id),
-        };
-        #[cfg(test)]
+        let before = self.runs.swap(&id, run);
         self.note(id, before.as_ref());
         let (key, place) = before.as_ref().map(Run::key).zip(before.as_ref().map(Run::place)).unzip();
         let (new_key, new_place) = after.unzip();

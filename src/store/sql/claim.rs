@@ -23,7 +23,7 @@ use super::planned::{
     CLAIMED_OR_RUNNING, Found, LOCKED, PlannedRequest, claimable, in_batches, join_holders, mine,
     planned_want,
 };
-use super::session::Session;
+use super::session::{Session, catch_up};
 use super::statement::{Row, Statement, ids, sql};
 use crate::domain::{
     Candidate, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Full, Pending, Room, Token,
@@ -252,7 +252,13 @@ fn endings(store: &SqlStore, requests: &[ClaimRequest], wins: &Wins) -> Result<V
         (HashMap::new(), Some(Vec::new()))
     } else {
         let look = |session: &mut dyn Session| {
-            let blocked = if may_overlap { blocked(session, &rest)? } else { HashMap::new() };
+            let blocked = if may_overlap {
+                // On a member that lags the holder may have ended long ago.
+                catch_up(session)?;
+                blocked(session, &rest)?
+            } else {
+                HashMap::new()
+            };
             Ok((blocked, still_there(session, &rest)?))
         };
         store.read("claim", look).map_or_else(|_| (HashMap::new(), None), |(by, there)| (by, Some(there)))

@@ -200,6 +200,7 @@ pub(super) fn retry(session: &mut dyn Session, order: &ExecutionOrder) -> Step<R
     let due = now(session)?.max(scheduled);
     let insert = insert.bind(Reason::ByHand.as_str()).bind(due).bind(Token::fresh().to_string());
     let id = audit::insert_with_id(session, insert.bind(order.execution.0))?;
+    touch(session, order)?;
     keyed.map_or(Ok(()), |keyed| keyed.retake(session))?;
     Ok(Retry::Pending(ExecutionId(id)))
 }
@@ -216,12 +217,19 @@ fn ask(session: &mut dyn Session, order: &ExecutionOrder) -> Step<bool> {
     ));
     let insert = insert.bind(order.execution.0).bind(order.application.as_str());
     session.execute(&insert.bind(order.order.actor.as_str()).bind(order.order.reason.as_str()))?;
+    touch(session, order)?;
+    Ok(true)
+}
+
+/// Writes an execution's row, which is locked: what changes it on another member of a Galera cluster comes
+/// before or after. An outcome there must see that somebody has asked for the execution's end, and retention
+/// that it is tried again.
+fn touch(session: &mut dyn Session, order: &ExecutionOrder) -> Step<()> {
     if let Some(touch) = session.dialect().touch() {
-        // An outcome on another member of a cluster must see the request, or be refused.
         let touch = sql(format!("UPDATE QRTZ_RUN SET {touch} WHERE id = ? AND application = ?"));
         session.execute(&touch.bind(order.execution.0).bind(order.application.as_str()))?;
     }
-    Ok(true)
+    Ok(())
 }
 
 pub(super) fn saw_cancels(session: &mut dyn Session, executions: &[ExecutionId]) -> Step<()> {

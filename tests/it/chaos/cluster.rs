@@ -444,6 +444,8 @@ impl Cluster {
             doomed,
             unnoticed: Vec::new(),
             clock: Vec::new(),
+            promotions: Vec::new(),
+            lost: Vec::new(),
             kept: 0,
             healed: self.healed,
             read,
