@@ -25,11 +25,8 @@ mod overlaps;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use self::history::*;
-
 /// The end of a pause has been carried out this soon.
 const ENDING: Millis = 10_000;
-/// What the names of jobs' queues begin with: enqueued executions are recorded under them.
-const QUEUE: &str = "queue:";
 /// A repair under FIRE_ALL runs so many, and skips the rest.
 const MOST_FIRED: usize = 1_000;
 

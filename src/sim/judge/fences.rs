@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::QUEUE;
-use super::history::{Effect, Execution, History, Millis, Verdict};
+use super::history::{Effect, Execution, History, Millis, QUEUE, Verdict};
 
 /// No two runs of a schedule, or of an enqueued execution, have one fence; and what was claimed after a copy
 /// took over has a higher one than all that began before.

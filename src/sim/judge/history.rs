@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What the names of jobs' queues begin with: enqueued executions are recorded under them.
+pub const QUEUE: &str = "queue:";
+
 pub type Millis = i64;
 
 /// What a run left behind.

@@ -15,8 +15,8 @@ use super::servers::Servers;
 use crate::support::database::ServerKind;
 
 /// The longest time without a start while the other server takes over: found silent after three to six
-/// seconds, promoted, and given a standby of its own.
-const PAUSE: i64 = 20_000;
+/// seconds, promoted, and given a standby of its own, before which it commits nothing.
+const PAUSE: i64 = 30_000;
 
 const IS_STANDBY: (&str, &str) = ("pg_is_in_recovery()", "");
 const STANDBYS: (&str, &str) = ("COUNT(*)", "FROM pg_stat_replication WHERE state = 'streaming'");
@@ -133,6 +133,9 @@ pub fn a_promoted_servers_clock_may_be_30_s_off(_: ServerKind) {
         await_pair(&servers, &mut cluster, 1 - server);
     }
     fs::remove_file(&wall).unwrap();
+    // It gets the true clock back.
+    servers.signal(standby, Signal::KILL);
+    await_pair(&servers, &mut cluster, primary);
     cluster.until("the primary answers", Duration::from_secs(60), Cluster::reconnect);
     cluster.heal();
     let mut settled = cluster.settle(false);
