@@ -25,6 +25,7 @@ mod overlaps;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use self::history::*;
+
 /// The end of a pause has been carried out this soon.
 const ENDING: Millis = 10_000;
 /// A repair under FIRE_ALL runs so many, and skips the rest.
