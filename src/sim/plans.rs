@@ -467,11 +467,13 @@ impl Plans {
             return;
         }
         let keyed: Vec<&ExecutionRow> = ended.iter().filter(|row| row.key.is_some()).take(9).collect();
+        let is_enqueued = |row: &&ExecutionRow| row.schedule.starts_with(&queue_of(""));
+        let mut enqueued = ended.iter().rev().filter(is_enqueued).peekable();
         let rows = match wire.is_behind().then(|| self.dice.below(3)) {
             // Somebody else may enqueue another with its key.
             Some(0) if !keyed.is_empty() => keyed,
             // Retention may be about to remove it.
-            Some(1) => ended.iter().rev().take(9).collect(),
+            Some(1) if enqueued.peek().is_some() => enqueued.take(9).collect(),
             _ => ended.iter().collect(),
         };
         let row = rows[usize::try_from(self.dice.below(rows.len() as Millis)).unwrap()];

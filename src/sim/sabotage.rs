@@ -287,7 +287,6 @@ fn of_members() -> Vec<(&'static str, Faults, Vec<Sabotage>)> {
     let faults = [
         ("the certification of what is written", Faults::BEHIND, MemberFault::Certifies),
         ("the wait before an unknown commit is asked for", Faults::ASKING, MemberFault::Resolves),
-        ("the reply as of the heartbeat", Faults::DRAINING, MemberFault::Beats),
         ("the wait before a node has ended", Faults::LAGGING, MemberFault::Ends),
         ("the wait before a change is lost", Faults::LAGGING, MemberFault::Loses),
         ("the wait before a slot is taken", Faults::FAR_BEHIND, MemberFault::Blocks),
@@ -295,7 +294,6 @@ fn of_members() -> Vec<(&'static str, Faults, Vec<Sabotage>)> {
         ("the job that a claim touches", Faults::BEHIND, touches(Touch::Bounds)),
         ("the execution that a cancel touches", Faults::CANCELLED, touches(Touch::Cancel)),
         ("the key that a retry touches", Faults::RETRIED, touches(Touch::Key)),
-        ("the execution that a retry touches", Faults::AGED, touches(Touch::Retry)),
         ("the application that a pause touches", Faults::PAUSED, touches(Touch::PauseEnd)),
     ];
     faults.into_iter().map(|(name, mix, fault)| (name, mix, vec![Sabotage::Members(fault)])).collect()

@@ -23,8 +23,6 @@ const KEPT: Millis = 10_000;
 pub(crate) enum MemberFault {
     /// It answers for an unknown commit before it has what the others committed.
     Resolves,
-    /// It answers a heartbeat with what it had before that.
-    Beats,
     /// It tells a node that it has ended before it has what the others committed.
     Ends,
     /// It calls a change lost before it has what the others committed.

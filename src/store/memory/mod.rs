@@ -143,13 +143,11 @@ impl Store for MemoryStore {
     fn beat(&self, beat: &Heartbeat) -> Result<HeartbeatReply> {
         let refused = || crate::domain::Error::new(crate::domain::ErrorKind::Refused, "as the test asked");
         let beats = || {
-            let reply = || self.read(|tables| tables.heartbeat_reply(beat));
-            let known = self.is_faulty(MemberFault::Beats).then(reply);
             let is_made = self.transaction(|tables| match tables.hooks.beats_refused {
                 true => Err(refused()),
                 false => Ok(tables.beat(beat)),
             })?;
-            Ok(is_made.then(|| known.unwrap_or_else(reply)))
+            Ok(is_made.then(|| self.read(|tables| tables.heartbeat_reply(beat))))
         };
         let reply = match beats()? {
             None if !self.is_faulty(MemberFault::Ends) && self.catch_up() => beats()?,

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use super::MemoryStore;
 use super::hooks::{CoversFault, SlotFault};
+use super::members::{MemberFault, Touch};
 use crate::domain::{Candidate, ExecutionId};
+use crate::store::audit::Order;
 use crate::store::columns::Column;
 use crate::store::conformance::{self, Bench, Fixture, RowKey, conformance, conformance_of_row_locks};
 use crate::store::guard::{self, Guard, blind};
-use crate::store::{Claim, Store};
+use crate::store::order::{Cancel, ExecutionOrder, Retry};
+use crate::store::{Claim, Purge, Store};
 
 struct MemoryFixture(Arc<MemoryStore>);
 
@@ -119,6 +122,27 @@ fn a_claim_refused_as_a_test_asks_leaves_no_trace() {
     refuse(false);
     let claims = db.store.claim(&requests).unwrap();
     assert!(matches!(claims[..], [Claim::Won(_), Claim::Lost, Claim::Won(_)]), "{claims:?}");
+}
+
+/// Retention on one member removes it, and the other has not heard of that.
+#[test]
+fn a_retry_by_hand_does_not_follow_what_another_member_has_removed() {
+    const HOUR: i64 = 3_600_000;
+    let retried = |fault: Option<MemberFault>| {
+        let (model, db) = model();
+        let (execution, application) = (db.pending("s").id, db.app.clone());
+        let order = ExecutionOrder { application, execution, order: Order::default() };
+        assert_eq!(db.store.cancel(&order).unwrap(), Cancel::Done);
+        fault.into_iter().for_each(|fault| model.0.break_members(fault));
+        model.0.set_time(db.now + 2 * HOUR);
+        model.0.split(2);
+        let purge = Purge { application: db.app.clone(), after: String::new(), keep: HOUR, limit: 9 };
+        assert_eq!(model.0.member(0).purge(&purge).unwrap().occurrences, 1);
+        model.0.member(1).retry(&order).unwrap()
+    };
+    assert_eq!(retried(None), Retry::Unknown);
+    let again = retried(Some(MemberFault::Touches(Touch::Retry)));
+    assert!(matches!(again, Retry::Pending(_)), "nobody misses the touch: {again:?}");
 }
 
 #[test]
