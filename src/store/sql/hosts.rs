@@ -3,6 +3,7 @@
 //! Connections lead to the host that gave the last one. If it gives no more, the others are tried in the
 //! URL's order, each for its share of the time that opening a connection may take.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -40,42 +41,30 @@ impl Hosts {
         wait: Duration,
         open: impl Fn(&str, Duration, Pickiness) -> Step<T>,
     ) -> Step<T> {
-        let (several, first) = (self.are_several(), self.lead.load(Ordering::Relaxed));
-        let wait = wait / u32::try_from(self.addresses.len()).unwrap_or(u32::MAX).max(1);
+        let (count, first) = (self.addresses.len(), self.lead.load(Ordering::Relaxed));
+        let wait = wait / u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        let pickiness = if count > 1 { Pickiness::OnlyTheBest } else { Pickiness::AnyThatWorks };
+        let mut todo: VecDeque<_> = (0..count).map(|n| ((first + n) % count, pickiness)).collect();
         let mut refusals: Vec<String> = Vec::new();
-        let mut reluctant = Vec::new();
-        let places = (0..self.addresses.len()).map(|n| (first + n) % self.addresses.len());
-        let pickiness = if several { Pickiness::OnlyTheBest } else { Pickiness::AnyThatWorks };
-        for place in places {
-            match self.open_at(place, wait, pickiness, &open) {
-                Err(fault) if !several => return Err(fault),
-                Err(fault) if fault.kind == FaultKind::Busy => reluctant.push(place),
-                Err(Fault { kind: FaultKind::Senseless, message }) => {
-                    return Err(Fault::new(FaultKind::Senseless, message));
+        while let Some((place, pickiness)) = todo.pop_front() {
+            let address = &self.addresses[place];
+            let fault = match open(address, wait, pickiness) {
+                Ok(opened) => {
+                    self.lead.store(place, Ordering::Relaxed);
+                    return Ok(opened);
                 }
-                Err(fault) => refusals.push(format!("{}: {}", host(&self.addresses[place]), fault.message)),
-                opened => return opened,
-            }
-        }
-        for place in reluctant {
-            match self.open_at(place, wait, Pickiness::AnyThatWorks, &open) {
-                Err(fault) => refusals.push(format!("{}: {}", host(&self.addresses[place]), fault.message)),
-                opened => return opened,
+                Err(fault) => fault,
+            };
+            match fault.kind {
+                FaultKind::Senseless => return Err(fault),
+                _ if count == 1 => return Err(fault),
+                FaultKind::Busy if pickiness == Pickiness::OnlyTheBest => {
+                    todo.push_back((place, Pickiness::AnyThatWorks));
+                }
+                _ => refusals.push(format!("{}: {}", host(address), fault.message)),
             }
         }
         Err(Fault::new(FaultKind::Lost, format!("no host gives a connection: {}", refusals.join("; "))))
-    }
-
-    fn open_at<T>(
-        &self,
-        place: usize,
-        wait: Duration,
-        pickiness: Pickiness,
-        open: impl Fn(&str, Duration, Pickiness) -> Step<T>,
-    ) -> Step<T> {
-        let opened = open(&self.addresses[place], wait, pickiness)?;
-        self.lead.store(place, Ordering::Relaxed);
-        Ok(opened)
     }
 }
 

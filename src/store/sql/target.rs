@@ -65,7 +65,7 @@ impl Target {
         let address = if is_file { absolute(address) } else { address };
         let (reach, opened) = (Reach::default(), OpenedFile::default());
         let (lineage, given_up) = (Arc::default(), Arc::default());
-        let hosts = Hosts::of(if dialect.is_file() { "" } else { &address });
+        let hosts = Hosts::of(&address);
         Ok(Self { dialect, memory, address, hosts, secrets, reach, opened, lineage, given_up })
     }
 
