@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # chaos.sh: breaks real clusters of node processes on all three databases, and judges what they leave behind.
-# chaos.sh --galera, --failover, or both: on a Galera cluster whose members are lost, and on a PostgreSQL primary with a
-# standby that takes over, instead; some 9 minutes.
+# chaos.sh --galera, --failover, or both: on a Galera cluster whose members are lost, and on a PostgreSQL
+# primary with a standby that takes over, instead; some 9 minutes.
 # Prints each run's figures; ends with the line "chaos: runs=N violations=N killed=N stopped=N cut=N ...". After a
 # failure this line names a folder, logs=FOLDER: the tests' output, the nodes' logs and the histories of the runs that
 # failed.

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# clusters.sh, sourced by with-servers.sh: three members of a Galera cluster (`galera`), and a PostgreSQL primary with a
-# synchronous standby (`standby`) that takes over from it.
+# clusters.sh, sourced by with-servers.sh: three members of a Galera cluster (`galera`), and a PostgreSQL
+# primary with a synchronous standby (`standby`) that takes over from it.
 # shellcheck disable=SC2034,SC2154,SC2317,SC2329 # dir, port and others are with-servers.sh's; functions are called by name
 
 # ---- Galera
@@ -33,7 +33,7 @@ ask_member() {
         tr '\n' ' ' | grep -F "$dir/galera$1.pid wsrep_local_state_comment	Synced"
 }
 
-# FIRETIME_TEST_GALERA_URL names all members; FIRETIME_TEST_GALERA_DIR has their pid files, galera1.pid and so on.
+# FIRETIME_TEST_GALERA_URL names all members; FIRETIME_TEST_GALERA_DIR has their pid files, galera1.pid etc.
 start_galera() {
     local member hosts=
     set_up mariadb-install-db mariadb-install-db --no-defaults --datadir="$dir/galera1" --skip-test-db
@@ -76,8 +76,8 @@ pair_sql() {
 }
 
 # FIRETIME_TEST_STANDBY_URL names both; FIRETIME_TEST_STANDBY_DIR has their folders, pair1 and pair2. With
-# FIRETIME_REVIVE_SERVERS=1 a primary that is gone or silent for three seconds is killed, the standby promoted, and the
-# killed one made its standby.
+# FIRETIME_REVIVE_SERVERS=1 a primary that is gone or silent for three seconds is killed, the standby promoted,
+# and the killed one made its standby.
 start_standby() {
     set_up initdb-pair initdb -D "$dir/pair1" -U firetime -A trust -E UTF8 --locale=C --no-sync
     cc -shared -fPIC -O1 -o "$dir/wall.so" "$root/tests/it/chaos/wall.c"

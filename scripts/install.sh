@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# install.sh [SERVERS]: finds what the tests need besides Rust: a C compiler, the database libraries, two database
-# servers, their clients; with the word galera among SERVERS, what a Galera cluster needs too. Root: installs what is missing with apt-get. Others: says what is missing and exits 2.
+# install.sh [SERVERS]: finds what the tests need besides Rust: a C compiler, the database libraries, two
+# database servers, their clients; with the word galera among SERVERS, what a Galera cluster needs too.
+# Root: installs what is missing with apt-get. Others: says what is missing and exits 2.
 # The servers' packages may not start anything: the tests run private servers (with-servers.sh).
 set -euo pipefail
 

@@ -263,9 +263,9 @@ pub enum Event {
         /// Its path.
         path: String,
     },
-    /// Another copy of the database answers than at the heartbeat before: a standby was promoted. Commits that
-    /// the former primary had acknowledged, and not passed on, are gone: what was claimed in them runs again,
-    /// with higher fences. Behind a synchronous standby there are none.
+    /// Another copy of the database answers than at the last heartbeat: a standby was promoted. Commits that
+    /// the former primary had acknowledged but not replicated are lost, and occurrences claimed in them run
+    /// again, with higher fences. Behind a synchronous standby none are lost.
     DatabasePromoted {
         /// Where heartbeats went until now.
         was: Lineage,

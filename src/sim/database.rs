@@ -81,7 +81,7 @@ impl Database {
         }
     }
 
-    /// A copy takes over that lacks what was committed after this time.
+    /// Promotes a copy that lacks the commits made after this time.
     pub(super) fn lose_behind(&self, time: Millis) -> LostCommits {
         match self {
             Self::Memory(store, _) => store.lose_behind(time),

@@ -673,7 +673,7 @@ fn nodes(history: &History, verdict: &mut Verdict) {
         verdict.blame(format!("a death was not noticed within {span} ms"));
     }
     for row in &history.executions {
-        // Its outcome may be among what is lost: the node is rid of it.
+        // The commit of its outcome may be lost: the node has stored it and let it go.
         let is_lost = history.lost.iter().any(|it| (it.execution, it.fence) == (row.id, row.fence));
         if row.state == "ABANDONED" && history.live.contains(&row.node) && !is_lost {
             verdict.blame(format!("taken from a node that lives: {row:?}"));

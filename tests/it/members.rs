@@ -85,6 +85,7 @@ fn a_cancel_keeps_the_retry_away(database: &Database) {
     let node = builder(database)
         .handler(FAILING, move |context, millis: u64| -> Result<(), _> {
             tell.lock().unwrap().send((context.execution(), context.attempt())).unwrap();
+            // The job's own work: nothing is waited for.
             std::thread::sleep(Duration::from_millis(millis));
             Err("on purpose".into())
         })

@@ -90,7 +90,7 @@ impl Cluster {
     pub(in crate::sim) fn one_too_many(of_groups: bool, sabotages: &[Sabotage]) -> Self {
         let scenario = Scenario { seed: 0, nodes: 2, schedules: 0, span: 120_000, faults: Faults::NONE };
         let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
-        // News would make more polls, each of which tries again what was held back.
+        // News would cause more polls, and each poll tries the held executions again.
         cluster.script.glance = Some(None);
         let wire = Wire::new(cluster.database.store(), &cluster.wires, 0);
         for n in 0..60 {

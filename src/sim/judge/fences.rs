@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::{Effect, Execution, History, Millis, QUEUE, Verdict};
 
-/// No two runs of a schedule, or of an enqueued execution, have one fence; and what was claimed after a copy
-/// took over has a higher one than all that began before.
+/// Each run of a schedule, or of an enqueued execution, has a fence of its own; claims made behind a promotion
+/// have higher fences than all runs before it.
 pub(super) fn fences(history: &History, verdict: &mut Verdict) {
     let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
     let mut known: BTreeMap<(&str, i64), BTreeMap<i64, &Effect>> = BTreeMap::new();
