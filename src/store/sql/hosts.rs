@@ -24,6 +24,7 @@ impl Hosts {
         Self { addresses: addresses(url), lead: Arc::default() }
     }
 
+    #[cfg(feature = "postgres")]
     pub(super) fn are_several(&self) -> bool {
         self.addresses.len() > 1
     }
