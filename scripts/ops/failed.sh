@@ -24,7 +24,7 @@ while [ $# -gt 0 ]; do
     -h | --help) help "$0"; exit 0 ;;
     --all) limit='' ;;
     --hours)
-        [ $# -ge 2 ] && [[ $2 =~ ^[1-9][0-9]{0,4}$|^100000$ ]] || wrong "--hours needs a number from 1 to 100000"
+        [[ ${2:-} =~ ^[1-9][0-9]{0,4}$|^100000$ ]] || wrong "--hours needs a number from 1 to 100000"
         hours=$2
         shift ;;
     -*) wrong "unknown option $1" ;;
