@@ -27,7 +27,10 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
     for (name, test) in tests {
         trials.push(trial(format!("{}::command::{name}", kind.name()), move || test(kind)));
     }
-    if kind.name() == "sqlite" {
+    if kind.name() != "sqlite" {
+        let name = format!("{}::command::the_demos_verdict_is_clean", kind.name());
+        trials.push(trial(name, move || the_demos_verdict_is_clean_on(&kind.fresh())));
+    } else {
         trials.push(trial(
             "sqlite::command::the_demos_verdict_is_clean".to_owned(),
             the_demos_verdict_is_clean,
@@ -323,10 +326,30 @@ fn it_never_shows_a_password(kind: ServerKind) {
 }
 
 fn the_demos_verdict_is_clean() {
-    let output = firetime(&["demo"]).output().unwrap();
+    let said = verdict(&mut firetime(&["demo"]));
+    assert!(!said.contains("Look at"), "{said}");
+}
+
+/// The demo on a database that it is given, without firetime's tables.
+pub fn the_demos_verdict_is_clean_on(database: &Database) {
+    let on = |arguments: &[&str]| {
+        let mut command = firetime(arguments);
+        command.env("FIRETIME_DATABASE_URL", &database.url);
+        command
+    };
+    let said = verdict(&mut on(&["demo", "--database"]));
+    let (_, look) = said.rsplit_once("firetime ").unwrap();
+    let look: Vec<_> = look.split_whitespace().chain(["--output", "csv"]).collect();
+    let rows = succeeded(&on(&look).output().unwrap());
+    assert!(rows.contains("every-second") && rows.contains("succeeded"), "{rows}");
+}
+
+fn verdict(demo: &mut Command) -> String {
+    let output = demo.output().unwrap();
     let said = text(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", text(&output.stderr));
-    assert!(said.contains("SIGKILL") && said.contains("clean"), "{said}");
+    assert!(said.contains("SIGKILL") && said.contains("\nclean, after "), "{said}");
+    said
 }
 
 fn cron_next_answers_line_by_line() {

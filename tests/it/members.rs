@@ -31,9 +31,7 @@ pub fn add(trials: &mut Vec<Trial>) {
 }
 
 fn fresh() -> Database {
-    let members = Servers::galera();
-    let run = |sql: &str| Hand::open(ServerKind::Mariadb, members.url()).unwrap().run(sql).unwrap();
-    let database = ServerKind::Mariadb.fresh_at(members.url(), run);
+    let database = Servers::galera().fresh();
     firetime::migrate(&database.url).unwrap();
     database
 }

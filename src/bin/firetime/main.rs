@@ -34,7 +34,7 @@ mod target;
 mod text;
 mod when;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
@@ -50,6 +50,14 @@ fn main() -> ExitCode {
     match RawArgs::try_parse() {
         Ok(args) => ended(run(args)),
         // Asking for help is no error, and clap knows where each belongs.
+        Err(asked) if asked.use_stderr() && std::env::args_os().any(|argument| is_url(&argument)) => {
+            let message = format!(
+                "a database's URL is no argument, since others could see it there: set {} or name a file with \
+                 --database-url-file",
+                target::URL_VARIABLE
+            );
+            ended(Err(Failure::Usage(message)))
+        }
         Err(asked) => match answer(&asked) {
             Ok(()) => ExitCode::from(u8::try_from(asked.exit_code()).unwrap_or(failure::USAGE)),
             Err(error) => ended(Err(error.into())),
@@ -67,6 +75,14 @@ fn without_controls(arguments: impl Iterator<Item = OsString>) -> Result<(), Fai
         }
     }
     Ok(())
+}
+
+/// Whether an argument, or the value of an option, is a database's URL.
+fn is_url(argument: &OsStr) -> bool {
+    let argument = argument.to_string_lossy();
+    let value = if argument.starts_with('-') { argument.split_once('=') } else { None };
+    let text = value.map_or(&*argument, |(_, value)| value);
+    ["sqlite:", "postgres://", "postgresql://", "mysql://"].iter().any(|scheme| text.starts_with(scheme))
 }
 
 /// What clap has to say. It repeats arguments as they are: they may come from elsewhere and steer a terminal.
@@ -95,9 +111,9 @@ fn run(args: RawArgs) -> Result<(), Failure> {
         Command::Completions(shell) => help::completions(shell, &mut out),
         Command::Man(folder) => help::man(&folder, &mut out),
         Command::Demo(options) => demo::run(&options, &mut out),
-        Command::DemoNode(database) => {
+        Command::DemoNode(target) => {
             drop(out);
-            return demo::node(&database);
+            return demo::node(&target);
         }
     }?;
     Ok(out.flush()?)
@@ -116,6 +132,16 @@ fn ended(result: Result<(), Failure>) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn urls_are_known_behind_an_option_too() {
+        for argument in ["mysql://me:secret@host/x", "--database=postgres://host/x", "sqlite:shop.db"] {
+            assert!(is_url(OsStr::new(argument)), "{argument}");
+        }
+        for argument in ["--database", "shop.db", "https://host/x", "tag=sqlite:x"] {
+            assert!(!is_url(OsStr::new(argument)), "{argument}");
+        }
+    }
 
     #[test]
     fn arguments_with_control_characters_are_refused_with_their_place() {

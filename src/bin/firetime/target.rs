@@ -5,6 +5,9 @@ use std::fmt;
 /// The environment variable that holds the database's URL, unless the command line names a file with it.
 pub(crate) const URL_VARIABLE: &str = "FIRETIME_DATABASE_URL";
 
+/// The environment variable that holds the application's name, unless the command line does.
+pub(crate) const APPLICATION_VARIABLE: &str = "FIRETIME_APPLICATION";
+
 /// One application in one database.
 #[derive(Debug)]
 pub(crate) struct Target {

@@ -21,6 +21,8 @@ use super::judge::{Bounds, Cancel, History, Keyed, Order, Pause, Switch, Verdict
 use super::load::Load;
 use super::proxy::{Cut, Mode, Proxy};
 use super::report::{self, Report};
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use super::servers::Servers;
 use super::wire::{Commit, Protocol};
 use crate::support::database::{Database, ServerKind};
 use crate::support::node::{self, APPLICATION, Line, Nodes};
@@ -127,9 +129,8 @@ impl Cluster {
     /// A fresh database of a cluster of servers, with so many nodes on it, each of which tries another server
     /// first.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
-    pub fn over(name: &str, kind: ServerKind, servers: &str, nodes: usize, setup: Setup) -> Self {
-        let run = |sql: &str| Hand::open(kind, servers).unwrap().run(sql).unwrap();
-        let database = kind.fresh_at(servers, run);
+    pub fn over(name: &str, servers: &Servers, nodes: usize, setup: Setup) -> Self {
+        let database = servers.fresh();
         let url = database.url.clone();
         // By all servers at once, as when nodes start together.
         std::thread::scope(|scope| {

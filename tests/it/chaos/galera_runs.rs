@@ -70,7 +70,7 @@ impl Servers {
 /// Three nodes, each on its own member.
 fn start(name: &str) -> (Servers, Cluster) {
     let members = Servers::galera();
-    let cluster = Cluster::over(&format!("galera::{name}"), ServerKind::Mariadb, members.url(), 3, PATIENT);
+    let cluster = Cluster::over(&format!("galera::{name}"), &members, 3, PATIENT);
     (members, cluster)
 }
 

@@ -41,6 +41,8 @@ mod wire;
 
 use libtest_mimic::Trial;
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use self::servers::Servers;
 use crate::support::database::ServerKind;
 use crate::trial;
 
@@ -189,18 +191,25 @@ const FULL_ON_STANDBY: &[Run] = &[
 /// Runs on servers that work together, where `scripts/chaos.sh` has started them.
 pub fn add_together(trials: &mut Vec<Trial>) {
     let Ok(form) = std::env::var(FORM) else { return };
-    let mut add_all = |servers: &str, kind: ServerKind, short: &[Run], full: &[Run]| {
-        let there = servers::variable(servers, "URL").is_some();
+    let mut add_all = |name: &str, servers: fn() -> Servers, short: &[Run], full: &[Run]| {
+        if servers::variable(name, "URL").is_none() {
+            return;
+        }
         let full = if form == "full" { full } else { &[] };
-        for (name, run) in short.iter().chain(full).filter(|_| there) {
+        for (run_name, run) in short.iter().chain(full) {
             let run = *run;
-            trials.push(trial(format!("{servers}::chaos::{name}"), move || run(kind)));
+            trials.push(trial(format!("{name}::chaos::{run_name}"), move || run(servers().kind())));
+        }
+        #[cfg(feature = "cli")]
+        if form == "full" {
+            let demo = move || crate::command::the_demos_verdict_is_clean_on(&servers().fresh());
+            trials.push(trial(format!("{name}::command::the_demos_verdict_is_clean"), demo));
         }
     };
     #[cfg(feature = "mysql")]
-    add_all("galera", ServerKind::Mariadb, ON_GALERA, FULL_ON_GALERA);
+    add_all("galera", Servers::galera, ON_GALERA, FULL_ON_GALERA);
     #[cfg(feature = "postgres")]
-    add_all("standby", ServerKind::Postgres, ON_STANDBY, FULL_ON_STANDBY);
+    add_all("standby", Servers::standby, ON_STANDBY, FULL_ON_STANDBY);
     #[cfg(feature = "mysql")]
     if servers::variable("galera", "URL").is_some() {
         crate::members::add(trials);

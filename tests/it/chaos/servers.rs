@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::cluster::Cluster;
 use super::hand::{Hand, each_host};
-use crate::support::database::ServerKind;
+use crate::support::database::{Database, ServerKind};
 
 /// How long a server may take to come back, with all its data copied anew.
 const BACK: Duration = Duration::from_secs(90);
@@ -46,8 +46,13 @@ impl Servers {
         Self { kind, folder: variable("DIR").into(), url: variable("URL"), pid_files }
     }
 
-    pub fn url(&self) -> &str {
-        &self.url
+    pub fn kind(&self) -> ServerKind {
+        self.kind
+    }
+
+    /// A new, empty database of theirs.
+    pub fn fresh(&self) -> Database {
+        self.kind.fresh_at(&self.url, |sql| Hand::open(self.kind, &self.url).unwrap().run(sql).unwrap())
     }
 
     pub fn file(&self, name: &str) -> PathBuf {

@@ -28,7 +28,7 @@ fn start(name: &str, is_synchronous: bool) -> (Servers, Cluster, usize) {
     let name = format!("standby::{name}");
     let primary = primary(&servers);
     synchronise(&servers, primary, is_synchronous);
-    let cluster = Cluster::over(&name, ServerKind::Postgres, servers.url(), 3, PATIENT);
+    let cluster = Cluster::over(&name, &servers, 3, PATIENT);
     (servers, cluster, primary)
 }
 

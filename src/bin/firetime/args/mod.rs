@@ -23,18 +23,16 @@ use crate::failure::Failure;
 use crate::inspect::{How, Listing};
 use crate::logging::Logging;
 use crate::output::Output;
-use crate::target::{Database, Target, URL_VARIABLE};
+use crate::target::{APPLICATION_VARIABLE, Database, Target, URL_VARIABLE};
 
 /// Where a system keeps its user's name.
 const USER_VARIABLES: [&str; 2] = ["USER", "LOGNAME"];
-const APPLICATION_VARIABLE: &str = "FIRETIME_APPLICATION";
-
 /// What the program is asked to do.
 #[derive(Debug)]
 pub(crate) enum Command {
     Migrate(Database, Output),
     Demo(demo::Options),
-    DemoNode(Database),
+    DemoNode(Target),
     List(Target, Listing, How),
     ShowSchedule(Target, String, Output),
     ShowExecution(Target, i64, Output),
@@ -77,10 +75,17 @@ impl RawArgs {
         let around = Surroundings { variable: &variable, now, cluster: self.cluster };
         let command = match self.command {
             RawCommand::Migrate(output) => Command::Migrate(around.database()?, output.output),
-            RawCommand::Demo { keep, output } => {
-                Command::Demo(demo::Options { keep, output: output.output, logging: logging.clone() })
+            RawCommand::Demo { database, keep, output } => {
+                // A file is named for this run; the variable may have been set for other commands.
+                let is_given = database || around.cluster.database_url_file.is_some();
+                let place = match keep {
+                    Some(folder) => demo::Place::Folder(folder),
+                    None if is_given => demo::Place::Database(around.database()?),
+                    None => demo::Place::Temporary,
+                };
+                Command::Demo(demo::Options { place, output: output.output, logging: logging.clone() })
             }
-            RawCommand::DemoNode => Command::DemoNode(around.database()?),
+            RawCommand::DemoNode => Command::DemoNode(around.target()?),
             RawCommand::Schedules { verb: Some(verb), .. } => around.schedule(verb)?,
             RawCommand::Schedules { verb: None, list } => around.list(Listing::Schedules, &list)?,
             RawCommand::Executions { verb: Some(verb), .. } => around.execution(verb)?,
@@ -445,6 +450,29 @@ mod tests {
         let Command::Migrate(database, _) = &command else { panic!() };
         assert_eq!(database.url, "postgres://me:secret@host/db");
         assert!(!format!("{command:?}").contains("secret"));
+    }
+
+    #[test]
+    fn the_demo_uses_a_database_only_if_it_is_told_to() {
+        let place = |line: &[&str]| {
+            let Command::Demo(options) = resolve(line, Some("sqlite:shop.db")).unwrap() else { panic!() };
+            options.place
+        };
+        assert!(matches!(place(&["demo"]), demo::Place::Temporary));
+        assert!(matches!(place(&["demo", "--keep", "x"]), demo::Place::Folder(_)));
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("url");
+        std::fs::write(&file, "sqlite:other.db").unwrap();
+        for (line, url) in [
+            (&["demo", "--database"][..], "sqlite:shop.db"),
+            (&["demo", "--database-url-file", file.to_str().unwrap()], "sqlite:other.db"),
+        ] {
+            let demo::Place::Database(database) = place(line) else { panic!("{line:?}") };
+            assert_eq!(database.url, url);
+        }
+        refused(&["demo", "--database", "--keep", "x"]);
+        refused(&["demo", "--database-url-file", "url", "--keep", "x"]);
+        assert!(resolve(&["demo", "--database"], None).is_err());
     }
 
     #[test]

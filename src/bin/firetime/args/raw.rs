@@ -6,9 +6,9 @@ use chrono::{DateTime, Utc};
 use clap::{ArgAction, Args, Parser, Subcommand};
 use firetime::{ExecutionState, Overlap};
 
-use super::APPLICATION_VARIABLE;
 use crate::failure::EXIT_CODES;
 use crate::output::{ListOutput, Output};
+use crate::target::APPLICATION_VARIABLE;
 use crate::when::{self, Ahead, When};
 
 const DATABASE_HELP: &str = "\
@@ -50,13 +50,17 @@ pub(super) enum RawCommand {
     Migrate(RawOutput),
     /// Shows a cluster at work: three processes, one killed half-way, and the ledger's verdict
     ///
-    /// Starts three nodes on a SQLite file of its own, shows every execution as it happens, kills one node
-    /// with SIGKILL, and at the end compares the ledger and what the nodes said with what was planned,
-    /// which is counted without the database and without the cron engine. Takes about half a minute; ends
-    /// with code 3 if the verdict is not clean.
+    /// Starts three nodes on a SQLite file of its own or on a database of yours, shows every execution as it
+    /// happens, kills one node with SIGKILL, and at the end compares the ledger and what the nodes said with
+    /// what was planned, which is counted without the database and without the cron engine. Takes about half
+    /// a minute; ends with code 3 if the verdict is not clean.
     Demo {
-        /// Keeps the database in this folder; default: a temporary one, deleted at the end
-        #[arg(long, value_name = "DIR")]
+        /// Runs on the database of FIRETIME_DATABASE_URL or --database-url-file, in a new application of its
+        /// own whose rows stay there; makes firetime's tables if there are none
+        #[arg(long)]
+        database: bool,
+        /// Keeps the SQLite file in this folder; default: a temporary one, deleted at the end
+        #[arg(long, value_name = "DIR", conflicts_with_all = ["database", "database_url_file"])]
         keep: Option<PathBuf>,
         #[command(flatten)]
         output: RawOutput,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::node::Told;
 use crate::failure::Failure;
 use crate::logging::Logging;
-use crate::target::{Database, URL_VARIABLE};
+use crate::target::{APPLICATION_VARIABLE, Target, URL_VARIABLE};
 
 pub(super) const NAMES: [&str; 3] = ["A", "B", "C"];
 
@@ -41,11 +41,11 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    pub(super) fn start(database: &Database, logging: &Logging) -> Result<Self, Failure> {
+    pub(super) fn start(target: &Target, logging: &Logging) -> Result<Self, Failure> {
         let (say, heard) = mpsc::channel();
         let mut cluster = Self { nodes: Vec::new(), heard };
         for (number, name) in NAMES.into_iter().enumerate() {
-            let node = start(number, database, logging, say.clone())
+            let node = start(number, target, logging, say.clone())
                 .map_err(|error| Failure::Failed(format!("starting node {name}: {error}")))?;
             cluster.nodes.push(node);
         }
@@ -126,10 +126,11 @@ impl Drop for Cluster {
     }
 }
 
-fn start(number: usize, database: &Database, logging: &Logging, say: Sender<Heard>) -> std::io::Result<Node> {
+fn start(number: usize, target: &Target, logging: &Logging, say: Sender<Heard>) -> std::io::Result<Node> {
     let mut child = Command::new(std::env::current_exe()?)
         .args(arguments(logging))
-        .env(URL_VARIABLE, &database.url)
+        .env(URL_VARIABLE, &target.database.url)
+        .env(APPLICATION_VARIABLE, &target.application)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;

@@ -12,26 +12,28 @@ mod cluster;
 mod node;
 mod plan;
 mod screen;
+mod stage;
 mod verdict;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use firetime::{Client, ExecutionFilter, ExecutionState, ExecutionView};
 
 use crate::failure::Failure;
 use crate::logging::Logging;
 use crate::output::Output;
-use crate::target::Database;
 use crate::when;
 use cluster::{Cluster, NAMES};
 use node::Told;
-use plan::{APPLICATION, LASTS, Planned, REPORT};
+use plan::{LASTS, Planned, REPORT};
 use screen::Screen;
+use stage::Stage;
 use verdict::{Begun, Evidence, Row, judge};
 
 pub(crate) use node::run as node;
+pub(crate) use stage::Place;
 
 /// How long the nodes may take to join.
 const JOINING: Duration = Duration::from_secs(20);
@@ -43,7 +45,7 @@ const STOPPING: Duration = Duration::from_secs(15);
 /// How the demo is run.
 #[derive(Debug)]
 pub(crate) struct Options {
-    pub(crate) keep: Option<PathBuf>,
+    pub(crate) place: Place,
     pub(crate) output: Output,
     pub(crate) logging: Logging,
 }
@@ -57,15 +59,14 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<(), Failure>
 
 fn show(options: &Options, screen: &mut Screen) -> Result<(), Failure> {
     let began = when::now();
-    let place = Place::make(options.keep.as_deref())?;
-    let database = place.database()?;
-    firetime::migrate(&database.url)?;
-    let client = Client::connect(APPLICATION, &database.url)?;
-    screen.opening(&place.file)?;
+    let stage = Stage::make(&options.place, began)?;
+    firetime::migrate(&stage.target.database.url)?;
+    let client = Client::connect(&stage.target.application, &stage.target.database.url)?;
+    screen.opening(&stage)?;
 
-    let mut cluster = Cluster::start(&database, &options.logging)?;
+    let mut cluster = Cluster::start(&stage.target, &options.logging)?;
     join(&mut cluster)?;
-    let start = when::now().timestamp() + 3;
+    let start = database_time(&client)?.timestamp() + 4;
     let plan = plan::plan(start)?;
     for planned in &plan {
         client.ensure(&planned.schedule).run()?;
@@ -77,7 +78,7 @@ fn show(options: &Options, screen: &mut Screen) -> Result<(), Failure> {
     demo.stop()?;
     let verdict = judge(&demo.evidence(&plan)?);
     let took = when::now().signed_duration_since(began).to_std().unwrap_or_default();
-    screen.verdict(&verdict, took, options.keep.as_ref().map(|_| place.file.as_path()))?;
+    screen.verdict(&verdict, took, &stage)?;
     if verdict.is_clean() { Ok(()) } else { Err(Failure::Unclean) }
 }
 
@@ -98,6 +99,11 @@ fn join(cluster: &mut Cluster) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The database's time, at most a heartbeat ago: it decides when schedules fire, and may differ from ours.
+fn database_time(client: &Client) -> Result<DateTime<Utc>, Failure> {
+    Ok(client.nodes()?.into_iter().filter_map(|node| node.last_beat).max().unwrap_or_else(when::now))
 }
 
 /// A demo at work.
@@ -222,36 +228,5 @@ impl Demo<'_, '_> {
             state,
             node: self.cluster.name(&row.node),
         })
-    }
-}
-
-/// Where the demo's database lies.
-struct Place {
-    file: PathBuf,
-    /// The file's folder, unless it is kept; dropping it deletes it.
-    _temporary: Option<tempfile::TempDir>,
-}
-
-impl Place {
-    fn make(keep: Option<&Path>) -> Result<Self, Failure> {
-        const FILE: &str = "demo.db";
-        let Some(folder) = keep else {
-            let folder = tempfile::Builder::new()
-                .prefix("firetime-demo-")
-                .tempdir()
-                .map_err(|error| Failure::file("making a folder in", &std::env::temp_dir(), &error))?;
-            return Ok(Self { file: folder.path().join(FILE), _temporary: Some(folder) });
-        };
-        let make = || std::fs::create_dir_all(folder).and_then(|()| std::path::absolute(folder));
-        let file = make().map_err(|error| Failure::file("making the folder", folder, &error))?.join(FILE);
-        if file.exists() {
-            return Err(Failure::Usage(format!("{} exists already: a demo starts anew", file.display())));
-        }
-        Ok(Self { file, _temporary: None })
-    }
-
-    fn database(&self) -> Result<Database, Failure> {
-        let not_utf8 = || Failure::Usage(format!("{} is not UTF-8", self.file.display()));
-        Ok(Database { url: format!("sqlite:{}", self.file.to_str().ok_or_else(not_utf8)?) })
     }
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use firetime::{Context, Event, HandlerError, Scheduler};
 use serde::{Deserialize, Serialize};
 
-use super::plan::{APPLICATION, REPORT, TICK};
+use super::plan::{REPORT, TICK};
 use crate::failure::Failure;
-use crate::target::Database;
+use crate::target::Target;
 use crate::when;
 
 /// What a node tells, a line of JSON each, on its standard output.
@@ -36,10 +36,10 @@ pub(super) enum Told {
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a node until standard input ends: when the demo closes it, or is gone.
-pub(crate) fn run(database: &Database) -> Result<(), Failure> {
+pub(crate) fn run(target: &Target) -> Result<(), Failure> {
     let seconds = Duration::from_secs;
     // Shorter than an application's, so that a death is noticed before the demo ends.
-    let scheduler = Scheduler::builder(APPLICATION, &database.url)
+    let scheduler = Scheduler::builder(&target.application, &target.database.url)
         .poll_interval(seconds(1))
         .heartbeat_interval(seconds(1))
         .store_timeout(Duration::from_millis(1_500))

@@ -9,8 +9,6 @@ use firetime::{Job, Schedule, Trigger};
 
 use crate::failure::Failure;
 
-pub(super) const APPLICATION: &str = "demo";
-
 /// A quick job.
 pub(super) const TICK: Job<()> = Job::new("tick");
 /// A job that takes as many milliseconds as its payload says.

@@ -1,13 +1,13 @@
 //! What the demo shows.
 
 use std::io::{IsTerminal, Write};
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::cluster::NAMES;
 use super::plan::{LASTS, Planned};
+use super::stage::Stage;
 use super::verdict::Verdict;
 use crate::failure::Failure;
 use crate::output::{self, Output};
@@ -38,10 +38,14 @@ impl<'a> Screen<'a> {
         Self { out, output, colour }
     }
 
-    pub(super) fn opening(&mut self, database: &Path) -> Result<(), Failure> {
-        let (names, database) = (NAMES.join(", "), escaped(&database.display().to_string()));
-        self.line(&format!("Three nodes, {names}, each a process of its own, share one SQLite file:"))?;
-        self.line(&database)?;
+    pub(super) fn opening(&mut self, stage: &Stage) -> Result<(), Failure> {
+        let names = NAMES.join(", ");
+        let (what, name) = match &stage.file {
+            Some(file) => ("one SQLite file", file.display().to_string()),
+            None => ("your database, as the application", stage.target.application.clone()),
+        };
+        self.line(&format!("Three nodes, {names}, each a process of its own, share {what}:"))?;
+        self.line(&escaped(&name))?;
         self.line("Starting them ...")
     }
 
@@ -96,12 +100,13 @@ impl<'a> Screen<'a> {
         &mut self,
         verdict: &Verdict,
         took: Duration,
-        kept: Option<&Path>,
+        stage: &Stage,
     ) -> Result<(), Failure> {
         if self.output == Output::Json {
             let mut document = json!(verdict);
             document["clean"] = verdict.is_clean().into();
             document["milliseconds"] = json!(took.as_millis());
+            document["application"] = stage.target.application.as_str().into();
             output::json(self.out, &document)?;
             return Ok(self.out.flush()?);
         }
@@ -121,12 +126,9 @@ impl<'a> Screen<'a> {
         let word =
             if verdict.is_clean() { self.painted(GREEN, "clean") } else { self.painted(RED, "NOT CLEAN") };
         self.line(&format!("{word}, after {:.1} s", took.as_secs_f64()))?;
-        if let Some(file) = kept {
-            let file = escaped(&file.display().to_string());
+        if let Some(command) = stage.look() {
             self.line("Look at what it left with")?;
-            self.line(&format!(
-                "  FIRETIME_DATABASE_URL='sqlite:{file}' firetime executions --application demo"
-            ))?;
+            self.line(&format!("  {}", escaped(&command)))?;
         }
         Ok(())
     }
@@ -177,8 +179,9 @@ mod tests {
         screen.note(nasty).unwrap();
         screen.loud(nasty).unwrap();
         let verdict = Verdict { problems: vec![nasty.to_owned()], ..Verdict::default() };
-        screen.verdict(&verdict, Duration::ZERO, Some(Path::new(nasty))).unwrap();
-        screen.opening(Path::new(nasty)).unwrap();
+        let stage = Stage::in_file(nasty.into(), None).unwrap();
+        screen.verdict(&verdict, Duration::ZERO, &stage).unwrap();
+        screen.opening(&stage).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.matches(r"s\u{1b}[2J\r\n\u{202e}").count() == 6, "{text}");
         assert!(!text.contains("\u{1b}[2J") && !text.contains(['\r', '\u{202e}']), "{text:?}");
