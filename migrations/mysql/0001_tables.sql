@@ -102,6 +102,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     time_limit BIGINT,
     pause_after BIGINT,
     resumed_time BIGINT,
+    touched BIGINT,
     state VARCHAR(20),
     application VARCHAR(50) NOT NULL,
     job_type VARCHAR(20),

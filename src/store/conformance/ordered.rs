@@ -7,7 +7,7 @@ use crate::store::audit::{AuditQuery, Order};
 use crate::store::order::{Ordered, RunOrder};
 
 impl Bench {
-    pub(super) fn run_order(&self, schedule: &str) -> RunOrder {
+    pub fn run_order(&self, schedule: &str) -> RunOrder {
         let order = Order { actor: "ann".to_owned(), reason: "why".to_owned() };
         let (application, schedule) = (self.app.clone(), schedule.to_owned());
         RunOrder { application, schedule, payload: None, at: None, order }

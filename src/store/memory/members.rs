@@ -48,6 +48,8 @@ pub(crate) enum Touch {
     Key,
     /// A retry by hand touches the execution that is tried again.
     Retry,
+    /// A run by hand touches its schedule.
+    Run,
     /// A pause with an end touches its application.
     PauseEnd,
 }

@@ -19,6 +19,7 @@ impl Tables {
         if let Some(refusal) = Ordered::refusal(row.state.as_ref()) {
             return Ok(refusal);
         }
+        self.touch(Touch::Run, RowKey::Schedule(schedule));
         let due = order.at.unwrap_or(self.now);
         let asked = (self.record(&order.entry()), Reason::ByHand);
         let run = Run {

@@ -11,8 +11,8 @@ use crate::store::audit::Order;
 use crate::store::columns::Column;
 use crate::store::conformance::{self, Bench, Fixture, RowKey, conformance, conformance_of_row_locks};
 use crate::store::guard::{self, Guard, blind};
-use crate::store::order::{Cancel, ExecutionOrder, Retry};
-use crate::store::{Claim, Purge, Store};
+use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry};
+use crate::store::{Applied, Change, Claim, Purge, Store};
 
 struct MemoryFixture(Arc<MemoryStore>);
 
@@ -143,6 +143,23 @@ fn a_retry_by_hand_does_not_follow_what_another_member_has_removed() {
     assert_eq!(retried(None), Retry::Unknown);
     let again = retried(Some(MemberFault::Touches(Touch::Retry)));
     assert!(matches!(again, Retry::Pending(_)), "nobody misses the touch: {again:?}");
+}
+
+/// A removal on one member, and the other has not heard of that.
+#[test]
+fn a_run_by_hand_does_not_come_behind_a_removal_on_another_member() {
+    let ordered = |fault: Option<MemberFault>| {
+        let (model, db) = model();
+        db.schedule("s");
+        fault.into_iter().for_each(|fault| model.0.break_members(fault));
+        model.0.split(2);
+        let removal = Change::Remove(db.removal("s"));
+        assert_eq!(model.0.member(0).apply_one(removal).unwrap(), Applied::Done);
+        model.0.member(1).order(&db.run_order("s")).unwrap()
+    };
+    assert_eq!(ordered(None), Ordered::Unknown);
+    let behind = ordered(Some(MemberFault::Touches(Touch::Run)));
+    assert!(matches!(behind, Ordered::Pending(_)), "nobody misses the touch: {behind:?}");
 }
 
 #[test]

@@ -172,8 +172,12 @@ impl SqlStore {
         }
         let changes: Vec<Change> = lost.iter().map(|place| changes[*place].clone()).collect();
         let again = self.write_caught_up(operation, |session| order::apply(session, &changes));
-        // Some of the changes may have been made before.
-        let again = again.map_err(|error| Error::new(ErrorKind::Unknown, error.to_string()))?;
+        // The others may be made: an error must not say that nothing is.
+        let are_all_lost = lost.len() == applied.len();
+        let again = again.map_err(|error| match are_all_lost {
+            true => error,
+            false => Error::new(ErrorKind::Unknown, error.to_string()),
+        })?;
         for (place, again) in lost.into_iter().zip(again) {
             applied[place] = again;
         }
@@ -255,12 +259,8 @@ impl Store for SqlStore {
         let Some(operation) = changes.first().map(|change| change.rule().operation) else {
             return Ok(Vec::new());
         };
-        let mut certifies = false;
-        let apply = |session: &mut dyn Session| {
-            certifies = session.certifies();
-            order::apply(session, changes)
-        };
-        let applied = match change::is_one_statement(self.connections.target.dialect, changes) {
+        let apply = |session: &mut dyn Session| Ok((order::apply(session, changes)?, session.certifies()));
+        let (applied, certifies) = match change::is_one_statement(self.connections.target.dialect, changes) {
             true => self.alone(operation, apply),
             false => self.write(operation, apply),
         }?;
@@ -268,8 +268,15 @@ impl Store for SqlStore {
     }
 
     fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
-        let apply = |session: &mut dyn Session| switch::apply_audited(session, &change, entry);
-        self.write(change.rule().operation, apply)
+        let apply = |session: &mut dyn Session| {
+            Ok((switch::apply_audited(session, &change, entry)?, session.certifies()))
+        };
+        let operation = change.rule().operation;
+        match self.write(operation, apply)? {
+            // As in `apply_again`.
+            (Applied::Lost, true) => Ok(self.write_caught_up(operation, apply)?.0),
+            (applied, _) => Ok(applied),
+        }
     }
 
     fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRow>> {

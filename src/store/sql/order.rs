@@ -23,6 +23,7 @@ pub(super) fn order(session: &mut dyn Session, order: &RunOrder) -> Step<Ordered
     if let Some(refusal) = Ordered::refusal(&state) {
         return Ok(refusal);
     }
+    touch(session, "QRTZ_EXECUTE", schedule, &order.application)?;
     let due = order.at.map_or_else(|| now(session), Ok)?;
     let origin = audit::record_with_id(session, &order.entry())?;
     let insert =
@@ -200,7 +201,7 @@ pub(super) fn retry(session: &mut dyn Session, order: &ExecutionOrder) -> Step<R
     let due = now(session)?.max(scheduled);
     let insert = insert.bind(Reason::ByHand.as_str()).bind(due).bind(Token::fresh().to_string());
     let id = audit::insert_with_id(session, insert.bind(order.execution.0))?;
-    touch(session, order)?;
+    touch(session, "QRTZ_RUN", order.execution.0, &order.application)?;
     keyed.map_or(Ok(()), |keyed| keyed.retake(session))?;
     Ok(Retry::Pending(ExecutionId(id)))
 }
@@ -217,17 +218,17 @@ fn ask(session: &mut dyn Session, order: &ExecutionOrder) -> Step<bool> {
     ));
     let insert = insert.bind(order.execution.0).bind(order.application.as_str());
     session.execute(&insert.bind(order.order.actor.as_str()).bind(order.order.reason.as_str()))?;
-    touch(session, order)?;
+    touch(session, "QRTZ_RUN", order.execution.0, &order.application)?;
     Ok(true)
 }
 
-/// Writes an execution's row, which is locked: what changes it on another member of a Galera cluster comes
-/// before or after. An outcome there must see that somebody has asked for the execution's end, and retention
-/// that it is tried again.
-fn touch(session: &mut dyn Session, order: &ExecutionOrder) -> Step<()> {
+/// Writes the row of an execution or a schedule, which is locked: what changes it on another member of a
+/// Galera cluster comes before or after. An outcome there must see that somebody has asked for the execution's
+/// end; retention, that the execution is tried again or the schedule run; a removal, that the schedule is run.
+fn touch(session: &mut dyn Session, table: &str, id: i64, application: &str) -> Step<()> {
     if let Some(touch) = session.dialect().touch() {
-        let touch = sql(format!("UPDATE QRTZ_RUN SET {touch} WHERE id = ? AND application = ?"));
-        session.execute(&touch.bind(order.execution.0).bind(order.application.as_str()))?;
+        let touch = sql(format!("UPDATE {table} SET {touch} WHERE id = ? AND application = ?"));
+        session.execute(&touch.bind(id).bind(application))?;
     }
     Ok(())
 }
