@@ -56,7 +56,9 @@ impl Stores {
         // One for each loop that has store calls; those of a call that is abandoned are replaced.
         let of_loops =
             |connections| store::StoreLimits { connections, spare: MOST_ABANDONED as u32, ..clients };
-        let open = |limits| store::open(&config.url, limits, Arc::clone(clock));
+        // One for all: when one of them is led to a promoted server, the others leave the former, too.
+        let target = store::Target::parse(&config.url)?;
+        let open = |limits| target.open(limits, Arc::clone(clock));
         Ok(Self { work: open(of_loops(4))?, heart: open(of_loops(1))?, clients: open(clients)? })
     }
 }

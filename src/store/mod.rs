@@ -33,7 +33,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 #[cfg(not(feature = "sql"))]
-pub(crate) use absent::{check_schema, migrate, open};
+pub(crate) use absent::{Target, check_schema, migrate, open};
 pub(crate) use change::{
     Applied, Change, ExecutionChange, LedgerRow, Move, NextAttempt, NodeEnd, PauseChange, RemoveChange,
     Repair, RunEnd, SeenSchedule, UnreadableRow, Unstarted,
@@ -49,7 +49,7 @@ pub(crate) use listing::{ApplicationRow, ExecutionQuery, ExecutionRow, JobRow, N
 #[cfg(feature = "sql")]
 pub use sql::{CallerConnection, MigrationReport};
 #[cfg(feature = "sql")]
-pub(crate) use sql::{check_schema, ensure_in, joined, migrate, open};
+pub(crate) use sql::{Target, check_schema, ensure_in, joined, migrate, open};
 
 use self::audit::{AuditEntry, AuditQuery, AuditRow};
 pub use self::enqueue::OnConflict;
@@ -336,6 +336,14 @@ pub(crate) struct StoreLimits {
     /// How many more may be opened in the place of those that abandoned calls keep. Where it is 0 nobody
     /// abandons calls, and a session that may hang gives its statements up by itself.
     pub spare: u32,
+}
+
+impl StoreLimits {
+    /// Whether a node's loops use it, rather than clients.
+    #[cfg(feature = "sql")]
+    pub(crate) fn is_of_node(&self) -> bool {
+        self.spare > 0
+    }
 }
 
 /// Those of a client: its callers are the application's threads, however many call at once.

@@ -82,7 +82,8 @@ fn is_url(argument: &OsStr) -> bool {
     let argument = argument.to_string_lossy();
     let value = if argument.starts_with('-') { argument.split_once('=') } else { None };
     let text = value.map_or(&*argument, |(_, value)| value);
-    ["sqlite:", "postgres://", "postgresql://", "mysql://"].iter().any(|scheme| text.starts_with(scheme))
+    let schemes = ["sqlite:", "postgres://", "postgresql://", "mysql://", "mariadb://"];
+    schemes.iter().any(|scheme| text.starts_with(scheme))
 }
 
 /// What clap has to say. It repeats arguments as they are: they may come from elsewhere and steer a terminal.
@@ -135,7 +136,12 @@ mod tests {
 
     #[test]
     fn urls_are_known_behind_an_option_too() {
-        for argument in ["mysql://me:secret@host/x", "--database=postgres://host/x", "sqlite:shop.db"] {
+        for argument in [
+            "mysql://me:secret@host/x",
+            "mariadb://me@host/x",
+            "--database=postgres://host/x",
+            "sqlite:shop.db",
+        ] {
             assert!(is_url(OsStr::new(argument)), "{argument}");
         }
         for argument in ["--database", "shop.db", "https://host/x", "tag=sqlite:x"] {

@@ -27,9 +27,12 @@ const CONNECTION_WAIT: Duration = Duration::from_secs(1);
 pub(super) struct Link {
     pub(super) session: Box<dyn Session + Send>,
     broken: bool,
-    epoch: u64,
+    epoch: Epoch,
     _open: Open,
 }
+
+/// What a connection was opened after: failures of its pool, and moves of its target to another server.
+type Epoch = (u64, u64);
 
 /// Counts a connection for as long as it is open.
 struct Open(Arc<Counts>);
@@ -59,6 +62,12 @@ struct Counts {
     open: AtomicUsize,
 }
 
+impl Counts {
+    fn epoch(&self, target: &Target) -> Epoch {
+        (self.epoch.load(Ordering::Relaxed), target.moves())
+    }
+}
+
 /// What the pool opens connections with.
 pub(super) struct Manager {
     target: Target,
@@ -76,9 +85,9 @@ impl r2d2::ManageConnection for Manager {
     /// it, and once the database is back all those tries would succeed at once.
     fn connect(&self) -> Step<Link> {
         let failure = || self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        let Counts { epoch, waiting, connecting, .. } = &*self.counts;
+        let Counts { waiting, connecting, .. } = &*self.counts;
         let wanted = connecting.fetch_add(1, Ordering::Relaxed) < waiting.load(Ordering::Relaxed);
-        let epoch = epoch.load(Ordering::Relaxed);
+        let epoch = self.counts.epoch(&self.target);
         let session = wanted.then(|| self.target.connect(self.limits));
         connecting.fetch_sub(1, Ordering::Relaxed);
         match session {
@@ -139,11 +148,11 @@ impl Connections {
             .thread_pool(Arc::new(openers("firetime-connect-{}")?))
             .error_handler(Box::new(r2d2::NopErrorHandler));
         let builder = if target.memory { builder.idle_timeout(None).max_lifetime(None) } else { builder };
-        let looks_at_file = limits.spare == 0;
+        let looks_at_file = !limits.is_of_node();
         Ok(Self { pool: builder.build_unchecked(manager), counts, target, looks_at_file })
     }
 
-    /// A connection opened after the last failure. One that is being opened is waited for, but no longer than
+    /// A connection opened after the last failure, and after the last move to another server. One that is being opened is waited for, but no longer than
     /// `within`.
     pub(super) fn get(&self, within: Duration) -> Result<r2d2::PooledConnection<Manager>> {
         if self.looks_at_file {
@@ -161,7 +170,7 @@ impl Connections {
         let mut turn = CONNECTION_WAIT.min(within);
         loop {
             match self.pool.get_timeout(turn) {
-                Ok(link) if self.target.memory || link.epoch == self.counts.epoch.load(Ordering::Relaxed) => {
+                Ok(link) if self.target.memory || link.epoch == self.counts.epoch(&self.target) => {
                     return Ok(link);
                 }
                 Ok(mut link) => link.broken = true,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::fault::{Fault, FaultKind, Step};
+use crate::time::boot;
 
 /// The addresses that a URL stands for, each with one host.
 #[derive(Clone)]
@@ -29,27 +30,24 @@ impl Hosts {
         self.addresses.len() > 1
     }
 
-    /// The address of the last connection.
-    #[cfg(feature = "postgres")]
-    pub(super) fn lead(&self) -> &str {
-        self.addresses.get(self.lead.load(Ordering::Relaxed)).map_or("", String::as_str)
-    }
-
-    /// What `open` gives at the first host that gives something. A host whose server takes connections only
-    /// if there is no other ([`FaultKind::Busy`]) is asked again, last.
+    /// What `open` gives at the first host that gives something within its share of the time that is left. A
+    /// host whose server takes connections only if there is no other ([`FaultKind::Busy`]) is asked again,
+    /// last.
     pub(super) fn first<T>(
         &self,
         wait: Duration,
         open: impl Fn(&str, Duration, Pickiness) -> Step<T>,
     ) -> Step<T> {
         let (count, first) = (self.addresses.len(), self.lead.load(Ordering::Relaxed));
-        let wait = wait / u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        let began = boot();
         let pickiness = if count > 1 { Pickiness::OnlyTheBest } else { Pickiness::AnyThatWorks };
         let mut todo: VecDeque<_> = (0..count).map(|n| ((first + n) % count, pickiness)).collect();
-        let mut refusals: Vec<String> = Vec::new();
+        let mut refusals: Vec<Fault> = Vec::new();
         while let Some((place, pickiness)) = todo.pop_front() {
-            let address = &self.addresses[place];
-            let fault = match open(address, wait, pickiness) {
+            let (address, others) = (&self.addresses[place], u32::try_from(todo.len()).unwrap_or(u32::MAX));
+            let spent = Duration::from_micros(boot().saturating_sub(began).unsigned_abs());
+            let fault = match open(address, wait.saturating_sub(spent) / others.saturating_add(1), pickiness)
+            {
                 Ok(opened) => {
                     self.lead.store(place, Ordering::Relaxed);
                     return Ok(opened);
@@ -62,10 +60,13 @@ impl Hosts {
                 FaultKind::Busy if pickiness == Pickiness::OnlyTheBest => {
                     todo.push_back((place, Pickiness::AnyThatWorks));
                 }
-                _ => refusals.push(format!("{}: {}", host(address), fault.message)),
+                kind => refusals.push(Fault::new(kind, format!("{}: {}", host(address), fault.message))),
             }
         }
-        Err(Fault::new(FaultKind::Lost, format!("no host gives a connection: {}", refusals.join("; "))))
+        let kind = refusals.first().map_or(FaultKind::Lost, |first| first.kind);
+        let kind = if refusals.iter().all(|refusal| refusal.kind == kind) { kind } else { FaultKind::Lost };
+        let refusals: Vec<_> = refusals.into_iter().map(|refusal| refusal.message).collect();
+        Err(Fault::new(kind, format!("no host gives a connection: {}", refusals.join("; "))))
     }
 }
 
@@ -126,8 +127,11 @@ mod tests {
     /// The hosts that were asked, and the one that answered.
     fn asked(hosts: &Hosts, answers: &str, kind: FaultKind) -> (Vec<String>, Step<String>) {
         let asked = RefCell::new(Vec::new());
-        let opened = hosts.first(Duration::from_secs(3), |address, wait, _| {
-            assert_eq!(wait, Duration::from_secs(3) / u32::try_from(hosts.addresses.len()).unwrap());
+        let opened = hosts.first(Duration::from_secs(60), |address, wait, _| {
+            // Refused at once, they leave their time to the others.
+            let left = hosts.addresses.len() - asked.borrow().len();
+            let share = Duration::from_secs(60) / u32::try_from(left).unwrap();
+            assert!(wait <= share && wait > share / 10 * 9, "{wait:?} of {share:?}");
             asked.borrow_mut().push(host(address).to_owned());
             let given = host(address) == answers;
             if given { Ok(answers.to_owned()) } else { Err(Fault::new(kind, "no")) }
@@ -144,7 +148,10 @@ mod tests {
         assert_eq!(tried, ["two:3307"]);
         let (tried, opened) = asked(&hosts, "nowhere", FaultKind::Lost);
         assert_eq!(tried, ["two:3307", "[::1]:3", "one"]);
-        assert!(opened.unwrap_err().message.contains("[::1]:3: no; one: no"));
+        let fault = opened.unwrap_err();
+        assert!(fault.message.contains("[::1]:3: no; one: no"));
+        assert_eq!(fault.kind, FaultKind::Lost);
+        assert_eq!(asked(&hosts, "nowhere", FaultKind::Refused).1.unwrap_err().kind, FaultKind::Refused);
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Database for Mariadb {
         ))?;
         if session.certifies() {
             // A client sees what others have committed. A node's calls wait for that where they need it.
-            let waits = i32::from(limits.spare == 0);
+            let waits = i32::from(!limits.is_of_node());
             session.batch(&format!("SET SESSION wsrep_sync_wait = {waits}"))?;
         }
         Ok(())

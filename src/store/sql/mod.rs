@@ -85,7 +85,7 @@ pub(crate) use joined::joined;
 pub use migrate::MigrationReport;
 pub(crate) use migrate::{check_schema, migrate};
 use session::Session;
-use target::Target;
+pub(crate) use target::Target;
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::enqueue::{EnqueueOrder, Keyed};
@@ -109,12 +109,23 @@ use crate::time::{Clock, TimeSample, span};
 /// # Errors
 /// `ErrorKind::Config` if the URL names no database this build can speak to.
 pub(crate) fn open(url: &str, limits: StoreLimits, clock: Arc<Clock>) -> Result<Arc<dyn Store>> {
-    Ok(Arc::new(SqlStore::open(url, limits, clock)?))
+    Target::parse(url)?.open(limits, clock)
+}
+
+impl Target {
+    /// Opens one of several stores: all follow the same server.
+    pub(crate) fn open(&self, limits: StoreLimits, clock: Arc<Clock>) -> Result<Arc<dyn Store>> {
+        Ok(Arc::new(SqlStore::on(self.clone(), limits, clock)?))
+    }
 }
 
 impl SqlStore {
+    #[cfg(test)]
     fn open(url: &str, limits: StoreLimits, clock: Arc<Clock>) -> Result<Self> {
-        let target = Target::parse(url)?;
+        Self::on(Target::parse(url)?, limits, clock)
+    }
+
+    fn on(target: Target, limits: StoreLimits, clock: Arc<Clock>) -> Result<Self> {
         target.note_file();
         let memory = target.memory;
         let wary = AtomicBool::new(false);

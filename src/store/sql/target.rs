@@ -1,6 +1,6 @@
 //! The database that a URL names, and what its messages may not repeat.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::dialect::Dialect;
@@ -19,7 +19,7 @@ pub(super) type Opened = Box<dyn Session + Send>;
 
 /// A database as its URL names it.
 #[derive(Clone)]
-pub(super) struct Target {
+pub(crate) struct Target {
     pub(super) dialect: Dialect,
     /// A SQLite file as diesel is given it, or a server's URL.
     pub(super) address: String,
@@ -30,12 +30,14 @@ pub(super) struct Target {
     opened: OpenedFile,
     /// The copy of a PostgreSQL database that a session was opened on last.
     lineage: Arc<Mutex<Option<Lineage>>>,
+    /// How often that became another: sessions opened before lead to a server that was replaced.
+    moves: Arc<AtomicU64>,
     /// How many sessions were given up and have not returned.
     given_up: Arc<AtomicUsize>,
 }
 
 impl Target {
-    pub(super) fn parse(url: &str) -> Result<Self> {
+    pub(crate) fn parse(url: &str) -> Result<Self> {
         let (scheme, rest) = url.split_once(':').unwrap_or_default();
         let (dialect, address) = match Dialect::of_scheme(scheme) {
             Some(dialect) => (dialect, dialect.address(url, rest)),
@@ -64,9 +66,9 @@ impl Target {
         let is_file = dialect.is_file() && !memory && !address.starts_with("file:");
         let address = if is_file { absolute(address) } else { address };
         let (reach, opened) = (Reach::default(), OpenedFile::default());
-        let (lineage, given_up) = (Arc::default(), Arc::default());
+        let (lineage, moves, given_up) = (Arc::default(), Arc::default(), Arc::default());
         let hosts = Hosts::of(&address);
-        Ok(Self { dialect, memory, address, hosts, secrets, reach, opened, lineage, given_up })
+        Ok(Self { dialect, memory, address, hosts, secrets, reach, opened, lineage, moves, given_up })
     }
 
     /// The path of a SQLite file; none where the address is a URI, whose file only SQLite knows.
@@ -112,8 +114,15 @@ impl Target {
             let message = format!("the server was replaced: it is on {lineage}, another on {seen}");
             return Err(Fault::new(FaultKind::ReadOnly, message));
         }
-        *last = Some(lineage);
+        if last.replace(lineage).is_some_and(|seen| seen != lineage) {
+            self.moves.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(())
+    }
+
+    /// How often sessions were led to another copy than those before.
+    pub(super) fn moves(&self) -> u64 {
+        self.moves.load(Ordering::Relaxed)
     }
 
     /// A driver's message without anything of the password in it.
@@ -129,7 +138,7 @@ impl Target {
 
     /// The session, or one that gives its statements up, where nobody else does and a server may be silent.
     pub(super) fn watched(&self, session: Opened, limits: StoreLimits) -> Step<Opened> {
-        if limits.spare > 0 {
+        if limits.is_of_node() {
             return Ok(session);
         }
         // The server itself gives up a statement after `call`, and mostly says so.
@@ -157,7 +166,7 @@ fn secrets(dialect: Dialect, url: &str) -> Vec<String> {
     let options = rest.split(['?', '&']).filter_map(|option| option.split_once('='));
     passwords.extend(options.filter(|(name, _)| name.contains("pass")).map(|(_, value)| value.to_owned()));
     // A driver that reads a part of it as host or port repeats that part.
-    let parts = passwords.iter().flat_map(|password| password.split(['/', '?', '#', '@', ':']));
+    let parts = passwords.iter().flat_map(|password| password.split(['/', '?', '#', '@', ':', ',']));
     let parts: Vec<String> = parts.filter(|part| part.len() > 1).map(str::to_owned).collect();
     passwords.extend(parts);
     let mut secrets: Vec<String> = passwords.iter().map(|password| decoded(password)).collect();
@@ -252,6 +261,7 @@ mod tests {
             "sqlite://me:hun/ter2@host/db",
             "mysql://host/db?user=me&password=hun/ter2",
             "postgres://host/db?sslpassword=hun/ter2",
+            "mysql://me:hun,x/ter2@host,other/db",
         ] {
             let Ok(target) = Target::parse(url) else { continue };
             let clean = target.redact(&format!("{url} is wrong: bad port \"hun/ter2\""));

@@ -32,7 +32,7 @@ pub(super) fn establish(target: &Target, address: &str) -> Step<PgConnection> {
 }
 
 /// A PostgreSQL URL whose connections notice a silent network within seconds, and of several hosts lead to
-/// the primary, unless the URL says otherwise.
+/// the primary, unless the URL says otherwise. `has_others`: it is one of several that were taken apart.
 fn impatient(url: &str, has_others: bool) -> String {
     const OPTIONS: [(&str, &str); 6] = [
         ("target_session_attrs", "read-write"),
@@ -42,10 +42,17 @@ fn impatient(url: &str, has_others: bool) -> String {
         ("keepalives_interval", "3"),
         ("keepalives_count", "3"),
     ];
+    let mut given = url.split(['?', '&']).filter_map(|option| option.split_once('='));
+    let has_others = has_others || given.any(|(name, value)| name == "host" && are_several(value));
     OPTIONS[usize::from(!has_others)..].iter().fold(url.to_owned(), |url, (name, value)| {
         let mark = if url.contains('?') { '&' } else { '?' };
         if url.contains(&format!("{name}=")) { url } else { format!("{url}{mark}{name}={value}") }
     })
+}
+
+/// Whether libpq's option `host` names several.
+fn are_several(hosts: &str) -> bool {
+    hosts.contains(',') || hosts.to_ascii_lowercase().contains("%2c")
 }
 
 session!(PgConnection, Dialect::Postgres, diesel::pg::PgRowByRowLoadingMode);
@@ -73,5 +80,23 @@ impl QueryableByName<diesel::pg::Pg> for Row {
             19 | 25 | 1042 | 1043 => Ok(text_or_null(value.as_bytes())),
             other => Err(format!("a column has the type number {other}").into()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_hosts_the_primary_is_asked_for() {
+        let asks = |url, has_others| impatient(url, has_others).contains("target_session_attrs=read-write");
+        assert!(asks("postgres://one/db", true));
+        for several in ["postgres:///db?host=one,two", "postgres://me@/db?port=1&host=one%2Ctwo"] {
+            assert!(asks(several, false), "{several}");
+        }
+        for one in ["postgres://one/db", "postgres:///db?host=one&options=a,b"] {
+            assert!(!asks(one, false), "{one}");
+        }
+        assert!(!asks("postgres:///db?host=one,two&target_session_attrs=any", false));
     }
 }

@@ -26,14 +26,16 @@ pub(super) struct PgEar {
 
 /// An ear that has heard a notification of its own.
 pub(super) fn listen(target: &Target, limits: StoreLimits, application: &str) -> Step<Box<dyn Ear>> {
-    let (there, application) = (target.clone(), application.to_owned());
-    let begin = move || {
-        let mut connection = establish(&there, there.hosts.lead())?;
-        prove(&mut connection, limits.call).map_err(|fault| there.clean(fault))?;
-        Ok(Box::new(PgEar { connection, target: there, application }) as Box<dyn Ear>)
-    };
     // Before the call is given up with its thread.
-    target.reach.open(None, span(limits.call / 4 * 3), begin)
+    let wait = span(limits.call / 4 * 3);
+    target.hosts.first(wait, |address, wait, _| {
+        let (target, address, application) = (target.clone(), address.to_owned(), application.to_owned());
+        target.reach.clone().open(None, wait, move || {
+            let mut connection = establish(&target, &address)?;
+            prove(&mut connection, limits.call).map_err(|fault| target.clean(fault))?;
+            Ok(Box::new(PgEar { connection, target, application }) as Box<dyn Ear>)
+        })
+    })
 }
 
 fn prove(connection: &mut PgConnection, call: Millis) -> Step<()> {

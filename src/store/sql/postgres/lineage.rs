@@ -16,16 +16,15 @@ const QUESTION: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE \
 /// Notes where a node's session leads to, and lets its fences begin there. Refuses a standby, and a server
 /// that was replaced by one that this process has seen.
 pub(super) fn follow(session: &mut dyn Session, target: &Target, limits: StoreLimits) -> Step<()> {
-    // Some services have no such functions, and keep their fences without them.
     let rows = match session.rows(&sql(QUESTION)) {
-        Err(fault) if fault.kind == FaultKind::Lost => return Err(fault),
-        rows => rows.unwrap_or_default(),
+        // Some services have no such functions, and keep their fences without them.
+        Err(fault) if fault.kind == FaultKind::Refused => return Ok(()),
+        rows => rows?,
     };
     let Some(mut row) = rows.into_iter().next() else { return Ok(()) };
     let (Some(timeline), system) = (row.maybe_int()?, row.int()?) else {
         // Clients may look at a standby.
-        let is_node = limits.spare > 0;
-        return if is_node { Err(standby()) } else { Ok(()) };
+        return if limits.is_of_node() { Err(standby()) } else { Ok(()) };
     };
     let lineage = Lineage::new(system, timeline);
     target.follow(lineage)?;

@@ -339,6 +339,8 @@ mod sqlite {
 #[cfg(feature = "postgres")]
 mod postgres {
     use super::*;
+    use crate::domain::Lineage;
+    use crate::store::sql::Target;
     use crate::store::sql::fault::FaultKind;
     use crate::store::sql::planned::{Found, by_first_column};
     use crate::store::sql::postgres::claims;
@@ -408,6 +410,20 @@ mod postgres {
         read_only();
         let outcome = claimed.finish(Answer::Done, None, AT);
         assert_eq!(case.store.settle(&[outcome]).unwrap(), [Applied::Done]);
+    }
+
+    /// As of a node whose heartbeats lead to a promoted standby while its claims still lead to the primary.
+    #[test]
+    fn a_store_leaves_a_server_when_another_has_seen_it_replaced() {
+        let target = Target::parse(&Database::postgres().url).unwrap();
+        let open = || SqlStore::on(target.clone(), LIMITS, Arc::new(Clock::default())).unwrap();
+        let (work, heart) = (open(), open());
+        work.time().unwrap();
+        heart.time().unwrap();
+        let seen = heart.lineage().unwrap();
+        target.follow(Lineage { timeline: seen.timeline + 1, ..seen }).unwrap();
+        let error = work.time().unwrap_err();
+        assert!(error.to_string().contains("the server was replaced"), "{error}");
     }
 
     /// As on a timeline that began with a promotion: the row's own fence may be one that was lost.

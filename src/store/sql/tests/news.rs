@@ -115,6 +115,16 @@ fn a_callers_transaction_tells_with_its_commit() {
 }
 
 #[test]
+fn who_cannot_listen_at_a_urls_first_host_listens_at_the_next() {
+    let case = Case::new();
+    let url = case.database.url.replace('@', "@127.0.0.1:1,");
+    assert_ne!(url, case.database.url);
+    let mut ear = open(&url, LIMITS, Arc::new(Clock::default())).unwrap().listen(&case.application).unwrap();
+    case.store.enqueue(&case.order(DueAt::After(0))).unwrap();
+    assert!(case.has_told(&mut *ear));
+}
+
+#[test]
 fn who_listens_through_a_pooler_in_session_mode_is_told() {
     let case = Case::new();
     let url = format!("{}/session", server("FIRETIME_TEST_PGBOUNCER_URL"));
