@@ -81,11 +81,20 @@ show_mysql() {
         *) wrong "not understood in the URL: ${pair%%=*}" ;;
         esac
     done
-    host=${host#[} host=${host%]}
-    [ -z "$host" ] || options+=(--host="$host")
-    [ -z "$port" ] || options+=(--port="$port")
-    "$mysql" --no-defaults --default-character-set=utf8mb4 "${written[@]}" --init-command="SET time_zone = '+00:00'" --user="$(decode "$user")" \
-        "${options[@]}" --execute="$sql" "$(decode "$database")" | printable | grep . || empty "${PIPESTATUS[0]}"
+    options+=(--user="$(decode "$user")")
+    local hosts=() place at=()
+    IFS=, read -ra hosts <<<"$host${port:+:$port}"
+    for place in "${hosts[@]}"; do
+        at=()
+        [[ ! $place =~ ^(.*):([0-9]+)$ ]] || { at+=(--port="${BASH_REMATCH[2]}") place=${BASH_REMATCH[1]}; }
+        place=${place#[} place=${place%]}
+        [ -z "$place" ] || at+=(--host="$place")
+        # Of several hosts the first that answers; the last one's complaint is shown.
+        [ ${#hosts[@]} -gt 1 ] || break
+        ! "$mysql" --no-defaults --connect-timeout=3 "${options[@]}" "${at[@]}" --execute='SELECT 1' &>/dev/null || break
+    done
+    "$mysql" --no-defaults --default-character-set=utf8mb4 "${written[@]}" --init-command="SET time_zone = '+00:00'" \
+        "${options[@]}" "${at[@]}" --execute="$sql" "$(decode "$database")" | printable | grep . || empty "${PIPESTATUS[0]}"
 }
 
 show_sqlite() {

@@ -265,7 +265,7 @@ pub enum Event {
     },
     /// Another copy of the database answers than at the last heartbeat: a standby was promoted. Commits that
     /// the former primary had acknowledged but not replicated are lost, and occurrences claimed in them run
-    /// again, with higher fences. Behind a synchronous standby none are lost.
+    /// again, with higher fences. A synchronous standby has them all.
     DatabasePromoted {
         /// Where heartbeats went until now.
         was: Lineage,

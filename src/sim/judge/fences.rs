@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::{Effect, Execution, History, Millis, QUEUE, Verdict};
 
-/// Each run of a schedule, or of an enqueued execution, has a fence of its own; claims made behind a promotion
+/// Each run of a schedule, or of an enqueued execution, has a fence of its own; claims made after a promotion
 /// have higher fences than all runs before it.
 pub(super) fn fences(history: &History, verdict: &mut Verdict) {
     let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();

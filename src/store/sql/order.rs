@@ -223,8 +223,9 @@ fn ask(session: &mut dyn Session, order: &ExecutionOrder) -> Step<bool> {
 }
 
 /// Writes the row of an execution or a schedule, which is locked: what changes it on another member of a
-/// Galera cluster comes before or after. An outcome there must see that somebody has asked for the execution's
-/// end; retention, that the execution is tried again or the schedule run; a removal, that the schedule is run.
+/// Galera cluster comes before or after. An outcome there must see that somebody has asked for the end of
+/// its execution; retention, that an execution is tried again; and retention and removals, that a schedule
+/// is run.
 fn touch(session: &mut dyn Session, table: &str, id: i64, application: &str) -> Step<()> {
     if let Some(touch) = session.dialect().touch() {
         let touch = sql(format!("UPDATE {table} SET {touch} WHERE id = ? AND application = ?"));

@@ -62,7 +62,7 @@ fn conclude(mut cluster: Cluster, from: i64) {
     cluster.until("the primary answers", Duration::from_secs(60), Cluster::reconnect);
     cluster.heal();
     let settled = cluster.settle(false);
-    cluster.report.measure("pause_ms", settled.longest_pause((from, cluster.healed)), PAUSE);
+    cluster.report.measure("pause_ms", settled.longest_pause((from, from + 120_000)), PAUSE);
     cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
     assert_eq!(cluster.said("declared dead"), 0, "a promotion kills nobody");
     cluster.conclude(&settled);
@@ -139,6 +139,7 @@ pub fn a_promoted_servers_clock_may_be_30_s_off(_: ServerKind) {
     cluster.until("the primary answers", Duration::from_secs(60), Cluster::reconnect);
     cluster.heal();
     let mut settled = cluster.settle(false);
+    cluster.report.note("pause_ms", settled.longest_pause((from, from + 120_000)));
     // By the host's clock everything due within those 30 s began early, and until a node's next poll it goes by
     // the clock of before. Nothing is missing or there twice.
     settled.history.clock = vec![(0, 31_000)];
@@ -172,7 +173,7 @@ pub fn a_promotion_that_loses_commits_is_told_and_its_fences_go_on(_: ServerKind
     let twice = only_the_lost_began_twice(&settled, (cut, killed));
     assert!(twice > 0, "no commit was lost");
     cluster.report.note("twice", twice);
-    cluster.report.note("resumed_ms", settled.resumed(cluster.healed));
+    cluster.report.note("pause_ms", settled.longest_pause((cut, from + 30_000)));
     let fired = settled.history.effects.len();
     cluster.conclude_by(&Verdict { fired, ..Verdict::default() });
 }

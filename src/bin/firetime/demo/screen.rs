@@ -127,7 +127,7 @@ impl<'a> Screen<'a> {
             if verdict.is_clean() { self.painted(GREEN, "clean") } else { self.painted(RED, "NOT CLEAN") };
         self.line(&format!("{word}, after {:.1} s", took.as_secs_f64()))?;
         if let Some(command) = stage.look() {
-            self.line("Look at what it left with")?;
+            self.line("Look at what it left there with")?;
             self.line(&format!("  {}", escaped(&command)))?;
         }
         Ok(())
