@@ -381,8 +381,8 @@ impl Dialect {
         self == Self::Mysql
     }
 
-    /// Whether a page behind a key begins at the key only if it is asked for by a range: with an equation
-    /// MariaDB reads an application from its beginning for each page.
+    /// Whether a page behind a key begins at the key only if it is asked for by ranges: with an equation, or
+    /// with two columns compared at once, MariaDB reads an application from its beginning for each page.
     pub(super) fn pages_by_ranges(self) -> bool {
         self == Self::Mysql
     }

@@ -179,9 +179,13 @@ pub(super) fn schedules_page(
         (Some(_), Some(after)) => {
             of_application(question, "e", application).push(" AND e.name > ?").bind(after.name.as_str())
         }
-        (None, Some(after)) => question
-            .push(" AND e.application >= ? AND (e.application > ? OR e.name > ?)")
+        (None, Some(after)) if dialect.pages_by_ranges() => question
+            .push(" AND ((e.application = ? AND e.name > ?) OR e.application > ?)")
             .bind(after.application.as_str())
+            .bind(after.name.as_str())
+            .bind(after.application.as_str()),
+        (None, Some(after)) => question
+            .push(" AND (e.application, e.name) > (?, ?)")
             .bind(after.application.as_str())
             .bind(after.name.as_str()),
         (_, None) => of_application(question, "e", application),

@@ -127,12 +127,16 @@ fn a_page_of_schedules_is_sought_by_its_first_name() {
     let app = super::application();
     schedules(&store, &app, 20);
     let last = store.schedules_by(Some(&app), 100).unwrap().pop();
-    let page = inspect::schedules_page(Dialect::Mysql, Some(&app), last.as_ref(), 5);
-    let explained = Statement { text: format!("EXPLAIN {}", page.text), ..page };
-    let mut row = database.session().rows(&explained).unwrap().remove(0);
-    let [_, _, table, access] = [(); 4].map(|()| row.next().unwrap());
-    assert_eq!(table, Cell::Text("e".to_owned()));
-    assert_ne!(access, Cell::Text("ref".to_owned()), "by the application alone");
+    for application in [Some(app.as_str()), None] {
+        let page = inspect::schedules_page(Dialect::Mysql, application, last.as_ref(), 5);
+        let explained = Statement { text: format!("EXPLAIN {}", page.text), ..page };
+        let mut row = database.session().rows(&explained).unwrap().remove(0);
+        let [_, _, table, access, _, _, length] = [(); 7].map(|()| row.next().unwrap());
+        assert_eq!(table, Cell::Text("e".to_owned()));
+        assert_ne!(access, Cell::Text("ref".to_owned()), "by the application alone");
+        // In bytes, of 50 and 206 characters.
+        assert_eq!(length, Cell::Text("1028".to_owned()), "{application:?}: by the application alone");
+    }
 }
 
 macro_rules! views {
