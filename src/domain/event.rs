@@ -429,8 +429,13 @@ impl Event {
                 write!(f, "the database file {path} was replaced or removed: this node stops; start it again")
             }
             Self::DatabasePromoted { was, is } => {
-                write!(f, "another copy of the database answers: {is}, before {was}; ")?;
-                f.write_str("what only the former one had stored is lost, and claims in it are made again")
+                write!(
+                    f,
+                    "another copy of the database answers (a standby was promoted): {is}, before {was}; "
+                )?;
+                f.write_str(
+                    "if it was asynchronous, what it lacks is lost, and claims in that are made again",
+                )
             }
             Self::RuntimeEnded => f.write_str(
                 "the tokio runtime of the async handlers was shut down: this node stops; shut the scheduler \

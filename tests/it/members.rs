@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use diesel::{Connection, MysqlConnection};
 use firetime::{Cancelled, Client, Context, ErrorKind, ExecutionFilter, Job, Retry, Scheduler};
 use libtest_mimic::Trial;
 
 use crate::chaos::cluster::rotated;
-use crate::chaos::hand::Hand;
+use crate::chaos::hand::{Hand, each_host};
 use crate::chaos::servers::Servers;
 use crate::support::database::{Database, ServerKind};
 use crate::support::scheduler::{APPLICATION, SOON, builder, teller};
@@ -24,6 +25,10 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("a_bound_holds_on_all_members", a_bound_holds_on_all_members),
         ("a_cancel_on_another_member_keeps_the_retry_away", a_cancel_keeps_the_retry_away),
         ("a_key_has_one_execution_on_all_members", a_key_has_one_execution_on_all_members),
+        (
+            "a_callers_transaction_that_is_overtaken_is_a_conflict",
+            an_overtaken_callers_transaction_is_a_conflict,
+        ),
     ];
     for (name, test) in tests {
         trials.push(trial(format!("galera::members::{name}"), move || test(&fresh())));
@@ -136,4 +141,27 @@ fn a_key_has_one_execution_on_all_members(database: &Database) {
         clients[0].executions(&ExecutionFilter { limit: 1_000, ..ExecutionFilter::default() }).unwrap();
     let keys: BTreeSet<&str> = rows.iter().filter_map(|row| row.key.as_deref()).collect();
     assert_eq!((rows.len() as u64, keys.len() as u64), (KEYS, KEYS), "{rows:?}");
+}
+
+/// A caller enqueues with a key in a transaction of its own, and before its commit somebody on another member
+/// does.
+fn an_overtaken_callers_transaction_is_a_conflict(database: &Database) {
+    const KEYED: Job<u64> = Job::new("keyed");
+    let (here, elsewhere) = (client(database, 0), client(database, 1));
+    here.enqueue(KEYED, &0).run().unwrap();
+    let first = &each_host(&database.url)[0];
+    let mut observer = Hand::open(ServerKind::Mariadb, first).unwrap();
+    observer.run("SET SESSION wsrep_sync_wait = 1").unwrap();
+    let mut connection = MysqlConnection::establish(first).unwrap();
+    let ended: Result<(), _> = connection.transaction(|connection| {
+        here.enqueue(KEYED, &1).key("k").run_in(connection).unwrap();
+        elsewhere.enqueue(KEYED, &2).key("k").run().unwrap();
+        // Once this member has it, too, it has ended our transaction.
+        observer.rows("1", "");
+        let error = here.enqueue(KEYED, &3).run_in(connection).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        Err(diesel::result::Error::RollbackTransaction)
+    });
+    ended.unwrap_err();
+    assert_eq!(observer.rows("payload", "FROM QRTZ_RUN ORDER BY id"), [["0"], ["2"]]);
 }

@@ -1,7 +1,7 @@
 //! Definitions: making and changing schedules, on our own connections or on a caller's.
 
 use super::entry::{self, Payload, Raw};
-use super::fault::{Fault, FaultKind, Step};
+use super::fault::{Fault, FaultKind, Step, fault};
 use super::node;
 use super::session::{Session, now};
 use super::statement::{Statement, guarded_by, listed, set_all, single, sql};
@@ -25,7 +25,7 @@ use crate::trigger::Timing;
 pub trait CallerConnection: joined::Joined {}
 
 pub(super) mod joined {
-    use super::{Fault, Session, Step};
+    use super::{Fault, FaultKind, Session, Step, fault};
 
     /// Runs statements inside the connection's transaction, under a savepoint.
     pub trait Joined {
@@ -37,6 +37,21 @@ pub(super) mod joined {
     pub(super) enum Abort {
         Fault(Fault),
         Diesel(diesel::result::Error),
+    }
+
+    impl Abort {
+        /// `is_own`: the transaction was begun for this alone. Its commit may be made although the answer is
+        /// lost; what is done under a savepoint waits for the caller's commit.
+        pub(super) fn fault(self, is_own: bool) -> Fault {
+            let fault = match self {
+                Self::Fault(fault) => return fault,
+                Self::Diesel(error) => fault(error),
+            };
+            match is_own && !fault.kind.passes() {
+                true => Fault::new(FaultKind::Unknown, fault.message),
+                false => fault,
+            }
+        }
     }
 
     impl From<diesel::result::Error> for Abort {
@@ -52,14 +67,13 @@ macro_rules! caller_connection {
 
         impl joined::Joined for $connection {
             fn joined(&mut self, body: &mut dyn FnMut(&mut dyn Session) -> Step<()>) -> Step<()> {
+                use diesel::connection::{Connection, TransactionManager};
                 use joined::Abort;
-                let ended = diesel::Connection::transaction(self, |session: &mut Self| {
-                    body(session).map_err(Abort::Fault)
-                });
-                ended.map_err(|abort| match abort {
-                    Abort::Fault(fault) => fault,
-                    Abort::Diesel(error) => Fault::new(FaultKind::Unknown, error.to_string()),
-                })
+                let status = <Self as Connection>::TransactionManager::transaction_manager_status_mut(self);
+                let is_own = matches!(status.transaction_depth(), Ok(None));
+                let ended =
+                    Connection::transaction(self, |session: &mut Self| body(session).map_err(Abort::Fault));
+                ended.map_err(|abort| abort.fault(is_own))
             }
         }
     };
@@ -93,16 +107,19 @@ pub(crate) fn ensure_in(
         ensured = ensure(session, definition, prepared)?;
         Ok(())
     };
-    connection.joined(&mut body).map(|()| ensured).map_err(|fault| {
-        let again = match fault.kind {
-            FaultKind::Conflict => {
-                ": its row has changed since your transaction began; roll back and try again"
-            }
-            _ => "",
-        };
-        let message = format!("ensure schedule {:?}{again}: {}", definition.name, fault.message);
-        Error::new(fault.kind.error_kind(), message)
-    })
+    connection.joined(&mut body).map(|()| ensured).map_err(told)
+}
+
+/// What a caller is told of a fault in a transaction of theirs. A deadlock has rolled all of it back: the
+/// request alone, made again, would be committed without what came before it.
+pub(super) fn told(fault: Fault) -> Error {
+    let is_deadlock = fault.kind == FaultKind::Busy && fault.message.to_lowercase().contains("deadlock");
+    let kind = if is_deadlock { FaultKind::Conflict } else { fault.kind };
+    let again = match kind {
+        FaultKind::Conflict => "a row has changed since your transaction began; roll back and try again: ",
+        _ => "",
+    };
+    Error::new(kind.error_kind(), format!("in your transaction: {again}{}", fault.message))
 }
 
 /// Makes and reads what a caller's transaction is spared or cannot see.
@@ -362,4 +379,35 @@ fn find_by(session: &mut dyn Session, application: &str, name: &str, lock: &str)
     let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
     let unreadable = |reason| Fault::undecodable(format!("schedule {name:?} of {application:?}: {reason}"));
     Raw::read(&mut row)?.understand().map(Some).map_err(unreadable)
+}
+
+#[cfg(test)]
+mod tests {
+    use diesel::result::{DatabaseErrorKind, Error as DieselError};
+
+    use super::joined::Abort;
+    use super::*;
+    use crate::domain::ErrorKind;
+
+    /// The kind of the error that a caller is told of, whose savepoint or transaction ended with this.
+    fn kind(message: &str, is_own: bool) -> ErrorKind {
+        let error = DieselError::DatabaseError(DatabaseErrorKind::Unknown, Box::new(message.to_owned()));
+        told(Abort::Diesel(error).fault(is_own)).kind()
+    }
+
+    #[test]
+    fn only_a_commit_of_our_own_leaves_open_what_was_done() {
+        let lost = "Lost connection to MySQL server during query";
+        assert_eq!((kind(lost, true), kind(lost, false)), (ErrorKind::Unknown, ErrorKind::Unavailable));
+    }
+
+    #[test]
+    fn a_callers_transaction_that_a_deadlock_ended_is_to_be_made_again() {
+        let deadlock = "Deadlock found when trying to get lock; try restarting transaction";
+        for is_own in [true, false] {
+            assert_eq!(kind(deadlock, is_own), ErrorKind::Conflict);
+        }
+        let waited = "Lock wait timeout exceeded; try restarting transaction";
+        assert_eq!(kind(waited, false), ErrorKind::Unavailable);
+    }
 }

@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 
-use super::ensure::{CallerConnection, find_locked, seen_locked};
+use super::ensure::{CallerConnection, find_locked, seen_locked, told};
 use super::fault::{Fault, FaultKind, Step};
 use super::session::{Session, now};
 use super::{change, inspect, order, poll, queue, switch};
-use crate::domain::{Entry, Error, ExecutionId, Millis};
+use crate::domain::{Entry, ExecutionId, Millis};
 use crate::store::audit::AuditEntry;
 use crate::store::enqueue::{EnqueueOrder, Keyed};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
@@ -33,14 +33,6 @@ pub(crate) fn joined<T>(
         (_, Err(fault)) => Err(told(fault)),
         (None, Ok(())) => Err(told(Fault::new(FaultKind::Refused, "the transaction did not run"))),
     }
-}
-
-fn told(fault: Fault) -> Error {
-    let again = match fault.kind {
-        FaultKind::Conflict => "a row has changed since your transaction began; roll back and try again: ",
-        _ => "",
-    };
-    Error::new(fault.kind.error_kind(), format!("in your transaction: {again}{}", fault.message))
 }
 
 struct Joined<'a> {
