@@ -6,7 +6,8 @@
 #
 #   DATABASE_URL  postgres://user:password@host:port/database
 #                 mysql://user:password@host:port/database
-#                 sqlite://path, or the path of a SQLite file
+#                 (of several hosts, host:port,host:port, the first that answers)
+#                 sqlite:path, or the path of a SQLite file
 #                 Default: $FIRETIME_DATABASE_URL, which keeps a password out of the list of processes.
 #                 Special characters in a password are percent-encoded.
 #   --all         every row; without it the 100 oldest claims

@@ -43,7 +43,8 @@ impl Scheduler {
     }
 
     /// Begins to configure a node of `application` (1 to 50 characters) on the database `url` names:
-    /// `sqlite:FILE`, `postgres://USER:PASSWORD@HOST/DATABASE` or `mysql://USER:PASSWORD@HOST/DATABASE`.
+    /// `sqlite:FILE`, `postgres://USER:PASSWORD@HOST/DATABASE` or `mysql://USER:PASSWORD@HOST/DATABASE`. HOST
+    /// may be several, each with its port: `a:5432,b:5432`; the first that gives a connection is used.
     #[must_use]
     pub fn builder(application: &str, url: &str) -> Builder {
         Builder::new(application, url)
