@@ -289,6 +289,7 @@ fn of_members() -> Vec<(&'static str, Faults, Vec<Sabotage>)> {
         ("the wait before an unknown commit is asked for", Faults::ASKING, MemberFault::Resolves),
         ("the wait before a node has ended", Faults::LAGGING, MemberFault::Ends),
         ("the wait before a change is lost", Faults::LAGGING, MemberFault::Loses),
+        ("the wait before a drain ends", Faults::DRAINING, MemberFault::Resumes),
         ("the wait before a slot is taken", Faults::FAR_BEHIND, MemberFault::Blocks),
         ("the wait before it is told what is covered", Faults::BEHIND, MemberFault::Covers),
         ("the job that a claim touches", Faults::BEHIND, touches(Touch::Bounds)),

@@ -434,6 +434,8 @@ pub(crate) struct PollQuery {
     /// The page's size: the most schedules to bring, beside those asked for by name, and PENDING executions
     /// to look at.
     pub limit: usize,
+    /// The last poll said that the node drains: a member of a Galera cluster that lags may not know it yet.
+    pub drains: bool,
 }
 
 /// Which rows a page of a poll brings.

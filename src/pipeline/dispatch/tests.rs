@@ -177,6 +177,7 @@ impl Bench {
             late: self.now,
             page: Page::FIRST,
             limit: 2 * BATCH,
+            drains: false,
         };
         let polled = self.store.poll(&query).unwrap();
         PollPlan {

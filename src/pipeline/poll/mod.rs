@@ -175,6 +175,7 @@ impl PollMachine {
             late,
             page: Page { schedules: DueRows::Sections(Vec::new()), pendings: Page::END, newest: false },
             limit: 0,
+            drains: self.drains,
         }
     }
 

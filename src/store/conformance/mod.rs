@@ -351,6 +351,7 @@ impl Bench {
             late: self.now,
             page: Page::FIRST,
             limit: 1_000,
+            drains: false,
         }
     }
 

@@ -27,6 +27,8 @@ pub(crate) enum MemberFault {
     Ends,
     /// It calls a change lost before it has what the others committed.
     Loses,
+    /// It tells a node that drains that it does so no more before it has what the others committed.
+    Resumes,
     /// It believes that a claim's slot is taken before it has what the others committed.
     Blocks,
     /// It tells what an execution covers before it has what the others committed.

@@ -157,7 +157,10 @@ impl Store for MemoryStore {
     }
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
-        Ok(self.read(|tables| tables.poll(query, Self::sample(tables))))
+        let poll = || self.read(|tables| tables.poll(query, Self::sample(tables)));
+        let polled = poll();
+        let ends = query.drains && !polled.drains;
+        Ok(if ends && !self.is_faulty(MemberFault::Resumes) && self.catch_up() { poll() } else { polled })
     }
 
     fn hearing(&self) -> Hearing {

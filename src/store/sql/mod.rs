@@ -236,7 +236,15 @@ impl Store for SqlStore {
     }
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
-        self.read("poll", |session| poll::poll(session, query, &self.clock))
+        self.read("poll", |session| {
+            let polled = poll::poll(session, query, &self.clock)?;
+            // A node that has drained claims nothing before it is resumed.
+            if query.drains && !polled.drains && session.certifies() {
+                session::catch_up(session)?;
+                return poll::poll(session, query, &self.clock);
+            }
+            Ok(polled)
+        })
     }
 
     fn hearing(&self) -> Hearing {

@@ -104,6 +104,7 @@ impl<'a> Case<'a> {
             late: Millis::MAX,
             page: Page::FIRST,
             limit: 1_000,
+            drains: false,
         };
         self.store.poll(&query).unwrap();
         let application = self.app.clone();

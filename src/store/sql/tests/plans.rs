@@ -270,6 +270,7 @@ fn poll_of(application: &str) -> PollQuery {
         late: START + 2_000,
         page: Page::FIRST,
         limit: 1_000,
+        drains: false,
     }
 }
 

@@ -90,6 +90,7 @@ fn a_poll_does_not_walk_over_the_entries_of_earlier_claims() {
         late: NOW - 2_000,
         page: Page::FIRST,
         limit: 1_000,
+        drains: false,
     };
     let mut costs = |from: Millis| {
         let query = query(from);
