@@ -62,7 +62,7 @@ fn conclude(mut cluster: Cluster, from: i64) {
     cluster.until("the primary answers", Duration::from_secs(60), Cluster::reconnect);
     cluster.heal();
     let settled = cluster.settle(false);
-    cluster.report.measure("pause_ms", settled.longest_pause((from, from + 120_000)), PAUSE);
+    cluster.report.measure("pause_ms", settled.longest_pause((from, cluster.healed)), PAUSE);
     cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
     assert_eq!(cluster.said("declared dead"), 0, "a promotion kills nobody");
     cluster.conclude(&settled);

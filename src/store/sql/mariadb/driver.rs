@@ -17,11 +17,13 @@ use crate::store::sql::target::{Opened, Target};
 /// A session; on a member of a Galera cluster only if that takes statements.
 pub(super) fn open(target: &Target, address: &str, pickiness: Pickiness) -> Step<Opened> {
     let mut connection = target.establish::<MysqlConnection>(&tls::address(address)?.text)?;
-    let clean = |fault| target.clean(fault);
-    if !is_member(&mut connection).map_err(clean)? {
+    // A server that was built without Galera does not know the variable.
+    let certifies =
+        connection.rows(&sql("SELECT @@wsrep_on AS clustered")).and_then(single).unwrap_or(0) == 1;
+    if !certifies {
         return Ok(Box::new(connection));
     }
-    is_ready(&mut connection, pickiness).map_err(clean)?;
+    is_ready(&mut connection, pickiness).map_err(|fault| target.clean(fault))?;
     Ok(Box::new(GaleraSession(connection)))
 }
 
@@ -32,14 +34,6 @@ pub(super) fn open_first(target: &Target, address: &str, pickiness: Pickiness) -
         tls::prove(session.as_mut()).map_err(|fault| target.clean(fault))?;
     }
     Ok(session)
-}
-
-/// Whether the server is a member of a Galera cluster. One that was built without Galera does not know the
-/// variable.
-fn is_member(connection: &mut MysqlConnection) -> Step<bool> {
-    let on = "SELECT COUNT(*) AS members FROM information_schema.SESSION_VARIABLES v \
-              WHERE v.VARIABLE_NAME = 'WSREP_ON' AND v.VARIABLE_VALUE = 'ON'";
-    Ok(single(connection.rows(&sql(on))?)? == 1)
 }
 
 /// Refuses a member outside the cluster's primary component, or one that is joining it; and where others may
