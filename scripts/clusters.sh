@@ -76,8 +76,8 @@ pair_sql() {
 }
 
 # FIRETIME_TEST_STANDBY_URL names both; FIRETIME_TEST_STANDBY_DIR has their folders, pair1 and pair2. With
-# FIRETIME_REVIVE_SERVERS=1 a primary that is gone or silent for three seconds is killed, the standby promoted,
-# and the killed one made its standby.
+# FIRETIME_REVIVE_SERVERS=1 a primary that is gone or silent for three seconds is killed, the standby
+# promoted, and the killed one made its standby.
 start_standby() {
     set_up initdb-pair initdb -D "$dir/pair1" -U firetime -A trust -E UTF8 --locale=C --no-sync
     cc -shared -fPIC -O1 -o "$dir/wall.so" "$root/tests/it/chaos/wall.c"

@@ -1,5 +1,6 @@
 //! What goes wrong in a simulation, and how often; mixes of faults, each with what it is to bring about.
 
+use super::dice::Dice;
 use crate::domain::Millis;
 
 /// How often things go wrong, per million. What is 0 does not happen.
@@ -77,6 +78,11 @@ pub(super) struct Faults {
 
 /// How many servers have the tables each, where one of them may fall behind.
 pub(super) const MEMBERS: usize = 3;
+
+/// The member of the database that a node or a client is connected to.
+pub(super) fn any_member(dice: &mut Dice) -> usize {
+    usize::try_from(dice.below(MEMBERS as Millis)).unwrap()
+}
 
 /// What forgetful nodes keep of the ledger: longer than a call may be late, far shorter than a simulation.
 pub(super) const RETENTION: Millis = 300_000;

@@ -129,8 +129,8 @@ fn clusters_under_fire_lose_and_repeat_nothing() {
     campaign("simulated", wanted_claims(), Scenario::under_fire);
 }
 
-/// The same on a database of several members, each with its own copy of the tables: some lack what was
-/// committed within the last seconds, and nodes go from one to another.
+/// The same on a database of several members, each with its own copy of the tables: some lack the commits of
+/// the last seconds, and nodes go from one to another.
 #[test]
 fn clusters_on_lagging_members_lose_and_repeat_nothing() {
     campaign("simulated on members", wanted_claims() / 4, Scenario::on_members);

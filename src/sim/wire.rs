@@ -251,12 +251,7 @@ impl<'a> Wire<'a> {
     fn before(&self, change: &Change) -> Result<()> {
         match (change, change.schedule()) {
             (Change::End(NodeEnd { node, beat: None, .. }), _) => {
-                let held = self.head.executions(&ExecutionQuery {
-                    states: vec![ExecutionState::Claimed, ExecutionState::Running],
-                    node: Some(node.to_string()),
-                    limit: usize::MAX,
-                    ..ExecutionQuery::default()
-                })?;
+                let held = self.held_by(*node)?;
                 lock(&self.shared.left_behind).extend(held);
                 Ok(())
             }
@@ -348,6 +343,16 @@ impl<'a> Wire<'a> {
         Ok(applied)
     }
 
+    /// CLAIMED and RUNNING executions of a node.
+    fn held_by(&self, node: NodeId) -> Result<Vec<ExecutionRow>> {
+        self.head.executions(&ExecutionQuery {
+            states: vec![ExecutionState::Claimed, ExecutionState::Running],
+            node: Some(node.to_string()),
+            limit: usize::MAX,
+            ..ExecutionQuery::default()
+        })
+    }
+
     /// Blames a node that says that it has drained for what it holds.
     fn note_drained(&self, node: NodeId) -> Result<()> {
         let nodes = self.head.nodes(None)?;
@@ -356,12 +361,7 @@ impl<'a> Wire<'a> {
             return Ok(());
         }
         lock(&self.shared.drained).insert(node);
-        let owned = self.head.executions(&ExecutionQuery {
-            states: vec![ExecutionState::Claimed, ExecutionState::Running],
-            node: Some(node.to_string()),
-            limit: usize::MAX,
-            ..ExecutionQuery::default()
-        })?;
+        let owned = self.held_by(node)?;
         if !owned.is_empty() {
             lock(&self.shared.misdrained).push(format!("{node} has drained, and holds {owned:?}"));
         }

@@ -16,6 +16,7 @@ pub(crate) struct Target {
 }
 
 /// A database by its URL, which may hold a password and so is never shown.
+#[derive(Clone)]
 pub(crate) struct Database {
     pub(crate) url: String,
 }

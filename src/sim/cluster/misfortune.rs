@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{CUT, Cluster, NodeSlot, OTHER_CLOCK, STEPPED};
 use crate::domain::{ExecutionId, Millis, NodeId, ScheduleId};
-use crate::sim::faults::{Faults, MEMBERS};
+use crate::sim::faults::{Faults, MEMBERS, any_member};
 use crate::sim::jobs::{self, APPLICATION};
 use crate::sim::process::Process;
 use crate::sim::switches::ONE_POLL;
@@ -236,14 +236,9 @@ impl Cluster {
         }
         for process in self.slots.iter_mut().filter_map(|slot| slot.process.as_mut()) {
             if self.members.strikes(self.faults.moves) {
-                process.place = usize::try_from(self.members.below(MEMBERS as Millis)).unwrap();
+                process.place = any_member(&mut self.members);
             }
         }
-    }
-
-    /// A member of the database that some client is connected to.
-    fn any_member(&mut self) -> usize {
-        usize::try_from(self.members.below(MEMBERS as Millis)).unwrap()
     }
 
     /// Copies take over.
@@ -269,7 +264,7 @@ impl Cluster {
     }
 
     fn change_schedules(&mut self) {
-        let place = self.any_member();
+        let place = any_member(&mut self.members);
         let wire = Wire::new(self.database.store(), &self.wires, 0).through(self.database.at(place));
         self.plans.note_contained(self.wires.take_contained());
         let rest = if self.now < self.ends { CONTAINED } else { 0 };
@@ -280,7 +275,7 @@ impl Cluster {
     }
 
     fn edit_schedules(&mut self) {
-        let [ordering, cancelling, retrying] = [(); 3].map(|()| self.any_member());
+        let [ordering, cancelling, retrying] = [(); 3].map(|()| any_member(&mut self.members));
         let wire = Wire::new(self.database.store(), &self.wires, 0);
         if self.fate.strikes(self.faults.edits) {
             self.pauses.extend(self.plans.edit(self.now, &wire));
@@ -356,7 +351,7 @@ impl Cluster {
         let drains = node.is_some() && self.verbs.one_in(2);
         let verb = if drains { SwitchVerb::Drain } else { SwitchVerb::Pause { until } };
         let (node, times) = (node.flatten(), (self.now, self.known()));
-        let place = self.any_member();
+        let place = any_member(&mut self.members);
         let wire = Wire::new(self.database.store(), &self.wires, 0).through(self.database.at(place));
         self.switches.order((node, job), verb, times, concerned(&self.slots, node), &wire);
     }

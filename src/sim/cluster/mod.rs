@@ -9,7 +9,7 @@ use super::actor::{Away, Pace};
 use super::database::Database;
 use super::deaths::{Deaths, Unnoticed};
 use super::dice::Dice;
-use super::faults::{Faults, MEMBERS, RETENTION};
+use super::faults::{Faults, MEMBERS, RETENTION, any_member};
 use super::jobs;
 use super::judge::{Bounds, Covering, Effect, Execution, History, Pause};
 use super::plans::Plans;
@@ -395,7 +395,7 @@ impl Cluster {
         let roll = self.script.laned.map_or(roll, laned);
         let id = NodeId(uuid::Uuid::from_u128(roll));
         let skew = self.names.below(7_200_000) - 3_600_000;
-        let place = usize::try_from(self.members.below(MEMBERS as Millis)).unwrap();
+        let place = any_member(&mut self.members);
         let wire = Wire::new(self.database.store(), &self.wires, skew).through(self.database.at(place));
         let stranger = self.names.strikes(self.faults.strangers);
         // Only where what is removed is remembered for the judge.

@@ -49,7 +49,7 @@ pub struct History {
     pub clock: Vec<(Millis, Millis)>,
     /// When copies of the database took over that lacked its last commits, or none.
     pub promotions: Vec<Millis>,
-    /// What was run by such commits: it may be run again, and by another row of the same id.
+    /// Executions begun by lost commits: they may run again, also under another row of the same id.
     pub lost: Vec<Effect>,
     /// Processes were stopped between two instructions: what such a one begins late is excused and counted.
     pub stopped: bool,

@@ -148,8 +148,7 @@ impl Commits {
     }
 }
 
-/// What lost commits had changed: executions, each with the fence of its claim, and which of them somebody
-/// had cancelled.
+/// The executions that lost commits had changed, each with the fence of its claim, and the cancelled ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LostCommits {
     pub claims: BTreeSet<(i64, i64)>,
@@ -256,8 +255,8 @@ impl Tables {
         ids.into_iter().chain(more).flatten().for_each(|id| self.ids.pass(*id));
     }
 
-    /// A copy that lacks what was committed after this time takes over: the executions whose commits are
-    /// lost. Ids that only those commits had given are given again.
+    /// Loses the commits after this time, as a promoted copy does that lacks them. Ids that only those commits
+    /// had drawn are drawn again.
     pub(super) fn lose_behind(&mut self, time: Millis) -> LostCommits {
         let mut lost = LostCommits::default();
         let Some(mut commits) = self.commits.take() else { return lost };

@@ -220,7 +220,7 @@ impl MemoryStore {
         tables.commits = Some(Commits::default());
     }
 
-    /// A copy takes over that lacks what was committed after this time.
+    /// A copy takes over that lacks the commits after this time.
     pub(crate) fn lose_behind(&self, time: Millis) -> LostCommits {
         let mut tables = self.tables();
         let noted = std::mem::take(&mut tables.hooks.noted);

@@ -21,17 +21,17 @@ const KEPT: Millis = 10_000;
 /// What a member may fail to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemberFault {
-    /// It answers for an unknown commit before it has what the others committed.
+    /// It answers for an unknown commit before it has the others' commits.
     Resolves,
-    /// It tells a node that it has ended before it has what the others committed.
+    /// It tells a node that it has ended before it has the others' commits.
     Ends,
-    /// It calls a change lost before it has what the others committed.
+    /// It calls a change lost before it has the others' commits.
     Loses,
-    /// It tells a node that drains that it does so no more before it has what the others committed.
+    /// It tells a node that drains that it does so no more before it has the others' commits.
     Resumes,
-    /// It believes that a claim's slot is taken before it has what the others committed.
+    /// It believes that a claim's slot is taken before it has the others' commits.
     Blocks,
-    /// It tells what an execution covers before it has what the others committed.
+    /// It tells what an execution covers before it has the others' commits.
     Covers,
     /// It commits what others' commits forbid.
     Certifies,
@@ -77,7 +77,7 @@ impl Members {
 }
 
 impl Member {
-    /// Takes what the others committed, up to a commit and to a time.
+    /// Takes the others' commits, up to a commit and to a time.
     fn take(&mut self, head: &Tables, until: u64, time: Millis) {
         while let Some((at, set)) = head.commits.as_ref().and_then(|commits| commits.behind(self.seen))
             && self.seen < until
@@ -102,7 +102,6 @@ impl MemoryStore {
         let copy = |n: usize| {
             let mut tables = head.clone();
             tables.become_a_copy();
-            tables.commits = None;
             tables.ids = Ids { offset: n as i64 + 1, ..head.ids.clone() };
             Member { tables, seen: 0, delay: 0, held_until: Millis::MIN }
         };
@@ -140,10 +139,10 @@ impl MemoryStore {
         }
     }
 
-    /// Waits until the member has what was committed before. Whether it may have lacked something: what a
-    /// call saw is older than that, even if its own commit has brought the member up to date.
-    pub(super) fn catch_up(&self) -> bool {
-        let Some(n) = self.member else { return false };
+    /// Waits until the member has all earlier commits, unless it fails to do so here. Whether it may have
+    /// lacked some: a call saw older rows, even if its own commit has brought the member up to date.
+    pub(super) fn catch_up(&self, unless: MemberFault) -> bool {
+        let Some(n) = self.member.filter(|_| !self.tables().is_faulty(unless)) else { return false };
         let head = self.tables();
         self.shared.members.all().iter_mut().skip(n).take(1).for_each(|member| member.take_all(&head));
         true

@@ -41,7 +41,7 @@ use super::{
     PollQuery, Polled, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow,
     SeenSchedule, Store, StrandedPage, UnreadablePage, UnreadableQuery, Withdrawn,
 };
-use crate::domain::{Covers, Entry, ExecutionId, Millis, ScheduleId};
+use crate::domain::{Covers, Entry, Error, ErrorKind, ExecutionId, Millis, ScheduleId};
 use crate::time::TimeSample;
 
 /// All tables in this process's memory.
@@ -101,10 +101,6 @@ impl MemoryStore {
         result
     }
 
-    fn is_faulty(&self, fault: MemberFault) -> bool {
-        self.tables().is_faulty(fault)
-    }
-
     fn claim_once(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
         self.transaction(|tables| Ok(requests.iter().map(|request| tables.claim(request)).collect()))
     }
@@ -114,9 +110,7 @@ impl MemoryStore {
         self.locking(waited_for.filter_map(Change::schedule), |tables| {
             let leaves = changes.iter().any(|change| change.kind() == ChangeKind::Leave);
             match leaves && tables.hooks.leaves_refused {
-                true => {
-                    Err(crate::domain::Error::new(crate::domain::ErrorKind::Refused, "as the test asked"))
-                }
+                true => Err(Error::new(ErrorKind::Refused, "as the test asked")),
                 false => tables.apply(changes),
             }
         })
@@ -135,13 +129,13 @@ impl Store for MemoryStore {
         held.map(|gate| gate.recv().ok());
         let sample = self.transaction(|tables| tables.register(node).map(|()| Self::sample(tables)))?;
         if self.tables().hooks.registrations_lost {
-            return Err(crate::domain::Error::new(crate::domain::ErrorKind::Unknown, "as the test asked"));
+            return Err(Error::new(ErrorKind::Unknown, "as the test asked"));
         }
         Ok(sample)
     }
 
     fn beat(&self, beat: &Heartbeat) -> Result<HeartbeatReply> {
-        let refused = || crate::domain::Error::new(crate::domain::ErrorKind::Refused, "as the test asked");
+        let refused = || Error::new(ErrorKind::Refused, "as the test asked");
         let beats = || {
             let is_made = self.transaction(|tables| match tables.hooks.beats_refused {
                 true => Err(refused()),
@@ -150,7 +144,7 @@ impl Store for MemoryStore {
             Ok(is_made.then(|| self.read(|tables| tables.heartbeat_reply(beat))))
         };
         let reply = match beats()? {
-            None if !self.is_faulty(MemberFault::Ends) && self.catch_up() => beats()?,
+            None if self.catch_up(MemberFault::Ends) => beats()?,
             reply => reply,
         };
         Ok(reply.unwrap_or(HeartbeatReply::Ended))
@@ -160,7 +154,7 @@ impl Store for MemoryStore {
         let poll = || self.read(|tables| tables.poll(query, Self::sample(tables)));
         let polled = poll();
         let ends = query.drains && !polled.drains;
-        Ok(if ends && !self.is_faulty(MemberFault::Resumes) && self.catch_up() { poll() } else { polled })
+        Ok(if ends && self.catch_up(MemberFault::Resumes) { poll() } else { polled })
     }
 
     fn hearing(&self) -> Hearing {
@@ -172,7 +166,7 @@ impl Store for MemoryStore {
     }
 
     fn listen(&self, _: &str) -> Result<Box<dyn Ear>> {
-        Err(crate::domain::Error::new(crate::domain::ErrorKind::Config, "it tells of nothing"))
+        Err(Error::new(ErrorKind::Config, "it tells of nothing"))
     }
 
     fn payloads(&self, schedules: &[ScheduleId]) -> Result<Vec<LargePayload>> {
@@ -183,7 +177,7 @@ impl Store for MemoryStore {
         let mut claims = self.claim_once(requests)?;
         let blocked: Vec<usize> =
             (0..claims.len()).filter(|n| matches!(claims[*n], Claim::Blocked(_))).collect();
-        if !blocked.is_empty() && !self.is_faulty(MemberFault::Blocks) && self.catch_up() {
+        if !blocked.is_empty() && self.catch_up(MemberFault::Blocks) {
             let requests: Vec<ClaimRequest> = blocked.iter().map(|n| requests[*n].clone()).collect();
             // The others are claimed: an error would say that they are not.
             let again = self.claim_once(&requests).unwrap_or_default();
@@ -194,9 +188,7 @@ impl Store for MemoryStore {
     }
 
     fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>> {
-        if !self.is_faulty(MemberFault::Resolves) {
-            self.catch_up();
-        }
+        self.catch_up(MemberFault::Resolves);
         self.transaction(|tables| {
             Ok(requests.iter().map(|request| tables.resolve(request, claims)).collect())
         })
@@ -205,12 +197,12 @@ impl Store for MemoryStore {
     fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
         let mut applied = self.apply_once(changes)?;
         let again: Vec<usize> = (0..changes.len()).filter(|n| !applied[*n].is_done()).collect();
-        if !again.is_empty() && !self.is_faulty(MemberFault::Loses) && self.catch_up() {
+        if !again.is_empty() && self.catch_up(MemberFault::Loses) {
             let changes: Vec<Change> = again.iter().map(|n| changes[*n].clone()).collect();
             let is_changed = applied.iter().any(|it| it.is_done());
             // Some of the changes are made: an error must not say that none is.
             let answers = self.apply_once(&changes).map_err(|error| match is_changed {
-                true => crate::domain::Error::new(crate::domain::ErrorKind::Unknown, "made in part"),
+                true => Error::new(ErrorKind::Unknown, "made in part"),
                 false => error,
             })?;
             again.into_iter().zip(answers).for_each(|(n, answer)| applied[n] = answer);
@@ -230,7 +222,7 @@ impl Store for MemoryStore {
             })
         };
         match apply()? {
-            lost if !lost.is_done() && !self.is_faulty(MemberFault::Loses) && self.catch_up() => apply(),
+            lost if !lost.is_done() && self.catch_up(MemberFault::Loses) => apply(),
             applied => Ok(applied),
         }
     }
@@ -357,9 +349,7 @@ impl Store for MemoryStore {
     }
 
     fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>> {
-        if !self.is_faulty(MemberFault::Covers) {
-            self.catch_up();
-        }
+        self.catch_up(MemberFault::Covers);
         Ok(self.read(|tables| tables.covers(execution, most)))
     }
 

@@ -152,8 +152,8 @@ impl Connections {
         Ok(Self { pool: builder.build_unchecked(manager), counts, target, looks_at_file })
     }
 
-    /// A connection opened after the last failure, and after the last move to another server. One that is being opened is waited for, but no longer than
-    /// `within`.
+    /// A connection opened after the last failure, and after the last move to another server. One that is
+    /// being opened is waited for, but no longer than `within`.
     pub(super) fn get(&self, within: Duration) -> Result<r2d2::PooledConnection<Manager>> {
         if self.looks_at_file {
             let replaced = |fault: Fault| Error::new(fault.kind.error_kind(), fault.message);

@@ -51,9 +51,9 @@ pub(super) enum RawCommand {
     /// Shows a cluster at work: three processes, one killed half-way, and the ledger's verdict
     ///
     /// Starts three nodes on a SQLite file of its own or on a database of yours, shows every execution as it
-    /// happens, kills one node with SIGKILL, and at the end compares the ledger and what the nodes said with
-    /// what was planned, which is counted without the database and without the cron engine. Takes about half
-    /// a minute; ends with code 3 if the verdict is not clean.
+    /// happens, kills one node with SIGKILL, and at the end compares the ledger and the nodes' reports with
+    /// the planned fire times, counted without the database and without the cron engine. Takes about half a
+    /// minute; ends with code 3 if the verdict is not clean.
     Demo {
         /// Runs on the database of FIRETIME_DATABASE_URL or --database-url-file, in a new application of its
         /// own whose rows stay there; makes firetime's tables if there are none

@@ -51,7 +51,7 @@ impl Stage {
             Place::Database(database) => {
                 // No two demos are to share one.
                 let application = now.format("demo-%Y%m%d-%H%M%S-%3f").to_string();
-                let target = Target { application, database: Database { url: database.url.clone() } };
+                let target = Target { application, database: database.clone() };
                 Ok(Self { target, file: None, temporary: None })
             }
         }
