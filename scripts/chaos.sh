@@ -3,8 +3,8 @@
 # chaos.sh --galera, --failover, or both: on a Galera cluster whose members are lost, and on a PostgreSQL
 # primary with a standby that takes over, instead; some 9 minutes.
 # Prints each run's figures; ends with the line "chaos: runs=N violations=N killed=N stopped=N cut=N ...". After a
-# failure this line names a folder, logs=FOLDER: the tests' output, the nodes' logs and the histories of the runs that
-# failed.
+# failure this line names a folder, logs=FOLDER: the tests' output, the servers' logs, and the nodes' logs and the
+# histories of the runs that failed.
 # --long [ROUNDS]: again and again (40 rounds without a number); stops at the first failure.
 # --short: a part of the runs, as CI does, in some 2 minutes.
 # The storm's seed is printed; FIRETIME_CHAOS_SEED=N chooses it. Takes some 20 minutes.
@@ -31,6 +31,8 @@ if [ -z "${FIRETIME_CHAOS_REPORT:-}" ]; then
         sed -n 's/.*"kind":\["test"\].*"name":"it".*"executable":"\([^"]*\)".*/\1/p')
     keep_logs chaos
     export CHAOS_IT FIRETIME_CHAOS=$form FIRETIME_CHAOS_REPORT=$logs/report FIRETIME_CHAOS_LOGS=$logs
+    mkdir "$logs/servers"
+    export FIRETIME_SERVER_LOGS=$logs/servers
     export FIRETIME_REVIVE_SERVERS=1
     code=0
     touch "$FIRETIME_CHAOS_REPORT"

@@ -11,10 +11,11 @@
 # FIRETIME_REVIVE_SERVERS=1: a server that dies, however it does, is started again on its port, but not while the
 # file that FIRETIME_TEST_POSTGRES_DOWN or FIRETIME_TEST_MARIADB_DOWN names is there. What is committed outlives the
 # server's death, not the machine's.
+# FIRETIME_SERVER_LOGS=FOLDER: there the servers' own logs are kept.
 # shellcheck disable=SC2317,SC2329 # functions called by traps and by name look unreachable
 set -euo pipefail
 
-[ $# -gt 0 ] || { sed -n '2,14s/^# //p' "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,15s/^# //p' "$0" >&2; exit 2; }
 root=$(cd "$(dirname "$0")/.." && pwd)
 read -ra wanted <<<"${FIRETIME_SERVERS:-postgres mariadb}"
 "$root/scripts/install.sh" "${wanted[@]}"
@@ -60,6 +61,7 @@ clean_up() {
     trap '' INT TERM HUP
     [ -z "$command" ] || stop TERM "-$command"
     for pid in "${!servers[@]}"; do stop "${servers[$pid]}" "$pid"; done
+    [ -z "${FIRETIME_SERVER_LOGS:-}" ] || cp "$dir"/*.log "$FIRETIME_SERVER_LOGS" || true
     rm -rf "$dir"
 }
 trap clean_up EXIT

@@ -6,8 +6,12 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use firetime::{Client, Job, MisfirePolicy, Overlap, Schedule, Trigger};
 
+use super::cluster::now;
 use super::job::{FAILING, HELD, PULSE, TICK};
 use super::judge::Delay;
+
+/// How soon a schedule may fire after it is made: before that, it must be there.
+const LEAD: i64 = 1_500;
 
 pub fn instant(millis: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(millis).unwrap()
@@ -33,7 +37,7 @@ impl Load {
             let name = format!("tick-{n:02}");
             let seconds = 1 + n % 3;
             let step = 1_000 * seconds;
-            let start = from + 37 * n;
+            let start = (from + 37 * n).max(now() + LEAD);
             let every = Trigger::every(Duration::from_millis(step.unsigned_abs())).unwrap();
             let anchored = || every.clone().starting(instant(start)).unwrap();
             let new = |trigger| Schedule::new(&name, TICK, &10, trigger).unwrap();
@@ -63,7 +67,8 @@ impl Load {
     }
 
     fn delayed(&mut self, client: &Client, n: i64, from: i64, to: i64) {
-        let (name, delay, start) = (format!("delayed-{n:02}"), 1_000 + 500 * n, from + 53 * n);
+        let (name, delay) = (format!("delayed-{n:02}"), 1_000 + 500 * n);
+        let start = (from + 53 * n).max(now() + LEAD);
         let trigger = Trigger::fixed_delay(Duration::from_millis(delay.unsigned_abs())).unwrap();
         let trigger = trigger.starting(instant(start)).unwrap();
         let schedule = Schedule::new(&name, TICK, &10, trigger).unwrap().ending(instant(to));
