@@ -4,6 +4,8 @@ pub(super) mod claims;
 #[cfg(feature = "mysql")]
 mod driver;
 #[cfg(feature = "mysql")]
+mod galera;
+#[cfg(feature = "mysql")]
 mod tls;
 
 #[cfg(feature = "mysql")]

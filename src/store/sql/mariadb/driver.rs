@@ -5,26 +5,25 @@ use diesel::row::NamedRow;
 use diesel::sql_types::BigInt;
 use diesel::{MysqlConnection, RunQueryDsl};
 
+use super::galera::GaleraSession;
 use super::tls;
 use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::fault::{Fault, FaultKind, Step, fault};
 use crate::store::sql::hosts::Pickiness;
 use crate::store::sql::session::{Columns, Session, Sql, cells, session, text_or_null};
-use crate::store::sql::statement::{Row, Statement, single, sql};
+use crate::store::sql::statement::{Row, Statement, sql};
 use crate::store::sql::target::{Opened, Target};
 
 /// A session; on a member of a Galera cluster only if that takes statements.
 pub(super) fn open(target: &Target, address: &str, pickiness: Pickiness) -> Step<Opened> {
     let mut connection = target.establish::<MysqlConnection>(&tls::address(address)?.text)?;
-    // A server that was built without Galera does not know the variable.
-    let certifies =
-        connection.rows(&sql("SELECT @@wsrep_on AS clustered")).and_then(single).unwrap_or(0) == 1;
-    if !certifies {
+    let clean = |fault| target.clean(fault);
+    if !is_member(&mut connection).map_err(clean)? {
         return Ok(Box::new(connection));
     }
-    is_ready(&mut connection, pickiness).map_err(|fault| target.clean(fault))?;
-    Ok(Box::new(GaleraSession(connection)))
+    is_ready(&mut connection, pickiness).map_err(clean)?;
+    Ok(Box::new(GaleraSession::new(connection)))
 }
 
 /// As [`open`]; refuses a client library that does without TLS where it is to insist on it.
@@ -34,6 +33,15 @@ pub(super) fn open_first(target: &Target, address: &str, pickiness: Pickiness) -
         tls::prove(session.as_mut()).map_err(|fault| target.clean(fault))?;
     }
     Ok(session)
+}
+
+/// Whether the server is a member of a Galera cluster. One that was built without Galera lacks the variable.
+fn is_member(connection: &mut MysqlConnection) -> Step<bool> {
+    let Some(mut variable) = connection.rows(&sql("SHOW VARIABLES LIKE 'wsrep_on'"))?.pop() else {
+        return Ok(false);
+    };
+    let _name = variable.text()?;
+    Ok(variable.text()? == "ON")
 }
 
 /// Refuses a member outside the cluster's primary component, or one that is joining it; and where others may
@@ -49,35 +57,6 @@ fn is_ready(connection: &mut MysqlConnection, pickiness: Pickiness) -> Step<()> 
         Some(DONOR) if pickiness == Pickiness::AnyThatWorks => Ok(()),
         Some(DONOR) => Err(Fault::new(FaultKind::Busy, "the member gives its data to another")),
         _ => Err(Fault::new(FaultKind::NotReady, "the member is not in its cluster")),
-    }
-}
-
-/// A session on a member of a Galera cluster.
-struct GaleraSession(MysqlConnection);
-
-impl Session for GaleraSession {
-    fn dialect(&self) -> Dialect {
-        self.0.dialect()
-    }
-
-    fn execute(&mut self, statement: &Statement) -> Step<usize> {
-        Session::execute(&mut self.0, statement)
-    }
-
-    fn rows(&mut self, statement: &Statement) -> Step<Vec<Row>> {
-        self.0.rows(statement)
-    }
-
-    fn each(&mut self, question: &Statement, see: &mut dyn FnMut(Row) -> Step<()>) -> Step<()> {
-        self.0.each(question, see)
-    }
-
-    fn batch(&mut self, text: &str) -> Step<()> {
-        self.0.batch(text)
-    }
-
-    fn certifies(&self) -> bool {
-        true
     }
 }
 

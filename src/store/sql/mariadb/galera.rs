@@ -1,0 +1,158 @@
+//! A session on a member of a Galera cluster.
+//!
+//! The member may end a transaction at any time, for a commit of another member, and tells with the next
+//! statement. But a SELECT that meets this end hides it (MariaDB 10.11): it succeeds, what follows runs outside
+//! the transaction, and so COMMIT succeeds too. INSERT, UPDATE, DELETE and COMMIT tell. So the first of these
+//! behind a SELECT is preceded by the question whether the transaction is still open.
+
+use crate::store::sql::dialect::Dialect;
+use crate::store::sql::fault::{Fault, FaultKind, Step};
+use crate::store::sql::session::Session;
+use crate::store::sql::statement::{Row, Statement, single, sql};
+
+pub(super) struct GaleraSession<S> {
+    session: S,
+    transaction: Transaction,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Transaction {
+    None,
+    Open,
+    /// A SELECT came last: the member may have ended it.
+    InDoubt,
+}
+
+impl Transaction {
+    /// After a statement that is no SELECT. A compound statement begins a transaction.
+    fn after(self, statement: &str) -> Self {
+        let begins =
+            || statement.starts_with(Dialect::Mysql.begin()) || statement.starts_with("BEGIN NOT ATOMIC");
+        match (self, statement) {
+            (_, "COMMIT" | "ROLLBACK") => Self::None,
+            (Self::None, _) if !begins() => Self::None,
+            _ => Self::Open,
+        }
+    }
+
+    fn after_select(self) -> Self {
+        if self == Self::None { Self::None } else { Self::InDoubt }
+    }
+}
+
+impl<S: Session> GaleraSession<S> {
+    pub(super) fn new(session: S) -> Self {
+        Self { session, transaction: Transaction::None }
+    }
+
+    fn assert_open(&mut self) -> Step<()> {
+        match single(self.session.rows(&sql("SELECT @@in_transaction AS held"))?)? {
+            0 => Err(Fault::new(FaultKind::Busy, "a commit of another member has ended the transaction")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<S: Session> Session for GaleraSession<S> {
+    fn dialect(&self) -> Dialect {
+        self.session.dialect()
+    }
+
+    fn execute(&mut self, statement: &Statement) -> Step<usize> {
+        if self.transaction == Transaction::InDoubt && statement.text != "ROLLBACK" {
+            self.assert_open()?;
+        }
+        let matched = self.session.execute(statement)?;
+        self.transaction = self.transaction.after(&statement.text);
+        Ok(matched)
+    }
+
+    fn rows(&mut self, statement: &Statement) -> Step<Vec<Row>> {
+        self.transaction = self.transaction.after_select();
+        self.session.rows(statement)
+    }
+
+    fn each(&mut self, question: &Statement, see: &mut dyn FnMut(Row) -> Step<()>) -> Step<()> {
+        self.transaction = self.transaction.after_select();
+        self.session.each(question, see)
+    }
+
+    fn batch(&mut self, text: &str) -> Step<()> {
+        self.session.batch(text)
+    }
+
+    fn certifies(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::columns::Cell;
+
+    /// Notes what it is sent; its transaction may be gone.
+    #[derive(Default)]
+    struct Member {
+        sent: Vec<String>,
+        is_gone: bool,
+    }
+
+    impl Session for Member {
+        fn dialect(&self) -> Dialect {
+            Dialect::Mysql
+        }
+
+        fn execute(&mut self, statement: &Statement) -> Step<usize> {
+            self.sent.push(statement.text.to_string());
+            Ok(1)
+        }
+
+        fn rows(&mut self, statement: &Statement) -> Step<Vec<Row>> {
+            self.sent.push(statement.text.to_string());
+            Ok(vec![Row::new(vec![Cell::Int(i64::from(!self.is_gone))])])
+        }
+
+        fn each(&mut self, _: &Statement, _: &mut dyn FnMut(Row) -> Step<()>) -> Step<()> {
+            unreachable!("nobody asks")
+        }
+
+        fn batch(&mut self, _: &str) -> Step<()> {
+            unreachable!("nobody asks")
+        }
+    }
+
+    fn run(session: &mut GaleraSession<Member>, statements: &[&'static str]) -> Step<()> {
+        for text in statements {
+            match text.starts_with("SELECT") {
+                true => drop(session.rows(&sql(*text))?),
+                false => drop(session.execute(&sql(*text))?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Of ten thousand transactions under load 75 were lost although their COMMIT had succeeded.
+    #[test]
+    fn a_transaction_that_ended_at_a_select_neither_writes_nor_commits() {
+        for before in ["START TRANSACTION", "BEGIN NOT ATOMIC START TRANSACTION; UPDATE t SET a = 1; END"] {
+            for next in ["COMMIT", "UPDATE t SET b = 1"] {
+                let mut session = GaleraSession::new(Member { is_gone: true, ..Member::default() });
+                let fault = run(&mut session, &[before, "SELECT 1", next]).unwrap_err();
+                assert_eq!(fault.kind, FaultKind::Busy);
+                assert!(!session.session.sent.iter().any(|it| it == next));
+                run(&mut session, &["ROLLBACK", "SELECT 1", "UPDATE t SET c = 1"]).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_first_write_behind_a_select_pays() {
+        let mut session = GaleraSession::new(Member::default());
+        let statements =
+            ["UPDATE a", "START TRANSACTION", "UPDATE b", "SELECT 1", "SELECT 2", "UPDATE c", "COMMIT"];
+        run(&mut session, &statements).unwrap();
+        let asked = session.session.sent.iter().filter(|it| it.contains("@@in_transaction")).count();
+        assert_eq!((asked, session.session.sent.len()), (1, statements.len() + 1));
+    }
+}
