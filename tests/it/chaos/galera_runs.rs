@@ -1,5 +1,6 @@
 //! Galera: members that are killed, frozen and cut off from the others, with a node beside each.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use rustix::process::Signal;
 
 use super::cluster::{Cluster, PATIENT, now};
 use super::dice::Dice;
+use super::hand::{Hand, each_host};
 use super::proxy::Cut;
 use super::runs::RESUME;
 use super::servers::Servers;
@@ -67,6 +69,19 @@ impl Servers {
     }
 }
 
+/// Panics if the members hold different rows: what the cluster itself lost no node can be blamed for.
+fn assert_alike(cluster: &Cluster) {
+    let rows = |url: String| -> BTreeSet<Vec<String>> {
+        let mut hand = Hand::open(cluster.kind, &url).unwrap();
+        hand.rows("id, state, fence, node", "FROM QRTZ_RUN").into_iter().collect()
+    };
+    let members: Vec<_> = each_host(&cluster.admin_url()).into_iter().map(rows).collect();
+    for other in &members[1..] {
+        let apart: Vec<_> = members[0].symmetric_difference(other).collect();
+        assert!(apart.is_empty(), "{}: the members differ: {apart:?}", cluster.name);
+    }
+}
+
 /// Three nodes, each on its own member.
 fn start(name: &str) -> (Servers, Cluster) {
     let members = Servers::galera();
@@ -78,6 +93,7 @@ fn conclude(mut cluster: Cluster, from: i64) {
     cluster.until("some member answers", Duration::from_secs(60), Cluster::reconnect);
     cluster.heal();
     let settled = cluster.settle(false);
+    assert_alike(&cluster);
     let pause = settled.longest_pause((from, cluster.healed));
     cluster.report.measure("pause_ms", pause, PAUSE);
     cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
@@ -138,6 +154,7 @@ pub fn members_without_a_majority_stand_still_and_lose_nothing(_: ServerKind) {
     cluster.until("some member answers", Duration::from_secs(60), Cluster::reconnect);
     cluster.heal();
     let settled = cluster.settle(false);
+    assert_alike(&cluster);
     cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
     assert_eq!(cluster.said("declared dead"), 0, "an outage kills nobody");
     cluster.conclude(&settled);
