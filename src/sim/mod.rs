@@ -133,7 +133,7 @@ fn clusters_under_fire_lose_and_repeat_nothing() {
 /// the last seconds, and nodes go from one to another.
 #[test]
 fn clusters_on_lagging_members_lose_and_repeat_nothing() {
-    campaign("simulated on members", wanted_claims() / 4, Scenario::on_members);
+    campaign("simulated on members", wanted_claims() / 10, Scenario::on_members);
 }
 
 fn campaign(name: &str, wanted: u64, scenario: impl Fn(u64) -> Scenario + Sync) {
