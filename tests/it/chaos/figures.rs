@@ -26,12 +26,13 @@ impl Settled {
 
     /// How late the latest began that nobody had claimed when the node was killed, of those due within the
     /// next 20 s. A claim that was on its way then is the node's own, even if the database made it
-    /// afterwards.
+    /// afterwards. What queues behind an execution of the dead node waits for its repair.
     pub fn pick_up(&self, node: &str, killed: i64) -> i64 {
         let claims = self.claims();
         let is_unclaimed = |id: &i64| claims[id].0 > killed && claims[id].1 != node;
         let due = self.history.executions.iter().filter(|it| {
-            it.attempt == 1 && it.state != "SKIPPED" && it.due < killed + 20_000 && is_unclaimed(&it.id)
+            let waits = it.state == "SKIPPED" || it.reason == "queued";
+            it.attempt == 1 && !waits && it.due < killed + 20_000 && is_unclaimed(&it.id)
         });
         let begin = |id| self.begins(id).map(|it| it.at).min().unwrap_or(i64::MAX);
         due.map(|it| begin(it.id).saturating_sub(it.due.max(killed))).max().unwrap()

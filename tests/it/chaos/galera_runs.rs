@@ -122,7 +122,7 @@ pub fn a_storm_over_members_loses_nothing(_: ServerKind) {
     cluster.load.ticks(&cluster.client, 24, from, from + 240_000);
     cluster.await_begin("tick");
     let began = now();
-    while now() < from + 210_000 {
+    while now() < from + 180_000 {
         let fault = [Fault::Kill, Fault::Freeze, Fault::Isolate][dice.below(3)];
         for link in cluster.links.iter().flatten() {
             link.cut_commit(if dice.below(2) == 0 { Cut::Before } else { Cut::After }, None);
