@@ -135,7 +135,7 @@ fn move_free(session: &mut dyn Session, want: &BatchRows, schedules: &[i64]) -> 
     }
 }
 
-fn is_in_transaction(session: &mut dyn Session) -> Step<bool> {
+pub(super) fn is_in_transaction(session: &mut dyn Session) -> Step<bool> {
     Ok(single(session.rows(&sql("SELECT @@in_transaction AS held"))?)? == 1)
 }
 

@@ -1,14 +1,15 @@
 //! A session on a member of a Galera cluster.
 //!
-//! The member may end a transaction at any time, for a commit of another member, and tells with the next
-//! statement. But a SELECT that meets this end hides it (MariaDB 10.11): it succeeds, what follows runs outside
-//! the transaction, and so COMMIT succeeds too. INSERT, UPDATE, DELETE and COMMIT tell. So the first of these
-//! behind a SELECT is preceded by the question whether the transaction is still open.
+//! The member may roll a transaction back at any time, for a commit of another member, and reports that with
+//! the next statement. But a SELECT that meets the rollback hides it (MariaDB 10.11): it succeeds, the
+//! statements behind it run outside the transaction, and COMMIT succeeds, too. INSERT, UPDATE, DELETE and COMMIT
+//! report it. So before the first of these behind a SELECT, the session asks whether the transaction is open.
 
+use super::claims::is_in_transaction;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::Session;
-use crate::store::sql::statement::{Row, Statement, single, sql};
+use crate::store::sql::statement::{Row, Statement};
 
 pub(super) struct GaleraSession<S> {
     session: S,
@@ -24,13 +25,12 @@ enum Transaction {
 }
 
 impl Transaction {
-    /// After a statement that is no SELECT. A compound statement begins a transaction.
+    /// After a statement that is no SELECT. A compound one may begin a transaction, too.
     fn after(self, statement: &str) -> Self {
-        let begins =
-            || statement.starts_with(Dialect::Mysql.begin()) || statement.starts_with("BEGIN NOT ATOMIC");
+        let first = statement.trim_start_matches("BEGIN NOT ATOMIC ");
         match (self, statement) {
             (_, "COMMIT" | "ROLLBACK") => Self::None,
-            (Self::None, _) if !begins() => Self::None,
+            (Self::None, _) if !first.starts_with(Dialect::Mysql.begin()) => Self::None,
             _ => Self::Open,
         }
     }
@@ -46,9 +46,9 @@ impl<S: Session> GaleraSession<S> {
     }
 
     fn assert_open(&mut self) -> Step<()> {
-        match single(self.session.rows(&sql("SELECT @@in_transaction AS held"))?)? {
-            0 => Err(Fault::new(FaultKind::Busy, "a commit of another member has ended the transaction")),
-            _ => Ok(()),
+        match is_in_transaction(&mut self.session)? {
+            true => Ok(()),
+            false => Err(Fault::new(FaultKind::Busy, "a commit of another member has ended the transaction")),
         }
     }
 }
@@ -90,6 +90,7 @@ impl<S: Session> Session for GaleraSession<S> {
 mod tests {
     use super::*;
     use crate::store::columns::Cell;
+    use crate::store::sql::statement::sql;
 
     /// Notes what it is sent; its transaction may be gone.
     #[derive(Default)]
