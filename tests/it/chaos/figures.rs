@@ -1,6 +1,6 @@
 //! The figures a run's history gives, all in milliseconds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::cluster::{Cluster, Settled};
 use super::history::Audited;
@@ -30,9 +30,15 @@ impl Settled {
     pub fn pick_up(&self, node: &str, killed: i64) -> i64 {
         let claims = self.claims();
         let is_unclaimed = |id: &i64| claims[id].0 > killed && claims[id].1 != node;
+        let held = self.history.executions.iter().filter(|it| {
+            let claim = claims.get(&it.id);
+            claim.is_some_and(|claim| claim.1 == node) && it.finished.is_none_or(|at| at > killed)
+        });
+        let held: BTreeSet<&str> = held.map(|it| it.schedule.as_str()).collect();
         let due = self.history.executions.iter().filter(|it| {
-            let waits = it.state == "SKIPPED" || it.reason == "queued";
-            it.attempt == 1 && !waits && it.due < killed + 20_000 && is_unclaimed(&it.id)
+            let waits = it.reason == "queued" && held.contains(it.schedule.as_str());
+            let is_run = it.attempt == 1 && it.state != "SKIPPED" && !waits;
+            is_run && it.due < killed + 20_000 && is_unclaimed(&it.id)
         });
         let begin = |id| self.begins(id).map(|it| it.at).min().unwrap_or(i64::MAX);
         due.map(|it| begin(it.id).saturating_sub(it.due.max(killed))).max().unwrap()
@@ -131,6 +137,18 @@ pub fn a_claim_under_way_at_the_kill_is_not_picked_up() {
     settled.history.executions = vec![execution(1), execution(2)];
     settled.history.effects = vec![begun(1, KILLED + 42_101), begun(2, KILLED + 2_501)];
     assert_eq!(settled.pick_up("killed", KILLED), 2_001);
+    // One that is queued waits for the dead node's execution of its schedule, but for no other.
+    settled.changes.push(change(KILLED + 42_200, 3, "", "other", "RUNNING"));
+    settled.history.effects.push(begun(3, KILLED + 42_200));
+    let queued = |schedule: &str| Execution {
+        schedule: schedule.to_owned(),
+        reason: "queued".to_owned(),
+        ..execution(3)
+    };
+    settled.history.executions.push(queued(""));
+    assert_eq!(settled.pick_up("killed", KILLED), 2_001);
+    settled.history.executions[2] = queued("another");
+    assert_eq!(settled.pick_up("killed", KILLED), 41_700);
 }
 
 impl Cluster {
