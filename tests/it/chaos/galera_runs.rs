@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::cluster::{Cluster, PATIENT, now};
+use super::cluster::{Cluster, PATIENT, Settled, now};
 use super::dice::Dice;
 use super::hand::{Hand, each_host};
 use super::proxy::Cut;
@@ -69,7 +69,16 @@ impl Servers {
     }
 }
 
-/// Panics if the members hold different rows: what the cluster itself lost no node can be blamed for.
+/// Heals the cluster and waits until it has done everything. Its members must then hold the same rows.
+fn settle(cluster: &mut Cluster) -> Settled {
+    cluster.until("some member answers", Duration::from_secs(60), Cluster::reconnect);
+    cluster.heal();
+    let settled = cluster.settle(false);
+    assert_alike(cluster);
+    settled
+}
+
+/// Rows that differ are Galera's own loss: no node can be blamed for it.
 fn assert_alike(cluster: &Cluster) {
     let rows = |url: String| -> BTreeSet<Vec<String>> {
         let mut hand = Hand::open(cluster.kind, &url).unwrap();
@@ -90,10 +99,7 @@ fn start(name: &str) -> (Servers, Cluster) {
 }
 
 fn conclude(mut cluster: Cluster, from: i64) {
-    cluster.until("some member answers", Duration::from_secs(60), Cluster::reconnect);
-    cluster.heal();
-    let settled = cluster.settle(false);
-    assert_alike(&cluster);
+    let settled = settle(&mut cluster);
     let pause = settled.longest_pause((from, cluster.healed));
     cluster.report.measure("pause_ms", pause, PAUSE);
     cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
@@ -151,10 +157,7 @@ pub fn members_without_a_majority_stand_still_and_lose_nothing(_: ServerKind) {
     for member in 0..3 {
         members.await_answer(&mut cluster, member, STATE, "Synced");
     }
-    cluster.until("some member answers", Duration::from_secs(60), Cluster::reconnect);
-    cluster.heal();
-    let settled = cluster.settle(false);
-    assert_alike(&cluster);
+    let settled = settle(&mut cluster);
     cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
     assert_eq!(cluster.said("declared dead"), 0, "an outage kills nobody");
     cluster.conclude(&settled);

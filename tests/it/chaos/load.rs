@@ -10,8 +10,11 @@ use super::cluster::now;
 use super::job::{FAILING, HELD, PULSE, TICK};
 use super::judge::Delay;
 
-/// How soon a schedule may fire after it is made: before that, it must be there.
-const LEAD: i64 = 1_500;
+/// A first fire time that lies far enough ahead: on a slow machine the request that makes the schedule would
+/// otherwise come after it.
+fn ahead(time: i64) -> i64 {
+    time.max(now() + 1_500)
+}
 
 pub fn instant(millis: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(millis).unwrap()
@@ -37,7 +40,7 @@ impl Load {
             let name = format!("tick-{n:02}");
             let seconds = 1 + n % 3;
             let step = 1_000 * seconds;
-            let start = (from + 37 * n).max(now() + LEAD);
+            let start = ahead(from + 37 * n);
             let every = Trigger::every(Duration::from_millis(step.unsigned_abs())).unwrap();
             let anchored = || every.clone().starting(instant(start)).unwrap();
             let new = |trigger| Schedule::new(&name, TICK, &10, trigger).unwrap();
@@ -67,8 +70,7 @@ impl Load {
     }
 
     fn delayed(&mut self, client: &Client, n: i64, from: i64, to: i64) {
-        let (name, delay) = (format!("delayed-{n:02}"), 1_000 + 500 * n);
-        let start = (from + 53 * n).max(now() + LEAD);
+        let (name, delay, start) = (format!("delayed-{n:02}"), 1_000 + 500 * n, ahead(from + 53 * n));
         let trigger = Trigger::fixed_delay(Duration::from_millis(delay.unsigned_abs())).unwrap();
         let trigger = trigger.starting(instant(start)).unwrap();
         let schedule = Schedule::new(&name, TICK, &10, trigger).unwrap().ending(instant(to));
