@@ -3,8 +3,8 @@
 # chaos.sh --galera, --failover, or both: on a Galera cluster whose members are lost, and on a PostgreSQL
 # primary with a standby that takes over, instead; some 9 minutes.
 # Prints each run's figures; ends with the line "chaos: runs=N violations=N killed=N stopped=N cut=N ...". After a
-# failure this line names a folder, logs=FOLDER: the tests' output, the servers' logs, and the nodes' logs and the
-# histories of the runs that failed.
+# failure this line names a folder, logs=FOLDER: the tests' output, the servers' logs, and the nodes' logs
+# and histories of the runs that failed.
 # --long [ROUNDS]: again and again (40 rounds without a number); stops at the first failure.
 # --short: a part of the runs, as CI does, in some 2 minutes.
 # The storm's seed is printed; FIRETIME_CHAOS_SEED=N chooses it. Takes some 20 minutes.

@@ -255,8 +255,8 @@ impl Tables {
         ids.into_iter().chain(more).flatten().for_each(|id| self.ids.pass(*id));
     }
 
-    /// Loses the commits after this time, as a promoted copy does that lacks them. Ids that only those commits
-    /// had drawn are drawn again.
+    /// Loses the commits after this time, as a promoted copy does that lacks them. Ids that only those
+    /// commits had drawn are drawn again.
     pub(super) fn lose_behind(&mut self, time: Millis) -> LostCommits {
         let mut lost = LostCommits::default();
         let Some(mut commits) = self.commits.take() else { return lost };
