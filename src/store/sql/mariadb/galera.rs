@@ -2,8 +2,9 @@
 //!
 //! The member may roll a transaction back at any time, for a commit of another member, and reports that with
 //! the next statement. But a SELECT that meets the rollback hides it (MariaDB 10.11): it succeeds, the
-//! statements behind it run outside the transaction, and COMMIT succeeds, too. INSERT, UPDATE, DELETE and COMMIT
-//! report it. So before the first of these behind a SELECT, the session asks whether the transaction is open.
+//! statements behind it run outside the transaction, and COMMIT succeeds, too. INSERT, UPDATE, DELETE and
+//! COMMIT report it. So before the first of these behind a SELECT, the session asks whether the transaction
+//! is open.
 
 use super::claims::is_in_transaction;
 use crate::store::sql::dialect::Dialect;
