@@ -45,8 +45,10 @@ part() {
 
 # on DATABASE: the store's conformance suite there, then whole schedulers and clusters.
 on() {
-    "$lib" "$@"
-    "$it" "$@"
+    local code=0
+    "$lib" "$@" || code=$?
+    "$it" "$@" || code=$?
+    return "$code"
 }
 export -f on
 export lib it

@@ -316,7 +316,9 @@ fn a_node_whose_file_was_replaced_stops_and_says_so() {
     };
     let (old, of_old, told_old) = ticking(&database);
     let file = database.url.strip_prefix("sqlite:").unwrap();
-    std::fs::rename(file, format!("{file}.away")).unwrap();
+    for part in ["", "-wal", "-shm"] {
+        std::fs::rename(format!("{file}{part}"), format!("{file}.away{part}")).unwrap();
+    }
     let (new, _, told_new) = ticking(&database);
     let path = wait_for(&of_old, |event| match event {
         Event::DatabaseReplaced { path } => Some(path.clone()),

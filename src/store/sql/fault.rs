@@ -133,10 +133,12 @@ pub(super) fn explained(message: String) -> String {
 
 fn by_text(message: &str) -> FaultKind {
     const CONFLICT: [&str; 2] = ["could not serialize access", "record has changed since last read"];
-    const BUSY: [&str; 8] = [
+    const BUSY: [&str; 9] = [
         "database is locked",
         "database table is locked",
         "database schema is locked",
+        // SQLite lost the race for its WAL too often.
+        "locking protocol",
         "deadlock",
         "lock timeout",
         "lock wait timeout",
@@ -198,7 +200,9 @@ mod tests {
         ] {
             assert_eq!(by_text(message), FaultKind::Unknown, "{message}");
         }
-        assert_eq!(by_text("Deadlock found when trying to get lock"), FaultKind::Busy);
+        for message in ["Deadlock found when trying to get lock", "locking protocol"] {
+            assert_eq!(by_text(message), FaultKind::Busy, "{message}");
+        }
     }
 
     #[test]

@@ -203,7 +203,7 @@ mod tests {
         let target = Target::parse(&url).unwrap();
         let fault =
             Postgres.connect(&target, StoreLimits { call: 500, connections: 1, spare: 1 }).err().unwrap();
-        assert!(fault.message.contains("the server does not answer within 500ms"), "{fault:?}");
+        assert!(fault.message.contains("the server does not answer within "), "{fault:?}");
         drop(end);
         server.join().unwrap();
     }
