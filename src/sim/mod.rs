@@ -12,7 +12,7 @@
 //! actor       one machine between next and done
 //! wire        a node's way to the database; operations says what calls touch and cost
 //! database    the in-memory store, one or several members of it, or sqlite
-//! plans       the schedules, and what must come of them; jobs: what they run
+//! plans       the schedules, what must come of them, and what operators do to them; jobs: what they run
 //! deaths      who died, and who noticed; switches: what was switched off
 //! judge       checks the history
 //! sabotage    protections switched off, each of which some simulation must miss
