@@ -286,6 +286,7 @@ fn of_members() -> Vec<(&'static str, Faults, Vec<Sabotage>)> {
     let touches = MemberFault::Touches;
     let faults = [
         ("the certification of what is written", Faults::BEHIND, MemberFault::Certifies),
+        ("the question whether a transaction is still open", Faults::BEHIND, MemberFault::Asks),
         ("the wait before an unknown commit is asked for", Faults::ASKING, MemberFault::Resolves),
         ("the wait before a node has ended", Faults::LAGGING, MemberFault::Ends),
         ("the wait before a change is lost", Faults::LAGGING, MemberFault::Loses),

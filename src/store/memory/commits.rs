@@ -54,6 +54,10 @@ impl WriteSet {
         self.rows.is_empty()
     }
 
+    pub(super) fn has_executions(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
     fn note_rows(&mut self) {
         let rows = &mut self.rows;
         rows.extend(self.apps.iter().map(|it| RowKey::App(Arc::clone(&it.key))));

@@ -35,6 +35,9 @@ pub(crate) enum MemberFault {
     Covers,
     /// It commits what others' commits forbid.
     Certifies,
+    /// It does not ask whether the transaction of an execution is still open: ended for another's commit, it
+    /// counts as committed.
+    Asks,
     /// A decision that rests on a row does not touch it.
     Touches(Touch),
 }
@@ -176,6 +179,9 @@ impl MemoryStore {
             if let Some(commit) = conflict.filter(|_| !head.is_faulty(MemberFault::Certifies)) {
                 member.tables.roll_back();
                 member.take(&head, commit, Millis::MAX);
+                if set.has_executions() && head.is_faulty(MemberFault::Asks) {
+                    return result;
+                }
                 continue;
             }
             member.tables.forget_written();
