@@ -27,10 +27,19 @@ pub trait CallerConnection: joined::Joined {}
 pub(super) mod joined {
     use super::{Fault, FaultKind, Session, Step, fault};
 
+    /// Statements to run on a session.
+    pub type Work<'a> = &'a mut dyn FnMut(&mut dyn Session) -> Step<()>;
+
     /// Runs statements inside the connection's transaction, under a savepoint.
     pub trait Joined {
         #[doc(hidden)]
-        fn joined(&mut self, body: &mut dyn FnMut(&mut dyn Session) -> Step<()>) -> Step<()>;
+        fn joined(&mut self, body: Work<'_>) -> Step<()>;
+    }
+
+    /// Runs `work` within the open transaction of a caller, which ends with an error or not at all.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(super) fn within(session: &mut dyn Session, work: Work<'_>) -> Step<()> {
+        work(session)
     }
 
     /// How a diesel transaction of ours ends early.
@@ -62,36 +71,42 @@ pub(super) mod joined {
 }
 
 macro_rules! caller_connection {
-    ($connection:ty) => {
+    ($connection:ty, $within:expr) => {
         impl CallerConnection for $connection {}
 
         impl joined::Joined for $connection {
-            fn joined(&mut self, body: &mut dyn FnMut(&mut dyn Session) -> Step<()>) -> Step<()> {
+            fn joined(&mut self, body: joined::Work<'_>) -> Step<()> {
                 use diesel::connection::{Connection, TransactionManager};
                 use joined::Abort;
                 let status = <Self as Connection>::TransactionManager::transaction_manager_status_mut(self);
                 let is_own = matches!(status.transaction_depth(), Ok(None));
-                let ended =
-                    Connection::transaction(self, |session: &mut Self| body(session).map_err(Abort::Fault));
-                ended.map_err(|abort| abort.fault(is_own))
+                let mut refusal = None;
+                let ended = Connection::transaction(self, |session: &mut Self| {
+                    $within(session, &mut *body).map_err(|fault| {
+                        refusal = Some(fault.clone());
+                        Abort::Fault(fault)
+                    })
+                });
+                // The rollback may fail, too: the transaction is gone.
+                ended.map_err(|abort| refusal.unwrap_or_else(|| abort.fault(is_own)))
             }
         }
     };
 }
 
 #[cfg(feature = "sqlite")]
-caller_connection!(diesel::SqliteConnection);
+caller_connection!(diesel::SqliteConnection, joined::within);
 #[cfg(feature = "postgres")]
-caller_connection!(diesel::PgConnection);
+caller_connection!(diesel::PgConnection, joined::within);
 #[cfg(feature = "mysql")]
-caller_connection!(diesel::MysqlConnection);
+caller_connection!(diesel::MysqlConnection, super::mariadb::galera::within);
 
 type Pooled<C> = diesel::r2d2::PooledConnection<diesel::r2d2::ConnectionManager<C>>;
 
 impl<C: CallerConnection + diesel::r2d2::R2D2Connection + 'static> CallerConnection for Pooled<C> {}
 
 impl<C: joined::Joined + diesel::r2d2::R2D2Connection + 'static> joined::Joined for Pooled<C> {
-    fn joined(&mut self, body: &mut dyn FnMut(&mut dyn Session) -> Step<()>) -> Step<()> {
+    fn joined(&mut self, body: joined::Work<'_>) -> Step<()> {
         (**self).joined(body)
     }
 }

@@ -4,7 +4,7 @@ pub(super) mod claims;
 #[cfg(feature = "mysql")]
 mod driver;
 #[cfg(feature = "mysql")]
-mod galera;
+pub(super) mod galera;
 #[cfg(feature = "mysql")]
 mod tls;
 

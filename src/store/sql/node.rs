@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::change;
 use super::dialect::Dialect;
-use super::fault::{Fault, Step};
+use super::fault::{Fault, FaultKind, Step};
 use super::open_executions::{Whose, owns, stuck_nowhere};
 use super::policy::{policy, policy_columns};
 use super::session::Session;
@@ -81,7 +81,8 @@ pub(super) fn job(
     now: Millis,
 ) -> Step<(i64, JobPolicy)> {
     let found = jobs_there(session, application, &[spec], now)?.remove(&spec.name);
-    found.ok_or_else(|| Fault::undecodable(format!("job {:?} is not there after its INSERT", spec.name)))
+    let problem = || format!("job {:?} is not there after its INSERT", spec.name);
+    found.ok_or_else(|| Fault::new(FaultKind::Conflict, problem()))
 }
 
 /// The ids and policies of jobs by their names; the missing rows are made.

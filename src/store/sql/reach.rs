@@ -30,7 +30,7 @@ impl Reach {
         wait: Duration,
         connect: impl FnOnce() -> Step<T> + Send + 'static,
     ) -> Step<T> {
-        let silent = || Fault::new(FaultKind::Lost, format!("the server does not answer within {wait:.0?}"));
+        let silent = || Fault::new(FaultKind::Lost, format!("the server does not answer within {wait:.1?}"));
         let in_doubt = self.hanging.load(Ordering::Relaxed) > 0;
         if in_doubt && server.is_some_and(|server| !speaks(server, wait)) {
             return Err(silent());

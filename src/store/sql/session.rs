@@ -52,6 +52,36 @@ pub trait Session {
     fn wait(&mut self) {}
 }
 
+impl<S: Session + ?Sized> Session for &mut S {
+    fn dialect(&self) -> Dialect {
+        (**self).dialect()
+    }
+
+    fn execute(&mut self, statement: &Statement) -> Step<usize> {
+        (**self).execute(statement)
+    }
+
+    fn rows(&mut self, statement: &Statement) -> Step<Vec<Row>> {
+        (**self).rows(statement)
+    }
+
+    fn each(&mut self, question: &Statement, see: &mut dyn FnMut(Row) -> Step<()>) -> Step<()> {
+        (**self).each(question, see)
+    }
+
+    fn batch(&mut self, text: &str) -> Step<()> {
+        (**self).batch(text)
+    }
+
+    fn certifies(&self) -> bool {
+        (**self).certifies()
+    }
+
+    fn wait(&mut self) {
+        (**self).wait();
+    }
+}
+
 /// The database's clock.
 pub(super) fn now(session: &mut dyn Session) -> Step<Millis> {
     let question = format!("SELECT {} AS now", session.dialect().clock());

@@ -1,16 +1,24 @@
 //! A session on a member of a Galera cluster.
 //!
 //! The member may roll a transaction back at any time, for a commit of another member, and reports that with
-//! the next statement. But a SELECT that meets the rollback hides it (MariaDB 10.11): it succeeds, the
-//! statements behind it run outside the transaction, and COMMIT succeeds, too. INSERT, UPDATE, DELETE and
-//! COMMIT report it. So before the first of these behind a SELECT, the session asks whether the transaction
-//! is open.
+//! the next statement. But the preparation of a SELECT that meets the rollback hides it (MariaDB 10.11): the
+//! statements behind it run outside the transaction, and COMMIT succeeds, too. Neither the execution of a
+//! SELECT nor INSERT, UPDATE and COMMIT hide it. Which SELECTs diesel prepares anew is not known here, so
+//! before the first write or COMMIT behind any, the session asks whether the transaction is open.
 
 use super::claims::is_in_transaction;
 use crate::store::sql::dialect::Dialect;
+use crate::store::sql::ensure::joined::Work;
 use crate::store::sql::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Row, Statement};
+
+/// Runs `work` within the open transaction of a caller, whose server may be a member.
+pub(in crate::store::sql) fn within(session: &mut dyn Session, work: Work<'_>) -> Step<()> {
+    let mut session = GaleraSession { session, transaction: Transaction::Open };
+    work(&mut session)?;
+    session.ensure_open()
+}
 
 pub(super) struct GaleraSession<S> {
     session: S,
@@ -19,38 +27,38 @@ pub(super) struct GaleraSession<S> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Transaction {
-    None,
+    Outside,
     Open,
-    /// A SELECT came last: the member may have ended it.
+    /// A SELECT came since it was last known to be open.
     InDoubt,
 }
 
 impl Transaction {
     /// After a statement that is no SELECT. A compound one may begin a transaction, too.
     fn after(self, statement: &str) -> Self {
-        let first = statement.trim_start_matches("BEGIN NOT ATOMIC ");
+        let first = statement.strip_prefix("BEGIN NOT ATOMIC ").unwrap_or(statement);
         match (self, statement) {
-            (_, "COMMIT" | "ROLLBACK") => Self::None,
-            (Self::None, _) if !first.starts_with(Dialect::Mysql.begin()) => Self::None,
+            (_, "COMMIT" | "ROLLBACK") => Self::Outside,
+            (Self::Outside, _) if !first.starts_with(Dialect::Mysql.begin()) => Self::Outside,
             _ => Self::Open,
         }
     }
 
     fn after_select(self) -> Self {
-        if self == Self::None { Self::None } else { Self::InDoubt }
+        if self == Self::Outside { Self::Outside } else { Self::InDoubt }
     }
 }
 
 impl<S: Session> GaleraSession<S> {
     pub(super) fn new(session: S) -> Self {
-        Self { session, transaction: Transaction::None }
+        Self { session, transaction: Transaction::Outside }
     }
 
-    fn assert_open(&mut self) -> Step<()> {
-        match is_in_transaction(&mut self.session)? {
-            true => Ok(()),
-            false => Err(Fault::new(FaultKind::Busy, "a commit of another member has ended the transaction")),
+    fn ensure_open(&mut self) -> Step<()> {
+        if self.transaction != Transaction::InDoubt || is_in_transaction(&mut self.session)? {
+            return Ok(());
         }
+        Err(Fault::new(FaultKind::Conflict, "a commit of another member has ended the transaction"))
     }
 }
 
@@ -60,8 +68,8 @@ impl<S: Session> Session for GaleraSession<S> {
     }
 
     fn execute(&mut self, statement: &Statement) -> Step<usize> {
-        if self.transaction == Transaction::InDoubt && statement.text != "ROLLBACK" {
-            self.assert_open()?;
+        if statement.text != "ROLLBACK" {
+            self.ensure_open()?;
         }
         let matched = self.session.execute(statement)?;
         self.transaction = self.transaction.after(&statement.text);
@@ -78,6 +86,7 @@ impl<S: Session> Session for GaleraSession<S> {
         self.session.each(question, see)
     }
 
+    /// Settings and changes of the schema, which no transaction of ours contains.
     fn batch(&mut self, text: &str) -> Step<()> {
         self.session.batch(text)
     }
@@ -124,7 +133,7 @@ mod tests {
         }
     }
 
-    fn run(session: &mut GaleraSession<Member>, statements: &[&'static str]) -> Step<()> {
+    fn run(session: &mut dyn Session, statements: &[&'static str]) -> Step<()> {
         for text in statements {
             match text.starts_with("SELECT") {
                 true => drop(session.rows(&sql(*text))?),
@@ -141,11 +150,27 @@ mod tests {
             for next in ["COMMIT", "UPDATE t SET b = 1"] {
                 let mut session = GaleraSession::new(Member { is_gone: true, ..Member::default() });
                 let fault = run(&mut session, &[before, "SELECT 1", next]).unwrap_err();
-                assert_eq!(fault.kind, FaultKind::Busy);
+                assert_eq!(fault.kind, FaultKind::Conflict);
                 assert!(!session.session.sent.iter().any(|it| it == next));
                 run(&mut session, &["ROLLBACK", "SELECT 1", "UPDATE t SET c = 1"]).unwrap();
             }
         }
+    }
+
+    /// The rest of the verb would have been stored without what the caller had stored before.
+    #[test]
+    fn a_callers_transaction_that_ended_at_a_select_stores_nothing_more() {
+        let verb = |member: &mut Member, statements: &[&'static str]| {
+            within(member, &mut |session| run(session, statements))
+        };
+        let mut gone = Member { is_gone: true, ..Member::default() };
+        for statements in [&["INSERT a", "SELECT 1", "INSERT b"][..], &["INSERT a", "SELECT 1"]] {
+            assert_eq!(verb(&mut gone, statements).unwrap_err().kind, FaultKind::Conflict);
+        }
+        assert!(!gone.sent.iter().any(|it| it == "INSERT b"), "{:?}", gone.sent);
+        let mut open = Member::default();
+        verb(&mut open, &["INSERT a", "INSERT b"]).unwrap();
+        assert_eq!(open.sent.len(), 2, "who reads nothing pays nothing");
     }
 
     #[test]
