@@ -3,7 +3,7 @@
 use super::entry::{self, Payload, Raw};
 use super::fault::{Fault, FaultKind, Step, fault};
 use super::node;
-use super::session::{Session, now};
+use super::session::{Session, Work, now};
 use super::statement::{Statement, guarded_by, listed, set_all, single, sql};
 use super::{audit, change};
 use crate::domain::{Entry, Error, Millis, ScheduleId, ScheduleState, shards};
@@ -25,21 +25,12 @@ use crate::trigger::Timing;
 pub trait CallerConnection: joined::Joined {}
 
 pub(super) mod joined {
-    use super::{Fault, FaultKind, Session, Step, fault};
-
-    /// Statements to run on a session.
-    pub type Work<'a> = &'a mut dyn FnMut(&mut dyn Session) -> Step<()>;
+    use super::{Fault, FaultKind, Step, Work, fault};
 
     /// Runs statements inside the connection's transaction, under a savepoint.
     pub trait Joined {
         #[doc(hidden)]
         fn joined(&mut self, body: Work<'_>) -> Step<()>;
-    }
-
-    /// Runs `work` within the open transaction of a caller, which ends with an error or not at all.
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    pub(super) fn within(session: &mut dyn Session, work: Work<'_>) -> Step<()> {
-        work(session)
     }
 
     /// How a diesel transaction of ours ends early.
@@ -75,7 +66,7 @@ macro_rules! caller_connection {
         impl CallerConnection for $connection {}
 
         impl joined::Joined for $connection {
-            fn joined(&mut self, body: joined::Work<'_>) -> Step<()> {
+            fn joined(&mut self, body: Work<'_>) -> Step<()> {
                 use diesel::connection::{Connection, TransactionManager};
                 use joined::Abort;
                 let status = <Self as Connection>::TransactionManager::transaction_manager_status_mut(self);
@@ -95,9 +86,9 @@ macro_rules! caller_connection {
 }
 
 #[cfg(feature = "sqlite")]
-caller_connection!(diesel::SqliteConnection, joined::within);
+caller_connection!(diesel::SqliteConnection, |session: &mut dyn Session, work: Work<'_>| work(session));
 #[cfg(feature = "postgres")]
-caller_connection!(diesel::PgConnection, joined::within);
+caller_connection!(diesel::PgConnection, |session: &mut dyn Session, work: Work<'_>| work(session));
 #[cfg(feature = "mysql")]
 caller_connection!(diesel::MysqlConnection, super::mariadb::galera::within);
 
@@ -106,7 +97,7 @@ type Pooled<C> = diesel::r2d2::PooledConnection<diesel::r2d2::ConnectionManager<
 impl<C: CallerConnection + diesel::r2d2::R2D2Connection + 'static> CallerConnection for Pooled<C> {}
 
 impl<C: joined::Joined + diesel::r2d2::R2D2Connection + 'static> joined::Joined for Pooled<C> {
-    fn joined(&mut self, body: joined::Work<'_>) -> Step<()> {
+    fn joined(&mut self, body: Work<'_>) -> Step<()> {
         (**self).joined(body)
     }
 }
@@ -414,6 +405,19 @@ mod tests {
     fn only_a_commit_of_our_own_leaves_open_what_was_done() {
         let lost = "Lost connection to MySQL server during query";
         assert_eq!((kind(lost, true), kind(lost, false)), (ErrorKind::Unknown, ErrorKind::Unavailable));
+    }
+
+    /// A transaction that is gone is not rolled back once more.
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn a_refusal_is_told_although_the_rollback_fails() {
+        use diesel::Connection;
+        let mut connection = diesel::SqliteConnection::establish(":memory:").unwrap();
+        let ended = joined::Joined::joined(&mut connection, &mut |session| {
+            session.batch("ROLLBACK")?;
+            Err(Fault::new(FaultKind::Conflict, "it is gone"))
+        });
+        assert_eq!(ended.unwrap_err().kind, FaultKind::Conflict);
     }
 
     #[test]

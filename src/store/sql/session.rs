@@ -52,6 +52,9 @@ pub trait Session {
     fn wait(&mut self) {}
 }
 
+/// Statements to run on a session.
+pub type Work<'a> = &'a mut dyn FnMut(&mut dyn Session) -> Step<()>;
+
 impl<S: Session + ?Sized> Session for &mut S {
     fn dialect(&self) -> Dialect {
         (**self).dialect()

@@ -8,9 +8,8 @@
 
 use super::claims::is_in_transaction;
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::ensure::joined::Work;
 use crate::store::sql::fault::{Fault, FaultKind, Step};
-use crate::store::sql::session::Session;
+use crate::store::sql::session::{Session, Work};
 use crate::store::sql::statement::{Row, Statement};
 
 /// Runs `work` within the open transaction of a caller, whose server may be a member.
