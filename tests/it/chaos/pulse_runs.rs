@@ -22,8 +22,8 @@ const PULSE_GOES_ON: &str =
     "while the database works, a schedule starts at most one poll and one store call late";
 /// Megabytes of a node.
 const MEMORY: i64 = 192;
-/// Overdue schedules begin within this.
-const CATCH_UP: i64 = 30_000;
+/// Overdue schedules begin within this: 15 s until the handler's next pass, then some 700 of them a second.
+const CATCH_UP: i64 = 45_000;
 
 impl Cluster {
     /// The pulse's first and last instant.
@@ -304,7 +304,7 @@ pub fn thousands_overdue_after_an_outage_begin_soon(kind: ServerKind) {
     }
     cluster.heal();
     let settled = cluster.settle(false);
-    let promise = "what is overdue after an outage has begun within 30 s";
+    let promise = "what is overdue after an outage has begun within 45 s";
     let caught_up = settled.last_begun("tick", cluster.healed);
     cluster.report.promise(promise, "catch_up_ms", caught_up, CATCH_UP);
     cluster.check_pulse(&settled, Some((down, cluster.healed)));

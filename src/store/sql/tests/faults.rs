@@ -261,6 +261,7 @@ fn a_silent_clients_locks_end(database: &Database) {
         session.rows(&sql("SELECT id FROM QRTZ_EXECUTE WHERE id = ? FOR UPDATE").bind(id))
     };
     let mut silent = database.session();
+    database.dialect().database().limit(silent.as_mut(), LIMITS).unwrap();
     lock(silent.as_mut()).unwrap();
     let limit = Duration::from_millis(u64::try_from(LIMITS.call).unwrap());
     let deadline = Instant::now() + limit + Duration::from_secs(10);
