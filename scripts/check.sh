@@ -50,9 +50,10 @@ else
 fi
 
 # clippy checks all that cargo check does.
-for features in '' sqlite postgres mysql cli,sqlite tokio tokio,sqlite; do
+for features in '' postgres mysql cli,sqlite tokio tokio,sqlite; do
     step cargo clippy --locked --no-default-features --features "$features" -- -D warnings
 done
+step cargo clippy --locked --tests -- -D warnings # as who types "cargo test" has it
 step cargo clippy --locked --all-targets --all-features -- -D warnings
 RUSTDOCFLAGS='-D warnings' step cargo doc --locked --no-deps --all-features
 

@@ -12,7 +12,6 @@ use crate::support::scheduler::{SOON, until};
 use crate::trial;
 
 pub fn add(trials: &mut Vec<Trial>) {
-    #[cfg(all(feature = "sqlite", feature = "tokio"))]
     trials.push(trial("examples::a_shop_that_is_killed_loses_no_charge".to_owned(), || {
         a_shop_that_is_killed_loses_no_charge();
     }));

@@ -17,6 +17,16 @@
     clippy::type_complexity,
     reason = "tests look at the real clock, print figures, and list themselves in tables"
 )]
+#![cfg_attr(
+    not(all(
+        feature = "postgres",
+        feature = "mysql",
+        feature = "sqlite",
+        feature = "tokio",
+        feature = "cli"
+    )),
+    allow(unused, reason = "many cases need one of these")
+)]
 
 mod architecture;
 mod arguments;
@@ -29,6 +39,7 @@ mod cron;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod distant;
 mod edited;
+#[cfg(all(feature = "sqlite", feature = "tokio"))]
 mod examples;
 mod leftovers;
 mod life;
@@ -61,6 +72,7 @@ fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     architecture::add(&mut trials);
+    #[cfg(all(feature = "sqlite", feature = "tokio"))]
     examples::add(&mut trials);
     cron::add(&mut trials);
     chaos::add_own(&mut trials);

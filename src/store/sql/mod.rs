@@ -71,6 +71,10 @@ mod unreadable;
 mod watched;
 
 #[cfg(test)]
+#[cfg_attr(
+    not(all(feature = "postgres", feature = "mysql")),
+    allow(unused, reason = "many cases are for one of these databases")
+)]
 pub(crate) mod tests;
 
 use std::sync::Arc;

@@ -189,6 +189,7 @@ const FULL_ON_STANDBY: &[Run] = &[
 ];
 
 /// Runs on servers that work together, where `scripts/chaos.sh` has started them.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub fn add_together(trials: &mut Vec<Trial>) {
     let Ok(form) = std::env::var(FORM) else { return };
     let mut add_all = |name: &str, servers: fn() -> Servers, short: &[Run], full: &[Run]| {
