@@ -3,8 +3,8 @@
 //! The member may roll a transaction back at any time, for a commit of another member, and reports that with
 //! the next statement. But the preparation of a SELECT that meets the rollback hides it (MariaDB 10.11): the
 //! statements behind it run outside the transaction, and COMMIT succeeds, too. Neither the execution of a
-//! SELECT nor INSERT, UPDATE and COMMIT hide it. Which SELECTs diesel prepares anew is not known here, so
-//! before the first write or COMMIT behind any, the session asks whether the transaction is open.
+//! SELECT nor a statement that writes, nor COMMIT, hides it. Which SELECTs diesel prepares anew is not known
+//! here, so before the first write or COMMIT behind any, the session asks whether the transaction is open.
 
 use super::claims::is_in_transaction;
 use crate::store::sql::dialect::Dialect;
