@@ -202,6 +202,8 @@ fn limits(history: &History, verdict: &mut Verdict) {
         history.plans.iter().map(|plan| (plan.schedule.as_str(), plan)).collect();
     let made: BTreeMap<i64, Millis> =
         history.changes.iter().filter(|it| it.from.is_none()).map(|it| (it.execution, it.at)).collect();
+    let begun: BTreeMap<_, &Effect> =
+        history.effects.iter().map(|it| ((it.execution, it.fence), it)).collect();
     let mut chains: BTreeMap<_, BTreeMap<u32, &Execution>> = BTreeMap::new();
     for row in &history.executions {
         let chain = (&row.schedule, row.generation, row.origin, row.scheduled);
@@ -209,8 +211,7 @@ fn limits(history: &History, verdict: &mut Verdict) {
     }
     for row in &history.executions {
         let Some(plan) = plans.get(row.schedule.as_str()) else { continue };
-        let own = history.effects.iter().rev().find(|it| it.execution == row.id && it.fence == row.fence);
-        let Some(own) = own else { continue };
+        let Some(own) = begun.get(&(row.id, row.fence)) else { continue };
         let took = |until: Millis| until - own.at;
         if row.state == "TIMED_OUT" {
             let is_end = |it: &&Change| it.execution == row.id && it.to.as_deref() == Some("TIMED_OUT");

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::history::{Change, Execution, History, Millis, Plan, Verdict, is_owned};
+use super::history::{Change, Execution, History, Millis, Part, Plan, Verdict, is_owned};
 
 /// So many deaths in a row pause any schedule that may be paused at all.
 const MOST_DEATHS: u32 = 2;
@@ -154,23 +154,26 @@ pub(super) fn containment(history: &History, verdict: &mut Verdict) {
     if history.changes.is_empty() {
         return;
     }
+    let mut parts = history.by_schedule();
     for plan in &history.plans {
-        let own = history.executions.iter().filter(|row| row.schedule == plan.schedule && row.origin == 0);
-        schedule(history, plan, &own.map(|row| (row.id, row)).collect(), verdict);
+        let mut part = parts.remove(plan.schedule.as_str()).unwrap_or_default();
+        part.rows.retain(|_, row| row.origin == 0);
+        schedule(history, plan, &part, verdict);
     }
 }
 
-fn schedule(history: &History, plan: &Plan, rows: &BTreeMap<i64, &Execution>, verdict: &mut Verdict) {
+fn schedule(history: &History, plan: &Plan, part: &Part<'_>, verdict: &mut Verdict) {
+    let rows = &part.rows;
     let own = history.contained.iter().filter(|(name, _)| *name == plan.schedule);
     let pauses: VecDeque<Millis> = own.map(|(_, at)| *at).collect();
     let cancelled = history.cancels.iter().map(|it| (it.execution, it.at)).collect();
     let went_back =
-        |it: &&Change| (it.from.as_deref(), it.to.as_deref()) == (Some("RUNNING"), Some("PENDING"));
-    let moved_on = history.changes.iter().filter(went_back).map(|it| it.execution).collect();
+        |it: &&&Change| (it.from.as_deref(), it.to.as_deref()) == (Some("RUNNING"), Some("PENDING"));
+    let moved_on = part.changes.iter().filter(went_back).map(|it| it.execution).collect();
     let ledger = Ledger { history, rows, cancelled, moved_on, occurrences: BTreeMap::new(), generation: 0 };
     let is_watched = !pauses.is_empty();
     let mut watch = Watch { history, plan, ledger, pauses, is_watched, due_at: Millis::MIN };
-    for change in &history.changes {
+    for change in &part.changes {
         let Some(row) = rows.get(&change.execution) else { continue };
         watch.justify(change.at, verdict);
         let is_new = change.from.is_none() && change.to.as_deref().is_some_and(is_owned);

@@ -56,6 +56,34 @@ pub struct History {
     pub bounds: Bounds,
 }
 
+/// What a history has of one schedule.
+#[derive(Default)]
+pub struct Part<'a> {
+    pub rows: BTreeMap<i64, &'a Execution>,
+    pub changes: Vec<&'a Change>,
+    pub effects: Vec<&'a Effect>,
+}
+
+impl History {
+    /// By the schedule's name, so that thousands of schedules are judged in one pass over the history.
+    pub fn by_schedule(&self) -> BTreeMap<&str, Part<'_>> {
+        let mut parts: BTreeMap<&str, Part<'_>> = BTreeMap::new();
+        let mut schedules: BTreeMap<i64, &str> = BTreeMap::new();
+        for row in &self.executions {
+            parts.entry(&row.schedule).or_default().rows.insert(row.id, row);
+            schedules.insert(row.id, &row.schedule);
+        }
+        for change in &self.changes {
+            let Some(schedule) = schedules.get(&change.execution) else { continue };
+            parts.entry(schedule).or_default().changes.push(change);
+        }
+        for effect in &self.effects {
+            parts.entry(&effect.schedule).or_default().effects.push(effect);
+        }
+        parts
+    }
+}
+
 /// How soon things are in order again once nothing goes wrong any more.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::history::{Effect, Execution, History, Millis, Plan, Verdict, is_over, is_owned};
+use super::history::{Effect, Execution, History, Millis, Part, Plan, Verdict, is_over, is_owned};
 
 /// An occurrence of a schedule: its generation, origin and fire time.
 type Occurrence = (i64, i64, Millis);
@@ -67,15 +67,12 @@ impl Slot {
 }
 
 pub(super) fn overlaps(history: &History, verdict: &mut Verdict) {
+    let mut parts = history.by_schedule();
     for plan in history.plans.iter().filter(|plan| plan.exclusive) {
-        let rows: BTreeMap<i64, &Execution> = history
-            .executions
-            .iter()
-            .filter(|row| row.schedule == plan.schedule)
-            .map(|row| (row.id, row))
-            .collect();
-        runs(history, plan, &rows, verdict);
-        slots(history, plan, &rows, verdict);
+        let mut part = parts.remove(plan.schedule.as_str()).unwrap_or_default();
+        part.effects.sort_by_key(|it| it.at);
+        runs(history, &part, verdict);
+        slots(history, plan, &part, verdict);
     }
     let may_overlap: BTreeSet<&str> =
         history.plans.iter().filter(|it| !it.exclusive).map(|it| it.schedule.as_str()).collect();
@@ -87,19 +84,16 @@ pub(super) fn overlaps(history: &History, verdict: &mut Verdict) {
 
 /// No two handlers ran at once, but for one that was taken from its node as it ran: the other has a higher
 /// fence.
-fn runs(history: &History, plan: &Plan, rows: &BTreeMap<i64, &Execution>, verdict: &mut Verdict) {
-    let mut effects: Vec<&Effect> =
-        history.effects.iter().filter(|it| it.schedule == plan.schedule).collect();
-    effects.sort_by_key(|it| it.at);
+fn runs(history: &History, part: &Part<'_>, verdict: &mut Verdict) {
     let is_taken = |it: &Effect| {
-        rows.get(&it.execution).is_some_and(|row| {
+        part.rows.get(&it.execution).is_some_and(|row| {
             let is_released = row.state == "TIMED_OUT" && history.dead.contains(&row.node);
             let has_died = row.state == "ABANDONED" || row.reason == "attempts exhausted";
             row.fence != it.fence || has_died || is_released
         })
     };
     let mut last: Option<&Effect> = None;
-    for effect in effects {
+    for effect in &part.effects {
         let overlapped = last.filter(|it| it.ended.is_some_and(|ended| ended > effect.at));
         if let Some(other) = overlapped.filter(|it| !is_taken(it) || it.fence > effect.fence) {
             verdict.blame(format!("ran beside another of its schedule: {other:?} {effect:?}"));
@@ -111,13 +105,14 @@ fn runs(history: &History, plan: &Plan, rows: &BTreeMap<i64, &Execution>, verdic
 }
 
 /// The ledger says so too, whoever made the execution.
-fn slots(history: &History, plan: &Plan, rows: &BTreeMap<i64, &Execution>, verdict: &mut Verdict) {
+fn slots(history: &History, plan: &Plan, part: &Part<'_>, verdict: &mut Verdict) {
+    let rows = &part.rows;
     let latest = plan.generations.keys().next_back().copied().unwrap_or(0);
     let mut slot = Slot::default();
     let mut claimed: BTreeSet<i64> = BTreeSet::new();
     let mut skipped: Vec<&Execution> = Vec::new();
     let mut ended: BTreeMap<i64, Millis> = BTreeMap::new();
-    let own = history.changes.iter().filter_map(|change| Some((change, *rows.get(&change.execution)?)));
+    let own = part.changes.iter().filter_map(|change| Some((change, *rows.get(&change.execution)?)));
     for (change, row) in own {
         let (at, occurrence) = (change.at, (row.generation, row.origin, row.scheduled));
         match change.to.as_deref() {
@@ -164,8 +159,8 @@ fn slots(history: &History, plan: &Plan, rows: &BTreeMap<i64, &Execution>, verdi
     slot.expire(history.read);
     if history.changes.is_empty() {
         // Nobody kept them: the handlers' log says when the schedule was run last.
-        let own = history.effects.iter().filter(|effect| effect.schedule == plan.schedule);
-        slot.kept.extend(own.filter_map(|effect| effect.ended).max().map(|until| (until, until)));
+        let ended = part.effects.iter().filter_map(|effect| effect.ended);
+        slot.kept.extend(ended.max().map(|until| (until, until)));
     }
     for row in rows.values().filter(|row| row.state == "PENDING") {
         idle(history, &slot, history.read, row, verdict);
