@@ -210,7 +210,7 @@ impl SqlStore {
         let follows = match fault.kind {
             FaultKind::Unknown => "the answer was lost and the change may have been made",
             FaultKind::Lost => "the database cannot be reached; nothing was changed",
-            FaultKind::Busy => {
+            FaultKind::Busy | FaultKind::Ended => {
                 "another transaction is in the way, or the database is too busy; nothing was changed"
             }
             FaultKind::Conflict => "another writer was first; nothing was changed",

@@ -198,7 +198,9 @@ impl Connections {
     pub(super) fn distrust(&self, link: &mut Link, fault: &Fault) {
         if fault.kind.is_of_server() {
             self.discard(link);
-        } else if self.target.dialect.errors_spoil_connections() && fault.kind != FaultKind::Conflict {
+        } else if self.target.dialect.errors_spoil_connections()
+            && !matches!(fault.kind, FaultKind::Conflict | FaultKind::Ended)
+        {
             link.broken = true;
         }
     }

@@ -40,14 +40,14 @@ pub(super) mod joined {
     }
 
     impl Abort {
-        /// `is_own`: the transaction was begun for this alone. Its commit may be made although the answer is
-        /// lost; what is done under a savepoint waits for the caller's commit.
-        pub(super) fn fault(self, is_own: bool) -> Fault {
+        /// `commits`: a transaction of our own was to be committed, which it may be although the answer is
+        /// lost. What is done under a savepoint waits for the caller's commit.
+        pub(super) fn fault(self, commits: bool) -> Fault {
             let fault = match self {
                 Self::Fault(fault) => return fault,
                 Self::Diesel(error) => fault(error),
             };
-            match is_own && !fault.kind.passes() {
+            match commits && !fault.kind.passes() {
                 true => Fault::new(FaultKind::Unknown, fault.message),
                 false => fault,
             }
@@ -69,17 +69,29 @@ macro_rules! caller_connection {
             fn joined(&mut self, body: Work<'_>) -> Step<()> {
                 use diesel::connection::{Connection, TransactionManager};
                 use joined::Abort;
-                let status = <Self as Connection>::TransactionManager::transaction_manager_status_mut(self);
-                let is_own = matches!(status.transaction_depth(), Ok(None));
-                let mut refusal = None;
+                type Manager = <$connection as Connection>::TransactionManager;
+                let depth = |session: &mut Self| {
+                    let status = Manager::transaction_manager_status_mut(session);
+                    status.transaction_depth().ok().flatten().map_or(0, |depth| depth.get())
+                };
+                let before = depth(self);
+                let mut answer = None;
                 let ended = Connection::transaction(self, |session: &mut Self| {
-                    $within(session, &mut *body).map_err(|fault| {
-                        refusal = Some(fault.clone());
-                        Abort::Fault(fault)
-                    })
+                    let done = $within(session, &mut *body);
+                    answer = Some(done.clone());
+                    done.map_err(Abort::Fault)
                 });
-                // The rollback may fail, too: the transaction is gone.
-                ended.map_err(|abort| refusal.unwrap_or_else(|| abort.fault(is_own)))
+                let Err(abort) = ended else { return Ok(()) };
+                // diesel counts a savepoint that it could not release as open; the caller's rollback would be
+                // one of that savepoint.
+                if depth(self) > before {
+                    Manager::rollback_transaction(self).ok();
+                }
+                match answer {
+                    // The rollback may fail, too: the transaction is gone.
+                    Some(Err(fault)) => Err(fault),
+                    done => Err(abort.fault(done.is_some() && before == 0)),
+                }
             }
         }
     };
@@ -120,7 +132,7 @@ pub(crate) fn ensure_in(
 /// request alone, made again, would be committed without what came before it.
 pub(super) fn told(fault: Fault) -> Error {
     let is_deadlock = fault.kind == FaultKind::Busy && fault.message.to_lowercase().contains("deadlock");
-    let kind = if is_deadlock { FaultKind::Conflict } else { fault.kind };
+    let kind = if is_deadlock || fault.kind == FaultKind::Ended { FaultKind::Conflict } else { fault.kind };
     let again = match kind {
         FaultKind::Conflict => "a row has changed since your transaction began; roll back and try again: ",
         _ => "",
@@ -418,6 +430,27 @@ mod tests {
             Err(Fault::new(FaultKind::Conflict, "it is gone"))
         });
         assert_eq!(ended.unwrap_err().kind, FaultKind::Conflict);
+    }
+
+    /// The retry would have been one savepoint too deep, in no transaction: stored statement by statement.
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn a_savepoint_that_cannot_be_released_leaves_the_caller_where_they_were() {
+        use diesel::Connection;
+        use diesel::connection::{AnsiTransactionManager, TransactionManager};
+        let mut connection = diesel::SqliteConnection::establish(":memory:").unwrap();
+        let depth = |connection: &mut diesel::SqliteConnection| {
+            let status = AnsiTransactionManager::transaction_manager_status_mut(connection);
+            status.transaction_depth().unwrap().map_or(0, |depth| depth.get())
+        };
+        let ended = connection.transaction(|connection| {
+            let mut release = |session: &mut dyn Session| session.batch("RELEASE diesel_savepoint_1");
+            joined::Joined::joined(connection, &mut release).unwrap_err();
+            assert_eq!(depth(connection), 1);
+            Err::<(), _>(diesel::result::Error::RollbackTransaction)
+        });
+        assert_eq!(ended, Err(diesel::result::Error::RollbackTransaction));
+        assert_eq!(depth(&mut connection), 0);
     }
 
     #[test]

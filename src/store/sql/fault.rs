@@ -14,6 +14,8 @@ pub(super) enum FaultKind {
     Busy,
     /// A row changed after we read it and before our guarded change, or after the transaction's snapshot.
     Conflict,
+    /// The server has ended the transaction, and nothing of it is stored: the same may work at once.
+    Ended,
     /// What was asked for cannot be; the database was not needed to say so.
     Senseless,
     /// A row with the same unique key is there already.
@@ -44,14 +46,14 @@ impl FaultKind {
 
     /// Whether another try may go better.
     pub(super) fn passes(self) -> bool {
-        matches!(self, Self::Busy | Self::Conflict)
+        matches!(self, Self::Busy | Self::Conflict | Self::Ended)
     }
 
     /// The kind of the error that a caller is given.
     pub(super) fn error_kind(self) -> ErrorKind {
         match self {
             Self::Unknown => ErrorKind::Unknown,
-            Self::Lost | Self::Busy | Self::NotReady | Self::TakenId => ErrorKind::Unavailable,
+            Self::Lost | Self::Busy | Self::Ended | Self::NotReady | Self::TakenId => ErrorKind::Unavailable,
             Self::Conflict => ErrorKind::Conflict,
             Self::Senseless => ErrorKind::Config,
             Self::Refused | Self::ReadOnly => ErrorKind::Refused,

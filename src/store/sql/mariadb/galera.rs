@@ -57,7 +57,7 @@ impl<S: Session> GaleraSession<S> {
         if self.transaction != Transaction::InDoubt || is_in_transaction(&mut self.session)? {
             return Ok(());
         }
-        Err(Fault::new(FaultKind::Conflict, "a commit of another member has ended the transaction"))
+        Err(Fault::new(FaultKind::Ended, "a commit of another member has ended the transaction"))
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
             for next in ["COMMIT", "UPDATE t SET b = 1"] {
                 let mut session = GaleraSession::new(Member { is_gone: true, ..Member::default() });
                 let fault = run(&mut session, &[before, "SELECT 1", next]).unwrap_err();
-                assert_eq!(fault.kind, FaultKind::Conflict);
+                assert_eq!(fault.kind, FaultKind::Ended);
                 assert!(!session.session.sent.iter().any(|it| it == next));
                 run(&mut session, &["ROLLBACK", "SELECT 1", "UPDATE t SET c = 1"]).unwrap();
             }
@@ -164,7 +164,7 @@ mod tests {
         };
         let mut gone = Member { is_gone: true, ..Member::default() };
         for statements in [&["INSERT a", "SELECT 1", "INSERT b"][..], &["INSERT a", "SELECT 1"]] {
-            assert_eq!(verb(&mut gone, statements).unwrap_err().kind, FaultKind::Conflict);
+            assert_eq!(verb(&mut gone, statements).unwrap_err().kind, FaultKind::Ended);
         }
         assert!(!gone.sent.iter().any(|it| it == "INSERT b"), "{:?}", gone.sent);
         let mut open = Member::default();
