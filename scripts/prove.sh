@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # prove.sh: puts the promise to the test. Simulates clusters under fire, switches each protection off to see it
 # missed, breaks real clusters on three databases, on Galera and over a standby, and fuzzes what is read from
-# outside. Takes some 70 minutes.
+# outside. Takes some 90 minutes.
 # prove.sh --tenth: a tenth of it, as CI does. prove.sh --long [HOURS]: for nights (8 without a number).
 # Ends with the line "proof: seeds=N claims=N faults=N chaos_runs=N violations=N mutations_caught=M/M fuzz_execs=N".
 # After a failure this line names a folder, logs=FOLDER: the output of each step.
