@@ -106,8 +106,11 @@ fn a_cancel_keeps_the_retry_away(database: &Database) {
                 break;
             }
         }
-        if let Cancelled::Asked { .. } = client.cancel(id).run().unwrap() {
-            asked += 1;
+        match client.cancel(id).run() {
+            Ok(Cancelled::Asked { .. }) => asked += 1,
+            Ok(_) => {}
+            // A member that lost often enough says so; nothing is stored then.
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
         }
     }
     node.shutdown(SOON);
