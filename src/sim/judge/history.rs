@@ -56,7 +56,7 @@ pub struct History {
     pub bounds: Bounds,
 }
 
-/// What a history has of one schedule.
+/// One schedule's part of a history.
 #[derive(Default)]
 pub struct Part<'a> {
     pub rows: BTreeMap<i64, &'a Execution>,
@@ -65,7 +65,7 @@ pub struct Part<'a> {
 }
 
 impl History {
-    /// By the schedule's name, so that thousands of schedules are judged in one pass over the history.
+    /// Its parts by the schedules' names: one pass over the history for all schedules, not one for each.
     pub fn by_schedule(&self) -> BTreeMap<&str, Part<'_>> {
         let mut parts: BTreeMap<&str, Part<'_>> = BTreeMap::new();
         let mut schedules: BTreeMap<i64, &str> = BTreeMap::new();

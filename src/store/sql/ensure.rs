@@ -41,7 +41,7 @@ pub(super) mod joined {
 
     impl Abort {
         /// `commits`: a transaction of our own was to be committed, which it may be although the answer is
-        /// lost. What is done under a savepoint waits for the caller's commit.
+        /// lost. Changes under a savepoint wait for the caller's commit instead.
         pub(super) fn fault(self, commits: bool) -> Fault {
             let fault = match self {
                 Self::Fault(fault) => return fault,
@@ -82,8 +82,8 @@ macro_rules! caller_connection {
                     done.map_err(Abort::Fault)
                 });
                 let Err(abort) = ended else { return Ok(()) };
-                // diesel counts a savepoint that it could not release as open; the caller's rollback would be
-                // one of that savepoint.
+                // diesel still counts a savepoint that it could not release: the caller's rollback would undo
+                // that savepoint alone.
                 if depth(self) > before {
                     Manager::rollback_transaction(self).ok();
                 }
