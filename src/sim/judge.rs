@@ -34,6 +34,7 @@ const MOST_FIRED: usize = 1_000;
 /// Judges a history.
 pub fn judge(history: &History) -> Verdict {
     let mut verdict = Verdict { attempts: history.executions.len(), ..Verdict::default() };
+    let parts = history.by_schedule();
     let mut ledgers: BTreeMap<&str, Vec<&Execution>> = BTreeMap::new();
     for row in &history.executions {
         ledgers.entry(&row.schedule).or_default().push(row);
@@ -57,10 +58,10 @@ pub fn judge(history: &History) -> Verdict {
     switches(history, &mut verdict);
     limits(history, &mut verdict);
     graces(history, &mut verdict);
-    overlaps::overlaps(history, &mut verdict);
+    overlaps::overlaps(history, &parts, &mut verdict);
     concurrency::concurrency(history, &mut verdict);
     covers::covers(history, &mut verdict);
-    containment::containment(history, &mut verdict);
+    containment::containment(history, &parts, &mut verdict);
     effects(history, &mut verdict);
     payloads(history, &mut verdict);
     nodes(history, &mut verdict);

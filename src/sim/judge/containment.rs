@@ -149,21 +149,21 @@ impl Watch<'_> {
     }
 }
 
-pub(super) fn containment(history: &History, verdict: &mut Verdict) {
+pub(super) fn containment(history: &History, parts: &BTreeMap<&str, Part<'_>>, verdict: &mut Verdict) {
     // Nobody kept the changes: taken for granted.
     if history.changes.is_empty() {
         return;
     }
-    let mut parts = history.by_schedule();
+    let none = Part::default();
     for plan in &history.plans {
-        let mut part = parts.remove(plan.schedule.as_str()).unwrap_or_default();
-        part.rows.retain(|_, row| row.origin == 0);
-        schedule(history, plan, &part, verdict);
+        let part = parts.get(plan.schedule.as_str()).unwrap_or(&none);
+        schedule(history, plan, part, verdict);
     }
 }
 
 fn schedule(history: &History, plan: &Plan, part: &Part<'_>, verdict: &mut Verdict) {
-    let rows = &part.rows;
+    let planned = part.rows.iter().filter(|(_, row)| row.origin == 0);
+    let rows = &planned.map(|(id, row)| (*id, *row)).collect();
     let own = history.contained.iter().filter(|(name, _)| *name == plan.schedule);
     let pauses: VecDeque<Millis> = own.map(|(_, at)| *at).collect();
     let cancelled = history.cancels.iter().map(|it| (it.execution, it.at)).collect();

@@ -66,13 +66,11 @@ impl Slot {
     }
 }
 
-pub(super) fn overlaps(history: &History, verdict: &mut Verdict) {
-    let mut parts = history.by_schedule();
+pub(super) fn overlaps(history: &History, parts: &BTreeMap<&str, Part<'_>>, verdict: &mut Verdict) {
     for plan in history.plans.iter().filter(|plan| plan.exclusive) {
-        let mut part = parts.remove(plan.schedule.as_str()).unwrap_or_default();
-        part.effects.sort_by_key(|it| it.at);
-        runs(history, &part, verdict);
-        slots(history, plan, &part, verdict);
+        let Some(part) = parts.get(plan.schedule.as_str()) else { continue };
+        runs(history, part, verdict);
+        slots(history, plan, part, verdict);
     }
     let may_overlap: BTreeSet<&str> =
         history.plans.iter().filter(|it| !it.exclusive).map(|it| it.schedule.as_str()).collect();
@@ -85,6 +83,8 @@ pub(super) fn overlaps(history: &History, verdict: &mut Verdict) {
 /// No two handlers ran at once, but for one that was taken from its node as it ran: the other has a higher
 /// fence.
 fn runs(history: &History, part: &Part<'_>, verdict: &mut Verdict) {
+    let mut effects = part.effects.clone();
+    effects.sort_by_key(|it| it.at);
     let is_taken = |it: &Effect| {
         part.rows.get(&it.execution).is_some_and(|row| {
             let is_released = row.state == "TIMED_OUT" && history.dead.contains(&row.node);
@@ -93,7 +93,7 @@ fn runs(history: &History, part: &Part<'_>, verdict: &mut Verdict) {
         })
     };
     let mut last: Option<&Effect> = None;
-    for effect in &part.effects {
+    for effect in effects {
         let overlapped = last.filter(|it| it.ended.is_some_and(|ended| ended > effect.at));
         if let Some(other) = overlapped.filter(|it| !is_taken(it) || it.fence > effect.fence) {
             verdict.blame(format!("ran beside another of its schedule: {other:?} {effect:?}"));
