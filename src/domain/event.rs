@@ -103,7 +103,8 @@ pub enum Event {
         /// Why.
         reason: String,
     },
-    /// A handler has ended.
+    /// A handler has ended. Its outcome is stored with the next batch: until then its row says RUNNING,
+    /// and [`Client::retry`](crate::Client::retry) answers that it has not ended.
     Finished {
         /// Which attempt it ran.
         attempt: Attempt,

@@ -128,6 +128,8 @@ fn a_role_without_ddl_runs_nodes_and_clients(kind: ServerKind) {
         Event::Finished { attempt, error: Some(_), .. } => (attempt.number == 2).then_some(attempt.execution),
         _ => None,
     });
+    let is_stored = || (client.execution(failed).unwrap().last().state == "FAILED").then_some(());
+    until("its failure is not stored", is_stored);
     assert!(matches!(client.retry(failed).run().unwrap(), Retried::Pending(_)));
     let attempts: Vec<(u64, u32)> = (0..3).map(|_| told.recv_timeout(SOON).unwrap()).collect();
     assert_eq!(attempts, [1, 2, 3].map(|attempt| (FAILS_TWICE, attempt)));
