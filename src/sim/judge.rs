@@ -188,7 +188,7 @@ fn attempts(history: &History, plan: &Plan, rows: &[&Execution], verdict: &mut V
 /// Whether the handler of an execution that ran out of time returned, or was gone with its node, so long ago
 /// that its retry must be there.
 fn has_ended(history: &History, row: &Execution) -> bool {
-    let own = history.effects.iter().rev().find(|it| it.execution == row.id && it.fence == row.fence);
+    let own = history.last_run(row);
     let long_ago = |at: Millis| history.read - at.max(history.healed) > history.bounds.settled;
     match own.and_then(|it| it.ended) {
         Some(ended) => long_ago(ended),

@@ -145,7 +145,7 @@ fn claims(
 
 /// When the handler of one that ran out of time was gone: for those of a dead node, at any time.
 fn runs_until(history: &History, row: &Execution) -> Millis {
-    let own = history.effects.iter().rev().find(|it| it.execution == row.id && it.fence == row.fence);
+    let own = history.last_run(row);
     let is_known = !history.dead.contains(&row.node);
     own.filter(|_| is_known).and_then(|it| it.ended).unwrap_or(Millis::MIN)
 }

@@ -82,6 +82,11 @@ impl History {
         }
         parts
     }
+
+    /// What the handler saw that ran under the row's last claim, if it began.
+    pub fn last_run(&self, row: &Execution) -> Option<&Effect> {
+        self.effects.iter().rev().find(|it| it.execution == row.id && it.fence == row.fence)
+    }
 }
 
 /// How soon things are in order again once nothing goes wrong any more.

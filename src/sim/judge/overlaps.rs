@@ -178,7 +178,7 @@ fn idle(history: &History, slot: &Slot, at: Millis, row: &Execution, verdict: &m
 /// Until when the handler of one that ran out of time keeps the slot; it is released, at any time, once its
 /// node was declared dead.
 fn runs_until(history: &History, row: &Execution) -> Millis {
-    let own = history.effects.iter().rev().find(|it| it.execution == row.id && it.fence == row.fence);
+    let own = history.last_run(row);
     match own.map(|it| it.ended) {
         _ if history.dead.contains(&row.node) => Millis::MIN,
         Some(Some(ended)) => ended,
