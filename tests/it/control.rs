@@ -51,9 +51,10 @@ fn a_pause_holds_and_a_resume_skips(kind: ServerKind) {
     assert_eq!(client.pause("tick").actor("operator").reason("deploy").run().unwrap(), Paused::Paused);
     let paused_at = Utc::now();
     let ten_later = paused_at + TimeDelta::seconds(1);
-    // What was claimed before the pause may still run; nothing planned after it does.
+    // An occurrence claimed before the pause still runs, and a claim comes up to 50 ms before its fire time.
+    let claimed_until = paused_at + TimeDelta::milliseconds(50);
     while let Ok(fired) = told.recv_timeout((ten_later - Utc::now()).to_std().unwrap_or_default()) {
-        assert!(fired <= paused_at, "fired {fired}, paused {paused_at}");
+        assert!(fired <= claimed_until, "fired {fired}, paused {paused_at}");
     }
     assert_eq!(client.schedules().unwrap()[0].state, "paused");
     assert_eq!(client.resume("tick").run().unwrap(), Resumed::Resumed);
