@@ -284,13 +284,14 @@ impl Sabotage {
 /// What keeps several members of a database from contradicting one another.
 fn of_members() -> Vec<(&'static str, Faults, Vec<Sabotage>)> {
     let touches = MemberFault::Touches;
+    let drained = Faults { levels: 100_000, moves: 200_000, ..Faults::FAR_BEHIND };
     let faults = [
         ("the certification of what is written", Faults::BEHIND, MemberFault::Certifies),
         ("the question whether a transaction is still open", Faults::BEHIND, MemberFault::Asks),
         ("the wait before an unknown commit is asked for", Faults::ASKING, MemberFault::Resolves),
         ("the wait before a node has ended", Faults::LAGGING, MemberFault::Ends),
         ("the wait before a change is lost", Faults::LAGGING, MemberFault::Loses),
-        ("the wait before a drain ends", Faults::DRAINING, MemberFault::Resumes),
+        ("the wait before a drain ends", drained, MemberFault::Resumes),
         ("the wait before a slot is taken", Faults::FAR_BEHIND, MemberFault::Blocks),
         ("the wait before it is told what is covered", Faults::BEHIND, MemberFault::Covers),
         ("the job that a claim touches", Faults::BEHIND, touches(Touch::Bounds)),
