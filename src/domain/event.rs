@@ -103,8 +103,8 @@ pub enum Event {
         /// Why.
         reason: String,
     },
-    /// A handler has ended. Its outcome is stored with the next batch: until then its row says RUNNING,
-    /// and [`Client::retry`](crate::Client::retry) answers that it has not ended.
+    /// A handler has ended. Its outcome may not be stored yet: a [`Client::retry`](crate::Client::retry) made
+    /// at once may be answered with [`Retried::NotRetryable`](crate::Retried::NotRetryable).
     Finished {
         /// Which attempt it ran.
         attempt: Attempt,

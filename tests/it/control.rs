@@ -296,7 +296,8 @@ fn a_jobs_pause_ends_by_itself(kind: ServerKind) {
     let scheduler = scheduler.start().unwrap();
     let client = scheduler.client();
     let every = Trigger::every(Duration::from_millis(200)).unwrap();
-    client.ensure(&Schedule::new("often", TEXT, &String::new(), every).unwrap()).run().unwrap();
+    let often = Schedule::new("often", TEXT, &String::new(), every).unwrap();
+    client.ensure(&often.overlap(Overlap::Allow)).run().unwrap();
     wait_for(&events, |event| matches!(event, Event::Finished { .. }).then_some(()));
     let until = Utc::now() + TimeDelta::seconds(4);
     let pause = || client.pause(Target::job("text")).reason("out of paper");

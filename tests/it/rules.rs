@@ -169,7 +169,7 @@ fn a_schedule_that_fails_pauses_itself(kind: ServerKind) {
     let (builder, events) = listen(builder(&database).handler(TEXT, handler));
     let scheduler = builder.start().unwrap();
     let client = scheduler.client();
-    let every = Trigger::every(Duration::from_millis(300)).unwrap();
+    let every = Trigger::every(Duration::from_millis(500)).unwrap();
     let broken = Schedule::new("broken", TEXT, &String::new(), every).unwrap().pause_after(3);
     client.ensure(&broken).run().unwrap();
     let reason = wait_for(&events, |event| match event {
@@ -186,7 +186,9 @@ fn a_schedule_that_fails_pauses_itself(kind: ServerKind) {
     let made: Vec<_> =
         audit.iter().map(|it| (it.actor.as_str(), it.target.as_str(), it.reason.as_str())).collect();
     assert_eq!(made, [("firetime", "broken", reason.as_str())]);
-    let failed = client.executions(&ExecutionFilter::default()).unwrap();
+    // Behind an outcome that is stored late, an occurrence is skipped.
+    let filter = ExecutionFilter { states: vec![ExecutionState::Failed], ..ExecutionFilter::default() };
+    let failed = client.executions(&filter).unwrap();
     assert!((3..=4).contains(&failed.len()), "one more at most: {failed:?}");
 
     is_mended.store(true, Ordering::Relaxed);
