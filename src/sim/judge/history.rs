@@ -83,6 +83,13 @@ impl History {
         parts
     }
 
+    /// The most that the database's clock was ahead of true time until then: a node learns of a step at its
+    /// next poll.
+    pub fn ahead(&self, at: Millis) -> Millis {
+        let until = self.clock.iter().filter(|(since, _)| *since <= at);
+        until.map(|(_, ahead)| *ahead).max().unwrap_or(0).max(0)
+    }
+
     /// What the handler saw that ran under the row's last claim, if it began.
     pub fn last_run(&self, row: &Execution) -> Option<&Effect> {
         self.effects.iter().rev().find(|it| it.execution == row.id && it.fence == row.fence)
