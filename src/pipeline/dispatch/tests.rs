@@ -240,6 +240,18 @@ impl Bench {
         }
     }
 
+    /// The answer to the claim that is due gets lost: what is to be resolved after a pause.
+    fn lose_the_answer(&mut self) -> Arc<Vec<ClaimRequest>> {
+        assert!(self.next().is_some());
+        self.machine.done(self.now(), Err(Error::new(ErrorKind::Unknown, "no answer")));
+        assert!(self.next().is_none());
+        self.now += FAILURE_PAUSE;
+        let Some(ClaimOp::Resolve(requests, true)) = self.next() else {
+            panic!("something was to be resolved")
+        };
+        requests
+    }
+
     fn times(&self) -> Vec<Millis> {
         self.ran.iter().map(|(_, claimed)| claimed.scheduled() - START).collect()
     }
@@ -421,11 +433,7 @@ fn nothing_is_claimed_past_a_commit_that_is_unknown_or_a_row_to_be_quarantined()
     let mut bench = Bench::new(BATCH + 2, 2 * BATCH);
     bench.poll(START + 1_500);
     bench.now = START + 1_000;
-    assert!(bench.next().is_some());
-    bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "no answer")));
-    assert!(bench.next().is_none());
-    bench.now += FAILURE_PAUSE;
-    let Some(ClaimOp::Resolve(requests, true)) = bench.next() else { panic!("something was to be resolved") };
+    let requests = bench.lose_the_answer();
     assert_eq!(requests.len(), BATCH);
     let failed = |_| Claim::Failed(Error::new(ErrorKind::Data, "a row that fails alone"));
     // One before it is won, for it has failed before.
