@@ -186,7 +186,7 @@ fn a_schedule_that_fails_pauses_itself(kind: ServerKind) {
     let made: Vec<_> =
         audit.iter().map(|it| (it.actor.as_str(), it.target.as_str(), it.reason.as_str())).collect();
     assert_eq!(made, [("firetime", "broken", reason.as_str())]);
-    // Behind an outcome that is stored late, an occurrence is skipped.
+    // An occurrence that comes due before the last outcome is stored is SKIPPED (overlap).
     let filter = ExecutionFilter { states: vec![ExecutionState::Failed], ..ExecutionFilter::default() };
     let failed = client.executions(&filter).unwrap();
     assert!((3..=4).contains(&failed.len()), "one more at most: {failed:?}");
