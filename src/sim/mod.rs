@@ -326,6 +326,23 @@ fn schedules_made_as_the_server_goes_down_begin_soon_after_it_is_back() {
     assert!(first_begun(&[Sabotage::SkipTheWindow]) > 10_000, "nobody misses the window");
 }
 
+/// What is 2 s late is anybody's with the next poll: also what overlapped as others caught up with it.
+#[test]
+fn what_a_dead_node_had_not_claimed_is_late_by_no_more_than_a_poll() {
+    for rule in [Overlap::Allow, Overlap::Skip, Overlap::Queue(2), Overlap::Replace] {
+        let latest = |seed| {
+            let mut cluster = Cluster::after_a_death(seed, rule);
+            cluster.run();
+            let late = cluster.effects().iter().map(|effect| effect.at - effect.scheduled).max();
+            judge(&cluster.history()).assert_clean();
+            late.unwrap()
+        };
+        let longest = (0..4).map(latest).max().unwrap();
+        println!("after a death: rule={rule:?} longest_ms={longest}");
+        assert!((4_000..=7_050).contains(&longest), "{rule:?}: {longest} ms late");
+    }
+}
+
 /// Taking it back one by one, and only after polls that succeed, would last longer than is promised, or for
 /// ever.
 #[test]

@@ -149,11 +149,19 @@ impl Plans {
         self.make(3 * n, start, trigger, times, store);
     }
 
-    /// One that fires each minute, is caught up with in full, and whose handler takes so long.
-    pub(super) fn add_each_minute(&mut self, start: Millis, takes: Millis, rule: Overlap, store: &dyn Store) {
-        let trigger = Trigger::every(Duration::from_secs(60)).unwrap().anchored(start).unwrap();
-        let times = (start..=self.ends).step_by(60_000).collect();
-        self.make(0, start, trigger, times, store);
+    /// One that fires every so many seconds, is caught up with in full, and whose handler takes so long.
+    pub(super) fn add_steady(
+        &mut self,
+        n: usize,
+        (start, seconds): (Millis, u64),
+        takes: Millis,
+        rule: Overlap,
+        store: &dyn Store,
+    ) {
+        let interval = Duration::from_secs(seconds);
+        let trigger = Trigger::every(interval).unwrap().anchored(start).unwrap();
+        let times = (start..=self.ends).step_by(1_000 * seconds as usize).collect();
+        self.make(12 * n, start, trigger, times, store);
         let made = self.made.last_mut().unwrap();
         made.definition.payload = jobs::exactly(takes);
         made.definition.misfire = MisfirePolicy::FireAll;

@@ -290,7 +290,7 @@ impl PollMachine {
             self.bookmark.ended(&walk);
         }
         let PolledRows { mut entries, pendings, complete } = brought;
-        entries.retain(|entry| !self.home.leaves_planned(&entry.name));
+        entries.retain(|entry| !self.home.leaves_planned(entry, query.late));
         let Expanded { occurrences, complete: whole } =
             expand(&entries, now.db, query.until, self.window.least_threshold());
         self.emit(Event::Polled {

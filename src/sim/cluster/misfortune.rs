@@ -1,6 +1,7 @@
 //! What may happen to a cluster, once a second: to the database, the nodes and the schedules.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::{CUT, Cluster, NodeSlot, OTHER_CLOCK, STEPPED};
 use crate::domain::{ExecutionId, Millis, NodeId, ScheduleId};
@@ -32,7 +33,7 @@ impl Cluster {
     pub(super) fn misfortune(&mut self) {
         self.count_unnoticed();
         self.hold();
-        self.mass_death();
+        self.script_deaths();
         self.strike_database();
         for n in 0..self.slots.len() {
             self.strike_or_start(n);
@@ -93,17 +94,20 @@ impl Cluster {
         }
     }
 
-    fn mass_death(&mut self) {
-        if self.now == self.script.mass_death_at {
-            self.kill_all_but_one();
+    fn script_deaths(&mut self) {
+        if self.now == self.script.death_at {
+            self.kill_for_good(1..2);
+        } else if self.now == self.script.mass_death_at {
+            self.wires.stop_polls();
+            self.kill_for_good(1..self.slots.len());
         } else if self.now > self.script.mass_death_at {
             self.count_stranded();
         }
     }
 
-    fn kill_all_but_one(&mut self) {
-        self.wires.stop_polls();
-        for slot in &mut self.slots[1..] {
+    /// These processes die, and none is started anew.
+    fn kill_for_good(&mut self, slots: Range<usize>) {
+        for slot in &mut self.slots[slots] {
             if let Some(mut process) = slot.process.take() {
                 self.deaths.doom(process.first_id, self.now, Millis::MAX);
                 process.die(&mut self.fate);

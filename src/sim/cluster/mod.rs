@@ -123,7 +123,9 @@ struct Script {
     off_at: Millis,
     /// The database's clock is set that far then, and set right after a while.
     step_at: (Millis, Millis),
-    /// All nodes but one die then, and polls end no more.
+    /// A node dies then,
+    death_at: Millis,
+    /// or all but one, and polls end no more.
     mass_death_at: Millis,
     pace: Pace,
     /// Every node polls on whole multiples of the poll period.
@@ -144,6 +146,7 @@ impl Script {
         hold_at: (Millis::MAX, ScheduleId(0)),
         off_at: Millis::MAX,
         step_at: (Millis::MAX, 0),
+        death_at: Millis::MAX,
         mass_death_at: Millis::MAX,
         pace: Pace { call: 0, row: 0 },
         aligned: false,

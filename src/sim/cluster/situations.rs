@@ -107,7 +107,20 @@ impl Cluster {
         let mut cluster = Self::new(&scenario, Database::memory(), &[]);
         cluster.script.outage_at = cluster.now + 300_000;
         let start = cluster.now + 10_000;
-        cluster.plans.add_each_minute(start, 90_000, rule, cluster.database.store());
+        cluster.plans.add_steady(0, (start, 60), 90_000, rule, cluster.database.store());
+        cluster
+    }
+
+    /// Schedules that fire every second, and a node that dies between two of these seconds, with nothing that
+    /// runs.
+    pub(in crate::sim) fn after_a_death(seed: u64, rule: Overlap) -> Self {
+        let scenario = Scenario { seed, nodes: 3, schedules: 0, span: 60_000, faults: Faults::NONE };
+        let mut cluster = Self::new(&scenario, Database::memory(), &[]);
+        cluster.script.death_at = cluster.now + 20_000;
+        let start = cluster.now + 10_500;
+        for n in 0..16 {
+            cluster.plans.add_steady(n, (start, 1), 10, rule, cluster.database.store());
+        }
         cluster
     }
 

@@ -24,10 +24,10 @@ impl Settled {
         self.history.effects.iter().filter(move |it| it.execution == execution)
     }
 
-    /// How late the latest began that nobody had claimed when the node was killed, of those due within the
-    /// next 20 s. A claim that was on its way then is the node's own, even if the database made it
-    /// afterwards. What queues behind an execution of the dead node waits for its repair.
-    pub fn pick_up(&self, node: &str, killed: i64) -> i64 {
+    /// The execution that began latest of those that nobody had claimed when the node was killed, due within
+    /// the next 20 s, and how late. A claim that was on its way then is the node's own, even if the database
+    /// made it afterwards. What queues behind an execution of the dead node waits for its repair.
+    pub fn pick_up(&self, node: &str, killed: i64) -> (i64, &Execution) {
         let claims = self.claims();
         let is_unclaimed = |id: &i64| claims[id].0 > killed && claims[id].1 != node;
         let held = self.history.executions.iter().filter(|it| {
@@ -41,7 +41,8 @@ impl Settled {
             is_run && it.due < killed + 20_000 && is_unclaimed(&it.id)
         });
         let begin = |id| self.begins(id).map(|it| it.at).min().unwrap_or(i64::MAX);
-        due.map(|it| begin(it.id).saturating_sub(it.due.max(killed))).max().unwrap()
+        let late = |it: &Execution| begin(it.id).saturating_sub(it.due.max(killed));
+        due.map(|it| (late(it), it)).max_by_key(|(late, _)| *late).unwrap()
     }
 
     /// How long it took from `killed` until all that the node held was taken back and, unless it was given up
@@ -136,7 +137,7 @@ pub fn a_claim_under_way_at_the_kill_is_not_picked_up() {
     ];
     settled.history.executions = vec![execution(1), execution(2)];
     settled.history.effects = vec![begun(1, KILLED + 42_101), begun(2, KILLED + 2_501)];
-    assert_eq!(settled.pick_up("killed", KILLED), 2_001);
+    assert_eq!(settled.pick_up("killed", KILLED).0, 2_001);
     // One that is queued waits for the dead node's execution of its schedule, but for no other.
     settled.changes.push(change(KILLED + 42_200, 3, "", "other", "RUNNING"));
     settled.history.effects.push(begun(3, KILLED + 42_200));
@@ -146,9 +147,9 @@ pub fn a_claim_under_way_at_the_kill_is_not_picked_up() {
         ..execution(3)
     };
     settled.history.executions.push(queued(""));
-    assert_eq!(settled.pick_up("killed", KILLED), 2_001);
+    assert_eq!(settled.pick_up("killed", KILLED).0, 2_001);
     settled.history.executions[2] = queued("another");
-    assert_eq!(settled.pick_up("killed", KILLED), 41_700);
+    assert_eq!(settled.pick_up("killed", KILLED).0, 41_700);
 }
 
 impl Cluster {

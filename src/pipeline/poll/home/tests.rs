@@ -1,7 +1,8 @@
 use super::*;
+use crate::fixtures::simple;
 use crate::machine::Machine;
 use crate::pipeline::poll::grid::FIRST_EXTRA_PAUSE;
-use crate::pipeline::poll::tests::{answer, asked, at, beside_another, shards};
+use crate::pipeline::poll::tests::{answer, asked, at, beside_another, planned, shards, until_asked};
 use crate::pipeline::poll::{PollAnswer, PollInput};
 
 fn me() -> NodeId {
@@ -30,6 +31,24 @@ fn what_this_process_changed_is_asked_for_whatever_its_shard_until_its_owner_has
         until = now;
     }
     assert!((1_005_000..1_010_000).contains(&until), "until {until}");
+}
+
+/// Of a schedule whose slot became free here only what is PENDING is wanted; but its owner may be dead.
+#[test]
+fn a_late_occurrence_is_planned_although_its_slot_became_free_here() {
+    const NOW: Millis = 1_000_000;
+    for (due, is_planned) in [(NOW + 500, false), (NOW - 2_000, false), (NOW - 2_001, true)] {
+        let mut machine = beside_another(NOW);
+        let mut names = (0..).map(|n| format!("schedule-{n}"));
+        let name = names.find(|name| !machine.home.is_home(name)).unwrap();
+        machine.receive(at(NOW), PollInput::Freed(name.as_str().into()));
+        let (now, query) = asked(&mut machine, NOW);
+        assert_eq!((now, &query.names), (NOW, &vec![name.clone()]));
+        let entry = Entry { name: name.into(), ..simple(1, due, 1_000, 0, None) };
+        machine.done(at(now), Ok(PollAnswer::Page(answer(now, vec![entry]))));
+        let (_, told) = until_asked(&mut machine, now);
+        assert_eq!(planned(told).occurrences.len(), usize::from(is_planned), "due {} ms ago", NOW - due);
+    }
 }
 
 #[test]
