@@ -335,10 +335,11 @@ fn removed(history: &History, verdict: &mut Verdict) {
     for change in &history.changes {
         let Some(row) = rows.get(&change.execution) else { continue };
         let mut removals = history.removals.iter().filter(|it| it.schedule == row.schedule);
-        let mut cancels = history.cancels.iter().filter(|it| it.execution == row.id);
         if change.to.as_deref() == Some("CANCELLED") {
             let with_it = row.reason == "removed" && removals.any(|it| it.from <= change.at);
-            if !with_it && cancels.all(|it| change.at < it.at) {
+            let asks = |it: &Cancel| it.execution == row.id && it.at <= change.at;
+            let mut lost = history.lost_cancels.iter().filter(|it| row.claimed <= Some(it.at));
+            if !with_it && !history.cancels.iter().any(asks) && !lost.any(asks) {
                 verdict.blame(format!("cancelled at {} for no reason: {row:?}", change.at));
             }
         } else if let Some(removal) = removals.find(|it| it.from < change.at && change.at < it.until)

@@ -935,6 +935,23 @@ fn a_span_goes_on_over_an_edit_and_stays_as_it_is_for_what_was_asked_for() {
     caught("and heard", |history| ask(history, Covering { from: Some(3_000), ..by_hand.clone() }));
 }
 
+/// The commit of a cancel is lost, but the handler had heard of it.
+#[test]
+fn a_cancel_that_a_promotion_lost_is_one_of_the_claim_it_was_made_in() {
+    let cancel = |history: &mut History, lost_at| {
+        let claimed = row(history, 51).claimed.unwrap();
+        row(history, 51).state = "CANCELLED".into();
+        let ends = |it: &&mut Change| it.execution == 51 && it.to.as_deref() == Some("SUCCEEDED");
+        history.changes.iter_mut().find(ends).unwrap().to = Some("CANCELLED".into());
+        history.lost_cancels = vec![Cancel { execution: 51, at: claimed + lost_at }];
+    };
+    let mut history = good();
+    cancel(&mut history, 1);
+    judge(&history).assert_clean();
+    caught("for no reason", |history| cancel(history, -1));
+    caught("for no reason", |history| cancel(history, 10_000));
+}
+
 /// Two runs of one schedule have one fence, or the later a lower one, as after a copy took over that lacks
 /// the first.
 #[test]

@@ -112,9 +112,9 @@ impl Wires {
         lock(&self.replaced).clone()
     }
 
-    /// The commits are lost that cancelled these.
-    pub(super) fn forget_replaced(&self, executions: &BTreeSet<i64>) {
-        lock(&self.replaced).retain(|it| !executions.contains(&it.execution));
+    /// The commits are lost that cancelled these: they are replaced no more, and given.
+    pub(super) fn forget_replaced(&self, executions: &BTreeSet<i64>) -> Vec<judge::Cancel> {
+        lock(&self.replaced).extract_if(.., |it| executions.contains(&it.execution)).collect()
     }
 
     /// Schedules that were paused for what failed since the last call, and when.

@@ -263,7 +263,7 @@ impl Cluster {
             let changes = self.database.changes();
             self.coverings.retain(|it| it.changes <= changes);
             self.lost.claims.extend(lost.claims);
-            self.wires.forget_replaced(&lost.cancels);
+            self.lost.cancels.extend(self.wires.forget_replaced(&lost.cancels));
         }
     }
 

@@ -11,7 +11,7 @@ use super::deaths::{Deaths, Unnoticed};
 use super::dice::Dice;
 use super::faults::{Faults, MEMBERS, RETENTION, any_member};
 use super::jobs;
-use super::judge::{Bounds, Covering, Effect, Execution, History, Pause};
+use super::judge::{Bounds, Cancel, Covering, Effect, Execution, History, Pause};
 use super::plans::Plans;
 use super::process::{HAS_LANES, Process, Surroundings};
 use super::sabotage::Sabotage;
@@ -106,6 +106,8 @@ struct Lost {
     at: Vec<Millis>,
     /// The executions that were claimed, or went on, each with its fence.
     claims: BTreeSet<(i64, i64)>,
+    /// The cancels for next occurrences.
+    cancels: Vec<Cancel>,
     /// Their clocks differed from the one before.
     has_other_clocks: bool,
 }
@@ -448,6 +450,7 @@ impl Cluster {
             removals: self.plans.removals(),
             promotions: self.lost.at,
             lost,
+            lost_cancels: self.lost.cancels,
             switches: self.switches.history(),
             live: nodes.iter().filter(|node| node.ended.is_none()).map(|node| node.id.clone()).collect(),
             dead: deaths.iter().map(|(node, ..)| node.to_string()).collect(),

@@ -447,6 +447,7 @@ impl Cluster {
             clock: Vec::new(),
             promotions: Vec::new(),
             lost: Vec::new(),
+            lost_cancels: Vec::new(),
             kept: 0,
             healed: self.healed,
             read,
