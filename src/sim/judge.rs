@@ -338,8 +338,9 @@ fn removed(history: &History, verdict: &mut Verdict) {
         if change.to.as_deref() == Some("CANCELLED") {
             let with_it = row.reason == "removed" && removals.any(|it| it.from <= change.at);
             let asks = |it: &Cancel| it.execution == row.id && it.at <= change.at;
-            let mut lost = history.lost_cancels.iter().filter(|it| row.claimed <= Some(it.at));
-            if !with_it && !history.cancels.iter().any(asks) && !lost.any(asks) {
+            let is_of_claim = |it: &Cancel| row.claimed.is_some_and(|claimed| claimed <= it.at);
+            let is_lost = history.lost_cancels.iter().any(|it| asks(it) && is_of_claim(it));
+            if !with_it && !is_lost && !history.cancels.iter().any(asks) {
                 verdict.blame(format!("cancelled at {} for no reason: {row:?}", change.at));
             }
         } else if let Some(removal) = removals.find(|it| it.from < change.at && change.at < it.until)

@@ -935,9 +935,9 @@ fn a_span_goes_on_over_an_edit_and_stays_as_it_is_for_what_was_asked_for() {
     caught("and heard", |history| ask(history, Covering { from: Some(3_000), ..by_hand.clone() }));
 }
 
-/// The commit of a cancel is lost, but the handler had heard of it.
+/// The handler had heard of the cancel before its commit was lost.
 #[test]
-fn a_cancel_that_a_promotion_lost_is_one_of_the_claim_it_was_made_in() {
+fn a_lost_cancel_explains_the_end_of_the_claim_it_was_made_in_alone() {
     let cancel = |history: &mut History, lost_at| {
         let claimed = row(history, 51).claimed.unwrap();
         row(history, 51).state = "CANCELLED".into();
@@ -949,6 +949,10 @@ fn a_cancel_that_a_promotion_lost_is_one_of_the_claim_it_was_made_in() {
     cancel(&mut history, 1);
     judge(&history).assert_clean();
     caught("for no reason", |history| cancel(history, -1));
+    caught("for no reason", |history| {
+        cancel(history, 1);
+        row(history, 51).claimed = None;
+    });
     caught("for no reason", |history| cancel(history, 10_000));
 }
 

@@ -51,7 +51,7 @@ pub struct History {
     pub promotions: Vec<Millis>,
     /// Executions begun by lost commits: they may run again, also under another row of the same id.
     pub lost: Vec<Effect>,
-    /// Cancels in lost commits: a handler that had heard of one ends with it all the same.
+    /// Cancels in lost commits: a handler that had heard of one ends all the same.
     pub lost_cancels: Vec<Cancel>,
     /// Processes were stopped between two instructions: what such a one begins late is excused and counted.
     pub stopped: bool,
