@@ -50,7 +50,12 @@ impl Entry {
     /// belongs to neither or to both.
     pub(crate) fn is_misfired(&self, now: Millis, least: Millis) -> bool {
         let limit = now.saturating_sub(self.threshold.max(least));
-        self.cursor.next.is_some_and(|next| next < limit)
+        self.is_due_before(limit)
+    }
+
+    /// Whether its next occurrence is due before this instant.
+    pub(crate) fn is_due_before(&self, instant: Millis) -> bool {
+        self.cursor.next.is_some_and(|next| next < instant)
     }
 
     /// Whether the clock by which it was planned was beyond `limit`: it has passed an occurrence behind

@@ -326,9 +326,10 @@ fn schedules_made_as_the_server_goes_down_begin_soon_after_it_is_back() {
     assert!(first_begun(&[Sabotage::SkipTheWindow]) > 10_000, "nobody misses the window");
 }
 
-/// What is 2 s late is anybody's with the next poll: also what overlapped as others caught up with it.
+/// Any node's next poll plans an occurrence that is 2 s late, also of a schedule whose slot became free on
+/// that node.
 #[test]
-fn what_a_dead_node_had_not_claimed_is_late_by_no_more_than_a_poll() {
+fn unclaimed_occurrences_of_a_dead_node_begin_within_2_s_and_a_poll() {
     for rule in [Overlap::Allow, Overlap::Skip, Overlap::Queue(2), Overlap::Replace] {
         let latest = |seed| {
             let mut cluster = Cluster::after_a_death(seed, rule);

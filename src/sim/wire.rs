@@ -112,7 +112,7 @@ impl Wires {
         lock(&self.replaced).clone()
     }
 
-    /// The commits are lost that cancelled these: they are replaced no more, and given.
+    /// Forgets and returns the cancels of these executions: their commits are lost.
     pub(super) fn forget_replaced(&self, executions: &BTreeSet<i64>) -> Vec<judge::Cancel> {
         lock(&self.replaced).extract_if(.., |it| executions.contains(&it.execution)).collect()
     }

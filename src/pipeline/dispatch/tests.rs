@@ -240,7 +240,7 @@ impl Bench {
         }
     }
 
-    /// The answer to the claim that is due gets lost: what is to be resolved after a pause.
+    /// Loses the answer to the claim that is due, and returns the requests to resolve after the pause.
     fn lose_the_answer(&mut self) -> Arc<Vec<ClaimRequest>> {
         assert!(self.next().is_some());
         self.machine.done(self.now(), Err(Error::new(ErrorKind::Unknown, "no answer")));

@@ -18,8 +18,8 @@ pub(super) struct Home {
     pub(super) shares: Vec<Share>,
     /// Schedules changed here, and until when (boot clock) polls ask for them: their owner polls by then.
     changed: VecDeque<(String, Millis)>,
-    /// Other nodes' schedules whose slots became free here, likewise: only what is PENDING of them, or late,
-    /// is claimed.
+    /// Other nodes' schedules whose slots became free here, likewise: only their PENDING executions and late
+    /// occurrences are claimed.
     freed: VecDeque<(String, Millis)>,
 }
 
@@ -54,11 +54,11 @@ impl Home {
         is_others
     }
 
-    /// Whether the planned occurrences of a schedule that a poll has brought are left to its owner. What was
-    /// due before `late` is late, and anybody's: the owner may be dead.
+    /// Whether a poll leaves the planned occurrences of this schedule to the schedule's owner. It plans those
+    /// due before `late` itself: the owner may be dead.
     pub(super) fn leaves_planned(&self, entry: &Entry, late: Millis) -> bool {
         let name = &*entry.name;
-        let is_late = entry.cursor.next.is_some_and(|next| next < late);
+        let is_late = entry.is_due_before(late);
         let is_in = |list: &VecDeque<(String, Millis)>| list.iter().any(|(known, _)| known == name);
         !is_late && is_in(&self.freed) && !is_in(&self.changed) && !self.is_home(name)
     }

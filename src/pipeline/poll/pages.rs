@@ -187,7 +187,7 @@ impl PolledRows {
     }
 
     fn has_backlog(&self, late: Millis) -> bool {
-        let entries = self.entries.iter().filter(|entry| entry.cursor.next.is_some_and(|next| next < late));
+        let entries = self.entries.iter().filter(|entry| entry.is_due_before(late));
         let pendings = self.pendings.iter().filter(|pending| pending.due < late);
         entries.count() + pendings.count() >= BACKLOG
     }

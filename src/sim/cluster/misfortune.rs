@@ -1,7 +1,6 @@
 //! What may happen to a cluster, once a second: to the database, the nodes and the schedules.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 use super::{CUT, Cluster, NodeSlot, OTHER_CLOCK, STEPPED};
 use crate::domain::{ExecutionId, Millis, NodeId, ScheduleId};
@@ -96,18 +95,19 @@ impl Cluster {
 
     fn script_deaths(&mut self) {
         if self.now == self.script.death_at {
-            self.kill_for_good(1..2);
-        } else if self.now == self.script.mass_death_at {
-            self.wires.stop_polls();
-            self.kill_for_good(1..self.slots.len());
+            self.kill(1);
+            self.slots[1].restart_at = Millis::MAX;
+        }
+        if self.now == self.script.mass_death_at {
+            self.kill_all_but_one();
         } else if self.now > self.script.mass_death_at {
             self.count_stranded();
         }
     }
 
-    /// These processes die, and none is started anew.
-    fn kill_for_good(&mut self, slots: Range<usize>) {
-        for slot in &mut self.slots[slots] {
+    fn kill_all_but_one(&mut self) {
+        self.wires.stop_polls();
+        for slot in &mut self.slots[1..] {
             if let Some(mut process) = slot.process.take() {
                 self.deaths.doom(process.first_id, self.now, Millis::MAX);
                 process.die(&mut self.fate);

@@ -106,7 +106,7 @@ struct Lost {
     at: Vec<Millis>,
     /// The executions that were claimed, or went on, each with its fence.
     claims: BTreeSet<(i64, i64)>,
-    /// The cancels for next occurrences.
+    /// The cancels of executions that their schedules' next occurrences replaced.
     cancels: Vec<Cancel>,
     /// Their clocks differed from the one before.
     has_other_clocks: bool,
@@ -125,9 +125,9 @@ struct Script {
     off_at: Millis,
     /// The database's clock is set that far then, and set right after a while.
     step_at: (Millis, Millis),
-    /// A node dies then,
+    /// A node dies then, and is not started anew before the faults stop.
     death_at: Millis,
-    /// or all but one, and polls end no more.
+    /// All nodes but one die then, and polls end no more.
     mass_death_at: Millis,
     pace: Pace,
     /// Every node polls on whole multiples of the poll period.

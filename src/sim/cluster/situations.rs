@@ -111,8 +111,8 @@ impl Cluster {
         cluster
     }
 
-    /// Schedules that fire every second, and a node that dies between two of these seconds, with nothing that
-    /// runs.
+    /// Schedules that fire every second, and a node that dies half a second after a fire time, while it runs
+    /// nothing.
     pub(in crate::sim) fn after_a_death(seed: u64, rule: Overlap) -> Self {
         let scenario = Scenario { seed, nodes: 3, schedules: 0, span: 60_000, faults: Faults::NONE };
         let mut cluster = Self::new(&scenario, Database::memory(), &[]);

@@ -167,8 +167,8 @@ fn a_late_answer_to_an_early_claim_skips_nothing() {
     assert_eq!(bench.times(), [2_000]);
 }
 
-/// The holder of the slot ends during the claim of the execution that waits for it, or before a poll that does
-/// not read that execution yet.
+/// The holder of the slot ends during the claim of the execution that waits for it, or before a poll that
+/// does not read that execution yet.
 #[test]
 fn an_end_that_a_claim_or_a_poll_has_missed_is_not_forgotten() {
     let mut bench = Bench::new(1, 9);

@@ -33,9 +33,9 @@ fn what_this_process_changed_is_asked_for_whatever_its_shard_until_its_owner_has
     assert!((1_005_000..1_010_000).contains(&until), "until {until}");
 }
 
-/// Of a schedule whose slot became free here only what is PENDING is wanted; but its owner may be dead.
+/// Its owner may be dead.
 #[test]
-fn a_late_occurrence_is_planned_although_its_slot_became_free_here() {
+fn a_late_occurrence_of_another_nodes_schedule_is_planned_though_its_slot_became_free_here() {
     const NOW: Millis = 1_000_000;
     for (due, is_planned) in [(NOW + 500, false), (NOW - 2_000, false), (NOW - 2_001, true)] {
         let mut machine = beside_another(NOW);
