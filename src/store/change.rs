@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::columns::{Column, POLICY, policy_value};
+use super::columns::{Column, Datum};
 use super::rules::ChangeValue::{self, Becomes, Due, Error, Fresh, Now, Passed, PausedBy, PausedTime};
 use super::rules::ChangeValue::{PausedUntil, ToNext, ToPrev, Why};
 use super::rules::{ChangeKind, Rule};
@@ -51,22 +51,6 @@ impl Applied {
 impl From<bool> for Applied {
     fn from(done: bool) -> Self {
         if done { Self::Done } else { Self::Lost }
-    }
-}
-
-/// A value of a column.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Datum<'a> {
-    Null,
-    Number(i64),
-    Text(&'a str),
-    Uuid(uuid::Uuid),
-}
-
-impl Datum<'_> {
-    /// An instant; -1 says none.
-    pub(crate) fn time(time: Option<Millis>) -> Self {
-        Datum::Number(time.unwrap_or(super::when::NONE))
     }
 }
 
@@ -474,26 +458,6 @@ pub(crate) struct UnreadableRow {
 }
 
 impl ChangeValue {
-    /// The column of a policy that it is for.
-    fn of_policy(self) -> Option<Column> {
-        Some(match self {
-            Self::Recover => Column::Recover,
-            Self::MaxAttempts => Column::MaxAttempts,
-            Self::MaxRetries => Column::MaxRetries,
-            Self::RetryDelay => Column::RetryDelay,
-            Self::RetryCap => Column::RetryCap,
-            Self::RetryJitter => Column::RetryJitter,
-            Self::TimeLimit => Column::TimeLimit,
-            Self::Concurrency => Column::Concurrency,
-            Self::RateCount => Column::RateCount,
-            Self::RatePer => Column::RatePer,
-            Self::GroupConcurrency => Column::GroupConcurrency,
-            Self::GroupRateCount => Column::GroupRateCount,
-            Self::GroupRatePer => Column::GroupRatePer,
-            _ => return None,
-        })
-    }
-
     /// The change's kind does not bring it: its rule is wrong, which a test must see.
     fn missing<'a>(self) -> Datum<'a> {
         let in_a_test = cfg!(test);
@@ -565,7 +529,7 @@ impl Change {
             Self::Remove(removal) => removal.seen.seen(column),
             Self::Policy(change) => Seen::Same(match column {
                 Column::Id => Datum::Number(change.job),
-                _ if POLICY.contains(&column) => Datum::Number(policy_value(&change.seen, column)),
+                Column::Job(column) => Datum::Number(column.value(&change.seen)),
                 _ => column.absent(Datum::Null),
             }),
             Self::Switch(change) => Seen::Same(match (column, &change.seen.row) {
@@ -606,10 +570,7 @@ impl Change {
             (Self::Quarantine(broken), Why) => Datum::Text(&broken.reason),
             (Self::Remove(removal), Why) => Datum::Text(&removal.reason),
             (Self::Policy(change), Now) => Datum::Number(change.now),
-            (Self::Policy(change), _) => {
-                let column = value.of_policy();
-                column.map_or_else(|| value.missing(), |it| Datum::Number(policy_value(&change.becomes, it)))
-            }
+            (Self::Policy(change), ChangeValue::Job(column)) => Datum::Number(column.value(&change.becomes)),
             (Self::End(end), Now) => Datum::Number(end.now),
             _ => value.missing(),
         }

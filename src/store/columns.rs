@@ -3,31 +3,34 @@
 //! [`Column`] names every column that a guard compares or a change assigns. [`Settings`] and [`When`] are the
 //! columns that a schedule's definition sets: loading, inserting, updating, comparing, checking and the
 //! search for unreadable rows go by these two lists. A column of these two is added here, in the migrations
-//! and as a field of `Definition`, and nowhere else in `store/`.
+//! and as a field of `Definition`, and nowhere else in `store/`. [`JOB_COLUMNS`] has those of a job's policy:
+//! reading, inserting, guards and assignments go by it.
 
 use std::sync::Arc;
 
+use self::JobEntry::{Bound, Policy};
 use super::definition::Definition;
 use super::streak::LONGEST_STREAK;
 use super::when::NONE;
 use crate::domain::text::shortened;
-use crate::domain::{Bounds, JobPolicy, MisfirePolicy, ScheduleState};
+use crate::domain::{Bounds, JobPolicy, Millis, MisfirePolicy, ScheduleState};
 use crate::time::{millis, span};
 
-/// Defines an enum of things that SQL names.
+/// Defines an enum of things that SQL names; those of jobs' policies have their names from [`JobColumn`].
 macro_rules! named {
-    ($(#[$doc:meta])* $Name:ident { $($(#[$item_doc:meta])* $variant:ident = $name:literal,)* }) => {
+    ($(#[$doc:meta])* $Name:ident, $of_job:path { $($(#[$item_doc:meta])* $variant:ident = $name:literal,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub(crate) enum $Name { $($(#[$item_doc])* $variant,)* }
+        pub(crate) enum $Name { $($(#[$item_doc])* $variant,)* Job($crate::store::columns::JobColumn) }
 
         impl $Name {
+            /// All but those of jobs' policies.
             #[allow(dead_code, reason = "tests alone list every column")]
             pub(crate) const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// What SQL calls it.
             pub(crate) const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
+                match self { $(Self::$variant => $name,)* Self::Job(column) => $of_job(column) }
             }
         }
     };
@@ -37,7 +40,7 @@ pub(super) use named;
 
 named! {
     /// A column of one of the tables.
-    Column {
+    Column, JobColumn::name {
         Id = "id",
         Application = "application",
         State = "state",
@@ -62,19 +65,6 @@ named! {
         DueTime = "due_time",
         Snoozes = "snoozes",
         // Jobs.
-        Recover = "recover",
-        MaxAttempts = "max_attempts",
-        MaxRetries = "max_retries",
-        RetryDelay = "retry_delay",
-        RetryCap = "retry_cap",
-        RetryJitter = "retry_jitter",
-        TimeLimit = "time_limit",
-        Concurrency = "concurrency",
-        RateCount = "rate_count",
-        RatePer = "rate_per",
-        GroupConcurrency = "group_concurrency",
-        GroupRateCount = "group_rate_count",
-        GroupRatePer = "group_rate_per",
         UpdateTime = "update_time",
         // Nodes and applications.
         Uuid = "uuid",
@@ -95,73 +85,147 @@ impl Column {
     }
 }
 
+/// A value of a column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Datum<'a> {
+    Null,
+    Number(i64),
+    Text(&'a str),
+    Uuid(uuid::Uuid),
+}
+
+impl Datum<'_> {
+    /// An instant; -1 says none.
+    pub(crate) fn time(time: Option<Millis>) -> Self {
+        Datum::Number(time.unwrap_or(NONE))
+    }
+}
+
+/// A column of a job's policy: its place in [`JOB_COLUMNS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct JobColumn(usize);
+
+/// A column of a job's policy: its name in the table, the name under which a change brings its new value, how
+/// it is read from a policy, and how what somebody stored is written into one.
+enum JobEntry {
+    Policy(&'static str, &'static str, fn(&JobPolicy) -> i64, fn(&mut JobPolicy, i64)),
+    /// A column of the policy's bounds: polls read these alone.
+    Bound(&'static str, &'static str, fn(&Bounds) -> i64, fn(&mut Bounds, i64)),
+}
+
 /// The columns of a job's policy, in the order in which statements name them.
-pub(crate) const POLICY: [Column; 13] = [
-    Column::Recover,
-    Column::MaxAttempts,
-    Column::MaxRetries,
-    Column::RetryDelay,
-    Column::RetryCap,
-    Column::RetryJitter,
-    Column::TimeLimit,
-    Column::Concurrency,
-    Column::RateCount,
-    Column::RatePer,
-    Column::GroupConcurrency,
-    Column::GroupRateCount,
-    Column::GroupRatePer,
+const JOB_COLUMNS: [JobEntry; 13] = [
+    Policy("recover", "to_recover", |it| it.recover.into(), |it, to| it.recover = to != 0),
+    Policy(
+        "max_attempts",
+        "to_attempts",
+        |it| it.max_attempts.into(),
+        |it, to| it.max_attempts = count(to).max(1),
+    ),
+    Policy("max_retries", "to_retries", |it| it.retry.at_most.into(), |it, to| it.retry.at_most = count(to)),
+    Policy("retry_delay", "to_delay", |it| millis(it.retry.first), |it, to| it.retry.first = span(to)),
+    Policy("retry_cap", "to_cap", |it| millis(it.retry.cap), |it, to| it.retry.cap = span(to)),
+    Policy(
+        "retry_jitter",
+        "to_jitter",
+        |it| it.retry.jitter.into(),
+        |it, to| it.retry.jitter = count(to).min(100),
+    ),
+    Policy(
+        "time_limit",
+        "to_limit",
+        |it| it.time_limit.map_or(0, millis),
+        |it, to| it.time_limit = (to > 0).then(|| span(to)),
+    ),
+    Bound(
+        "concurrency",
+        "to_concurrency",
+        |it| or_none(it.job.concurrency),
+        |it, to| it.job.concurrency = some(to),
+    ),
+    Bound(
+        "rate_count",
+        "to_rate_count",
+        |it| it.job.rate.count.into(),
+        |it, to| it.job.rate.count = count(to),
+    ),
+    Bound("rate_per", "to_rate_per", |it| it.job.rate.per, |it, to| it.job.rate.per = to.max(0)),
+    Bound(
+        "group_concurrency",
+        "to_group_concurrency",
+        |it| or_none(it.group.concurrency),
+        |it, to| it.group.concurrency = some(to),
+    ),
+    Bound(
+        "group_rate_count",
+        "to_group_rate_count",
+        |it| it.group.rate.count.into(),
+        |it, to| it.group.rate.count = count(to),
+    ),
+    Bound(
+        "group_rate_per",
+        "to_group_rate_per",
+        |it| it.group.rate.per,
+        |it, to| it.group.rate.per = to.max(0),
+    ),
 ];
 
-/// Those of its bounds: the last of them.
-#[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has columns"))]
-pub(crate) const BOUNDS: [Column; 6] = *POLICY.last_chunk().expect("there are more");
-
-/// What a policy says in one of its columns.
-pub(crate) fn policy_value(policy: &JobPolicy, column: Column) -> i64 {
-    match column {
-        Column::Recover => policy.recover.into(),
-        Column::MaxAttempts => policy.max_attempts.into(),
-        Column::MaxRetries => policy.retry.at_most.into(),
-        Column::RetryDelay => millis(policy.retry.first),
-        Column::RetryCap => millis(policy.retry.cap),
-        Column::RetryJitter => policy.retry.jitter.into(),
-        Column::TimeLimit => policy.time_limit.map_or(0, millis),
-        Column::Concurrency => policy.bounds.job.concurrency.map_or(0, i64::from),
-        Column::RateCount => policy.bounds.job.rate.count.into(),
-        Column::RatePer => policy.bounds.job.rate.per,
-        Column::GroupConcurrency => policy.bounds.group.concurrency.map_or(0, i64::from),
-        Column::GroupRateCount => policy.bounds.group.rate.count.into(),
-        Column::GroupRatePer => policy.bounds.group.rate.per,
-        _ => column.absent(NONE),
-    }
+fn or_none(count: Option<u32>) -> i64 {
+    count.map_or(0, i64::from)
 }
 
-/// Reads one column of a policy, written by whomever.
-pub(crate) fn set_policy(policy: &mut JobPolicy, column: Column, value: i64) {
-    let count = u32::try_from(value.max(0)).unwrap_or(u32::MAX);
-    match column {
-        Column::Recover => policy.recover = value != 0,
-        Column::MaxAttempts => policy.max_attempts = count.max(1),
-        Column::MaxRetries => policy.retry.at_most = count,
-        Column::RetryDelay => policy.retry.first = span(value),
-        Column::RetryCap => policy.retry.cap = span(value),
-        Column::RetryJitter => policy.retry.jitter = count.min(100),
-        Column::TimeLimit => policy.time_limit = (value > 0).then(|| span(value)),
-        _ => set_bounds(&mut policy.bounds, column, value),
-    }
+fn count(value: i64) -> u32 {
+    u32::try_from(value.max(0)).unwrap_or(u32::MAX)
 }
 
-/// Reads one column of a job's bounds.
-pub(crate) fn set_bounds(bounds: &mut Bounds, column: Column, value: i64) {
-    let count = u32::try_from(value.max(0)).unwrap_or(u32::MAX);
-    match column {
-        Column::Concurrency => bounds.job.concurrency = (value > 0).then_some(count),
-        Column::RateCount => bounds.job.rate.count = count,
-        Column::RatePer => bounds.job.rate.per = value.max(0),
-        Column::GroupConcurrency => bounds.group.concurrency = (value > 0).then_some(count),
-        Column::GroupRateCount => bounds.group.rate.count = count,
-        Column::GroupRatePer => bounds.group.rate.per = value.max(0),
-        _ => column.absent(()),
+fn some(value: i64) -> Option<u32> {
+    (value > 0).then(|| count(value))
+}
+
+impl JobColumn {
+    /// All of them, in the order of their list.
+    pub(crate) const ALL: [Self; JOB_COLUMNS.len()] = {
+        let mut all = [Self(0); JOB_COLUMNS.len()];
+        let mut place = 0;
+        while place < all.len() {
+            all[place] = Self(place);
+            place += 1;
+        }
+        all
+    };
+
+    /// Those of its bounds.
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has columns"))]
+    pub(crate) fn bounds() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|column| matches!(JOB_COLUMNS[column.0], Bound(..)))
+    }
+
+    /// What SQL calls it.
+    pub(crate) const fn name(self) -> &'static str {
+        let (Policy(name, ..) | Bound(name, ..)) = JOB_COLUMNS[self.0];
+        name
+    }
+
+    /// What SQL calls the value that a change brings for it.
+    pub(crate) const fn brought(self) -> &'static str {
+        let (Policy(_, brought, ..) | Bound(_, brought, ..)) = JOB_COLUMNS[self.0];
+        brought
+    }
+
+    /// What a policy says in it.
+    pub(crate) fn value(self, of: &JobPolicy) -> i64 {
+        match JOB_COLUMNS[self.0] {
+            Policy(_, _, value, _) => value(of),
+            Bound(_, _, value, _) => value(&of.bounds),
+        }
+    }
+
+    /// Writes what somebody stored in it into a policy.
+    pub(crate) fn set(self, of: &mut JobPolicy, value: i64) {
+        match JOB_COLUMNS[self.0] {
+            Policy(_, _, _, set) => set(of, value),
+            Bound(_, _, _, set) => set(&mut of.bounds, value),
+        }
     }
 }
 
@@ -412,7 +476,8 @@ mod tests {
         let schema = include_str!("../../migrations/sqlite/0001_tables.sql");
         let words: Vec<_> = schema.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
         let specs = Settings::COLUMNS.iter().chain(When::COLUMNS).chain(STANDING).map(|spec| spec.name);
-        for column in Column::ALL.iter().map(|column| column.name()).chain(specs) {
+        let columns = Column::ALL.iter().copied().chain(JobColumn::ALL.map(Column::Job));
+        for column in columns.map(Column::name).chain(specs) {
             assert!(words.contains(&column), "{column}");
         }
     }

@@ -3,7 +3,7 @@
 //! The SQL stores render a guard, the in-memory store evaluates it, so both always ask the same question; and
 //! a test that blinds one column of a guard blinds it in both.
 
-use super::columns::Column;
+use super::columns::{Column, JobColumn};
 
 /// What one kind of change compares.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,6 +35,17 @@ const CURSOR: &[Column] =
     &[Column::Id, Column::State, Column::PrevFireTime, Column::NextFireTime, Column::Version];
 /// An execution is still whose it was: PENDING as seen, or somebody's by token.
 const EXECUTION: &[Column] = &[Column::Id, Column::State, Column::ClaimToken];
+
+/// A job's row with all that its policy says.
+const POLICY_COLUMNS: [Column; JobColumn::ALL.len() + 1] = {
+    let mut columns = [Column::Id; JobColumn::ALL.len() + 1];
+    let mut place = 0;
+    while place < JobColumn::ALL.len() {
+        columns[place + 1] = Column::Job(JobColumn::ALL[place]);
+        place += 1;
+    }
+    columns
+};
 
 /// A planned claim.
 pub(crate) const CLAIM: Guard = Guard::new("claim", CURSOR);
@@ -76,25 +87,7 @@ pub(crate) const REMOVE: Guard = Guard::new("remove", &[Column::Id, Column::Vers
 /// An execution that has not begun is cancelled.
 pub(crate) const CANCEL: Guard = Guard::new("cancel", EXECUTION);
 /// A node tells its jobs' policies.
-pub(crate) const POLICY: Guard = Guard::new(
-    "policy",
-    &[
-        Column::Id,
-        Column::Recover,
-        Column::MaxAttempts,
-        Column::MaxRetries,
-        Column::RetryDelay,
-        Column::RetryCap,
-        Column::RetryJitter,
-        Column::TimeLimit,
-        Column::Concurrency,
-        Column::RateCount,
-        Column::RatePer,
-        Column::GroupConcurrency,
-        Column::GroupRateCount,
-        Column::GroupRatePer,
-    ],
-);
+pub(crate) const POLICY: Guard = Guard::new("policy", &POLICY_COLUMNS);
 /// A node that has not ended, and has not moved since it was seen.
 pub(crate) const DEATH: Guard = Guard::new("death", &[Column::Uuid, Column::Beat, Column::EndedTime]);
 /// A node's own heartbeat.

@@ -5,12 +5,10 @@
 //! same entries, so a new change is an entry here, with its values in `change.rs`.
 
 use self::ChangeValue::{
-    Becomes, Concurrency, Due, Error, Fresh, GroupConcurrency, GroupRateCount, GroupRatePer, MaxAttempts,
-    MaxRetries, Now, Passed, PausedBy, PausedTime, PausedUntil, RateCount, RatePer, Recover, RetryCap,
-    RetryDelay, RetryJitter, TimeLimit, ToNext, ToPrev, Why,
+    Becomes, Due, Error, Fresh, Now, Passed, PausedBy, PausedTime, PausedUntil, ToNext, ToPrev, Why,
 };
 use self::Set::{Clock, EmptyOn, Give, More, NoTime, OneMore, Recount, Tally, Word};
-use super::columns::{Column, named};
+use super::columns::{Column, JobColumn, named};
 use super::guard::{self, Guard};
 use crate::domain::ExecutionState::{
     Abandoned, Cancelled, Claimed, Failed, Pending, Running, Skipped, Succeeded, TimedOut,
@@ -149,7 +147,7 @@ pub(crate) enum HeldRow {
 
 named! {
     /// A value that a change brings along, in the order in which statements name them.
-    ChangeValue {
+    ChangeValue, JobColumn::brought {
         Now = "now",
         ToPrev = "to_prev",
         ToNext = "to_next",
@@ -167,19 +165,6 @@ named! {
         Due = "due",
         /// How many occurrences a cursor passes.
         Passed = "passed",
-        Recover = "to_recover",
-        MaxAttempts = "to_attempts",
-        MaxRetries = "to_retries",
-        RetryDelay = "to_delay",
-        RetryCap = "to_cap",
-        RetryJitter = "to_jitter",
-        TimeLimit = "to_limit",
-        Concurrency = "to_concurrency",
-        RateCount = "to_rate_count",
-        RatePer = "to_rate_per",
-        GroupConcurrency = "to_group_concurrency",
-        GroupRateCount = "to_group_rate_count",
-        GroupRatePer = "to_group_rate_per",
     }
 }
 
@@ -234,7 +219,8 @@ impl Rule {
     /// The values of the change that the assignments need, each once.
     #[cfg(any(feature = "sql", test))]
     pub(crate) fn brings(&self) -> impl Iterator<Item = ChangeValue> {
-        ChangeValue::ALL.iter().copied().filter(|value| self.sets.iter().any(|(_, set)| set.needs(*value)))
+        let all = ChangeValue::ALL.iter().copied().chain(JobColumn::ALL.map(ChangeValue::Job));
+        all.filter(|value| self.sets.iter().any(|(_, set)| set.needs(*value)))
     }
 }
 
@@ -427,22 +413,19 @@ const REMOVE: Rule = Rule::of("remove a schedule", Table::Schedule, &guard::REMO
     (Column::Version, Recount),
 ]);
 
-const SET_POLICY: Rule = Rule::of("register the node", Table::Job, &guard::POLICY).sets(&[
-    (Column::Recover, Give(Recover)),
-    (Column::MaxAttempts, Give(MaxAttempts)),
-    (Column::MaxRetries, Give(MaxRetries)),
-    (Column::RetryDelay, Give(RetryDelay)),
-    (Column::RetryCap, Give(RetryCap)),
-    (Column::RetryJitter, Give(RetryJitter)),
-    (Column::TimeLimit, Give(TimeLimit)),
-    (Column::Concurrency, Give(Concurrency)),
-    (Column::RateCount, Give(RateCount)),
-    (Column::RatePer, Give(RatePer)),
-    (Column::GroupConcurrency, Give(GroupConcurrency)),
-    (Column::GroupRateCount, Give(GroupRateCount)),
-    (Column::GroupRatePer, Give(GroupRatePer)),
-    (Column::UpdateTime, Give(Now)),
-]);
+const SET_POLICY: Rule = Rule::of("register the node", Table::Job, &guard::POLICY).sets(&TOLD);
+
+/// All that a policy says, and when it was told.
+const TOLD: [(Column, Set); JobColumn::ALL.len() + 1] = {
+    let mut sets = [(Column::UpdateTime, Give(Now)); JobColumn::ALL.len() + 1];
+    let mut place = 0;
+    while place < JobColumn::ALL.len() {
+        let column = JobColumn::ALL[place];
+        sets[place] = (Column::Job(column), Give(ChangeValue::Job(column)));
+        place += 1;
+    }
+    sets
+};
 
 const DECLARE_DEAD: Rule = Rule::of("declare a node dead", Table::Node, &guard::DEATH)
     .sets(&[(Column::EndedTime, Give(Now)), (Column::EndReason, Word("dead"))]);

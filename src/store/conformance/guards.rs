@@ -5,7 +5,7 @@ use super::*;
 use crate::domain::{ExecutionState, Reason, ScheduleState};
 use crate::repair::Revocation;
 use crate::store::change::PolicyChange;
-use crate::store::columns::{POLICY, policy_value};
+use crate::store::columns::JobColumn;
 use crate::store::conformance::repairs::fire_once;
 use crate::store::rules::ChangeKind;
 
@@ -309,7 +309,7 @@ pub(crate) fn a_policy_loses_if_only_one_of_its_values_differs(db: &Bench) {
     let row = RowKey::Job(&db.app, JOB);
     let (id, becomes) = (db.number(row, "id"), JobPolicy { max_attempts: 9, ..JobPolicy::DEFAULT });
     let seen = job(JOB).policy;
-    for (column, before) in POLICY.map(|column| (column.name(), policy_value(&seen, column))) {
+    for (column, before) in JobColumn::ALL.map(|column| (column.name(), column.value(&seen))) {
         let change = Change::Policy(PolicyChange { job: id, seen, becomes, now: db.now });
         Altered::number(row, column, before, 1 - before.min(1)).decides(db, || db.applied(&change));
         let back = Change::Policy(PolicyChange { job: id, seen: becomes, becomes: seen, now: db.now });

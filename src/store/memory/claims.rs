@@ -9,8 +9,7 @@ use crate::domain::{
     Bounds, Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, Noted, Occurrence, Pending, Room,
     ScheduleState, Token,
 };
-use crate::store::change::Datum;
-use crate::store::columns::Column;
+use crate::store::columns::{Column, Datum};
 use crate::store::{Blocked, Claim, ClaimRequest, Claimed, Result, Unstarted, guard};
 
 impl Tables {

@@ -15,8 +15,7 @@ use super::{MemoryStore, Shared};
 use crate::domain::{Bound, Bounds, Error, ErrorKind, ExecutionId, Millis, NodeId, Rate, ScheduleId, Token};
 use crate::sim::judge;
 use crate::store::Result;
-use crate::store::change::Datum;
-use crate::store::columns::{Cell, Column, POLICY};
+use crate::store::columns::{Cell, Column, Datum, JobColumn};
 use crate::store::conformance::RowKey;
 use crate::store::rules::ChangeKind;
 use crate::store::when::NONE;
@@ -364,7 +363,7 @@ enum Literal {
 
 /// The column of QRTZ_JOB that holds this part of a policy.
 fn policy_column(name: &str) -> Option<Column> {
-    POLICY.into_iter().find(|column| column.name() == name)
+    JobColumn::ALL.into_iter().find(|column| column.name() == name).map(Column::Job)
 }
 
 impl Literal {

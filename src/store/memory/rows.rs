@@ -10,8 +10,7 @@ use crate::domain::{
     Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, Overlap, Reason, ScheduleId,
     ScheduleState, Token,
 };
-use crate::store::change::Datum;
-use crate::store::columns::{Column, POLICY, QUEUE, Settings, When, policy_value, set_policy};
+use crate::store::columns::{Column, Datum, QUEUE, Settings, When};
 use crate::store::guard::Guard;
 use crate::store::when::{self, NONE};
 use crate::store::{Figures, PauseRow};
@@ -166,7 +165,7 @@ impl Job {
     pub(super) fn value(&self, id: i64, column: Column) -> Datum<'_> {
         match column {
             Column::Id => Datum::Number(id),
-            _ if POLICY.contains(&column) => Datum::Number(policy_value(&self.policy, column)),
+            Column::Job(column) => Datum::Number(column.value(&self.policy)),
             // No question is about it.
             Column::UpdateTime => Datum::Null,
             Column::State => Datum::Text(&self.state),
@@ -176,7 +175,7 @@ impl Job {
 
     pub(super) fn set(&mut self, column: Column, value: Datum<'_>) {
         match column {
-            _ if POLICY.contains(&column) => set_policy(&mut self.policy, column, number(value)),
+            Column::Job(column) => column.set(&mut self.policy, number(value)),
             Column::UpdateTime => {}
             Column::State => self.state = text(value),
             column => self.pause.set(column, value),

@@ -11,7 +11,7 @@ use super::session::Session;
 use super::statement::{Row, Statement, guarded_by, sql};
 use crate::domain::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token, UnknownWord};
 use crate::store::change::PolicyChange;
-use crate::store::columns::{Column, POLICY, policy_value};
+use crate::store::columns::{Column, JobColumn};
 use crate::store::{
     Applied, Change, Heartbeat, HeartbeatReply, NewNode, Peer, Stranded, StrandedPage, called, guard,
 };
@@ -97,7 +97,7 @@ fn jobs_there(
     if missing.is_empty() {
         return Ok(rows);
     }
-    let names = POLICY.map(Column::name).join(", ");
+    let names = JobColumn::ALL.map(JobColumn::name).join(", ");
     let mut insert =
         sql(format!("INSERT INTO QRTZ_JOB (application, job_class, update_time, {names}) VALUES "));
     for (n, spec) in missing.into_iter().enumerate() {
@@ -107,7 +107,7 @@ fn jobs_there(
             .bind(application)
             .bind(spec.name.as_str())
             .bind(now);
-        let values = POLICY.map(|column| policy_value(&spec.policy, column));
+        let values = JobColumn::ALL.map(|column| column.value(&spec.policy));
         insert = values.into_iter().fold(insert, |insert, value| insert.push(", ?").bind(value)).push(")");
     }
     session.execute(&insert.push(&session.dialect().or_leave("QRTZ_JOB", "job_class")))?;
