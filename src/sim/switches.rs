@@ -11,7 +11,7 @@ use crate::domain::{Millis, NodeId};
 use crate::repair::pass_paused;
 use crate::store::audit::Order;
 use crate::store::switch::{self, PassedQuery, Scope, SwitchOrder, SwitchVerb, Switched};
-use crate::store::{Change, Result, Store};
+use crate::store::{Change, Result, Store, Verbs};
 
 /// How long something stays switched off.
 const OFF: Millis = 240_000;
@@ -76,7 +76,7 @@ fn switched(scope: Scope, verb: SwitchVerb, wire: &Wire<'_>) -> Result<Switched>
 
 /// As the client's request does, by the database's clock.
 fn pass_held_back(job: Option<String>, wire: &Wire<'_>) {
-    let now = wire.time().unwrap().millis();
+    let now = wire.now().unwrap();
     let query = PassedQuery { application: APPLICATION.to_owned(), job, before: now + 1, limit: 100 };
     loop {
         let entries = wire.passed(&query).unwrap();

@@ -24,7 +24,8 @@ use crate::store::{
     ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
     Heartbeat, HeartbeatReply, JobRow, LargePayload, NewNode, NextAttempt, NodeEnd, NodeRow, OrphanWalk,
     OverduePage, OverdueQuery, PollQuery, Polled, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk,
-    Result, ScheduleRow, SeenSchedule, Store, StrandedPage, UnreadablePage, UnreadableQuery, Withdrawn,
+    Result, ScheduleRow, SeenSchedule, Store, StrandedPage, UnreadablePage, UnreadableQuery, Verbs,
+    Withdrawn,
 };
 use crate::time::{TimeSample, Window};
 
@@ -399,18 +400,17 @@ impl<'a> Wire<'a> {
     }
 }
 
-impl Store for Wire<'_> {
-    fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-        self.apart(requests, || Claim::Skipped, |free| self.store.claim(free))
+impl Verbs for Wire<'_> {
+    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
+        self.store.find(application, name)
     }
 
-    fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>> {
-        let claims = claims || self.is(Sabotage::ResolveThoughOff);
-        if self.is(Sabotage::ResolveTogether) {
-            requests.iter().try_for_each(|request| self.wait_for(schedule(request)))?;
-        }
-        let held = || if self.is(Sabotage::HeldIsLost) { Claim::Lost } else { Claim::Skipped };
-        self.apart(requests, held, |free| self.store.resolve(free, claims))
+    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {
+        self.store.seen(application, name)
+    }
+
+    fn now(&self) -> Result<Millis> {
+        Ok(self.sample().millis())
     }
 
     fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
@@ -435,6 +435,59 @@ impl Store for Wire<'_> {
             lock(&self.shared.contained).push((entry.target.clone(), self.time));
         }
         Ok(applied)
+    }
+
+    fn order(&self, order: &RunOrder) -> Result<Ordered> {
+        self.store.order(order)
+    }
+
+    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
+        self.store.enqueue(order)
+    }
+
+    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
+        self.store.enqueue_unique(order)
+    }
+
+    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
+        self.store.cancel(order)
+    }
+
+    fn retry(&self, order: &ExecutionOrder) -> Result<Retry> {
+        self.store.retry(order)
+    }
+
+    fn switch(&self, order: &SwitchOrder) -> Result<Switched> {
+        if let (Scope::Node(node), SwitchVerb::Resume) = (&order.scope, order.verb) {
+            lock(&self.shared.drained).remove(node);
+        }
+        self.store.switch(order)
+    }
+
+    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>> {
+        if self.is(Sabotage::PassNothing) {
+            return Ok(Vec::new());
+        }
+        self.store.passed(query)
+    }
+
+    fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
+        self.store.executions(filter)
+    }
+}
+
+impl Store for Wire<'_> {
+    fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
+        self.apart(requests, || Claim::Skipped, |free| self.store.claim(free))
+    }
+
+    fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>> {
+        let claims = claims || self.is(Sabotage::ResolveThoughOff);
+        if self.is(Sabotage::ResolveTogether) {
+            requests.iter().try_for_each(|request| self.wait_for(schedule(request)))?;
+        }
+        let held = || if self.is(Sabotage::HeldIsLost) { Claim::Lost } else { Claim::Skipped };
+        self.apart(requests, held, |free| self.store.resolve(free, claims))
     }
 
     fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRow>> {
@@ -531,10 +584,6 @@ impl Store for Wire<'_> {
         self.store.register(node).map(|_| self.sample())
     }
 
-    fn time(&self) -> Result<TimeSample> {
-        Ok(self.sample())
-    }
-
     fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<Applied> {
         self.store.elect(application, now, interval)
     }
@@ -563,14 +612,6 @@ impl Store for Wire<'_> {
         self.store.unreadable(&UnreadableQuery { ahead, ..query.clone() })
     }
 
-    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
-        self.store.enqueue(order)
-    }
-
-    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
-        self.store.enqueue_unique(order)
-    }
-
     fn purge_queues(&self, walk: &QueueWalk) -> Result<PurgedQueues> {
         let keep = if self.is(Sabotage::PurgeAtOnce) { 0 } else { walk.keep };
         self.store.purge_queues(&QueueWalk { keep, ..walk.clone() })
@@ -589,32 +630,6 @@ impl Store for Wire<'_> {
         self.store.ensure(definition)
     }
 
-    fn order(&self, order: &RunOrder) -> Result<Ordered> {
-        self.store.order(order)
-    }
-
-    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
-        self.store.cancel(order)
-    }
-
-    fn retry(&self, order: &ExecutionOrder) -> Result<Retry> {
-        self.store.retry(order)
-    }
-
-    fn switch(&self, order: &SwitchOrder) -> Result<Switched> {
-        if let (Scope::Node(node), SwitchVerb::Resume) = (&order.scope, order.verb) {
-            lock(&self.shared.drained).remove(node);
-        }
-        self.store.switch(order)
-    }
-
-    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>> {
-        if self.is(Sabotage::PassNothing) {
-            return Ok(Vec::new());
-        }
-        self.store.passed(query)
-    }
-
     fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>> {
         self.store.ended_pauses(application)
     }
@@ -629,14 +644,6 @@ impl Store for Wire<'_> {
 
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {
         self.store.saw_cancels(executions)
-    }
-
-    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {
-        self.store.seen(application, name)
-    }
-
-    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
-        self.store.find(application, name)
     }
 
     fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>> {
@@ -661,10 +668,6 @@ impl Store for Wire<'_> {
 
     fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>> {
         self.store.counts(schedule)
-    }
-
-    fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
-        self.store.executions(filter)
     }
 
     fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>> {

@@ -70,9 +70,60 @@ use crate::time::{CURSOR_AHEAD, Lease, TimeSample, Window};
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// All coordination of a cluster. Each method is one store call: one transaction (or one read), bounded
-/// by its caller's watchdog. Instants are database time.
-pub(crate) trait Store: Send + Sync {
+/// The reads and changes that a client's requests are made of: each a transaction of the store's own, or part
+/// of a caller's.
+pub(crate) trait Verbs {
+    /// Reads a schedule by name.
+    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>>;
+
+    /// A schedule's row by name, whether or not it can be understood.
+    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>>;
+
+    /// The database's clock.
+    fn now(&self) -> Result<Millis>;
+
+    /// Makes guarded changes, all in one transaction, each with the rows that follow it; at most one per
+    /// execution and kind, and per schedule. Answered in the order asked. [`Change`] has the table of them:
+    /// which rows are waited for while others hold them, and which changes may be said twice.
+    fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>>;
+
+    /// Makes one guarded change and, if it is made, records it in the same transaction.
+    fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied>;
+
+    /// Makes an extra execution of a schedule, PENDING, beside those that are planned, and records it.
+    fn order(&self, order: &RunOrder) -> Result<Ordered>;
+
+    /// Makes PENDING executions of a job without a schedule; their ids in the order of the payloads. The
+    /// job's row and its queue are made if they are missing.
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if others have drawn the same origins.
+    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>>;
+
+    /// As [`Verbs::enqueue`], of one execution with a key: if another of its job that has not ended has that,
+    /// the order says what becomes of the two.
+    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed>;
+
+    /// Cancels an execution that has not begun, or asks the node that runs it to end it; and records that.
+    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel>;
+
+    /// Makes another attempt at an execution that has ended without success, unless one has followed it; and
+    /// records that.
+    fn retry(&self, order: &ExecutionOrder) -> Result<Retry>;
+
+    /// Pauses, drains or resumes a job, a node or an application, and records that. The occurrences that a
+    /// pause has held back are passed before it ends: see [`Verbs::passed`].
+    fn switch(&self, order: &SwitchOrder) -> Result<Switched>;
+
+    /// Active schedules of a paused job, or of a paused application, that were due before an instant; none of
+    /// one that is not paused.
+    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>>;
+
+    /// Executions, newest first.
+    fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>>;
+}
+
+/// All coordination of a cluster. Each method, those of [`Verbs`] too, is one store call: one transaction (or
+/// one read), bounded by its caller's watchdog. Instants are database time.
+pub(crate) trait Store: Verbs + Send + Sync {
     /// Announces a node: inserts its row, the application's row if missing, and its jobs' rows (policies
     /// are updated where they differ). Safe when several first starts race.
     fn register(&self, node: &NewNode) -> Result<TimeSample>;
@@ -118,18 +169,10 @@ pub(crate) trait Store: Send + Sync {
     /// and is lost; so too where the schedule's slot is taken, or its job has a limit. Anything else: lost.
     fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>>;
 
-    /// Makes guarded changes, all in one transaction, each with the rows that follow it; at most one per
-    /// execution and kind, and per schedule. Answered in the order asked. [`Change`] has the table of them:
-    /// which rows are waited for while others hold them, and which changes may be said twice.
-    fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>>;
-
     /// Makes one guarded change.
     fn apply_one(&self, change: Change) -> Result<Applied> {
         Ok(self.apply(&[change])?.pop().unwrap_or(Applied::Lost))
     }
-
-    /// Makes one guarded change and, if it is made, records it in the same transaction.
-    fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied>;
 
     /// What was recorded, newest first.
     fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRow>>;
@@ -183,33 +226,6 @@ pub(crate) trait Store: Send + Sync {
         Ok(None)
     }
 
-    /// Makes an extra execution of a schedule, PENDING, beside those that are planned, and records it.
-    fn order(&self, order: &RunOrder) -> Result<Ordered>;
-
-    /// Makes PENDING executions of a job without a schedule; their ids in the order of the payloads. The
-    /// job's row and its queue are made if they are missing.
-    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if others have drawn the same origins.
-    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>>;
-
-    /// As [`Store::enqueue`], of one execution with a key: if another of its job that has not ended has that,
-    /// the order says what becomes of the two.
-    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed>;
-
-    /// Cancels an execution that has not begun, or asks the node that runs it to end it; and records that.
-    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel>;
-
-    /// Makes another attempt at an execution that has ended without success, unless one has followed it; and
-    /// records that.
-    fn retry(&self, order: &ExecutionOrder) -> Result<Retry>;
-
-    /// Pauses, drains or resumes a job, a node or an application, and records that. The occurrences that a
-    /// pause has held back are passed before it ends: see [`Store::passed`].
-    fn switch(&self, order: &SwitchOrder) -> Result<Switched>;
-
-    /// Active schedules of a paused job, or of a paused application, that were due before an instant; none of
-    /// one that is not paused.
-    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>>;
-
     /// Pauses whose time is up, by the database's clock; where there are none, notes when the next one's is.
     fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>>;
 
@@ -218,12 +234,6 @@ pub(crate) trait Store: Send + Sync {
 
     /// Notes that the node that runs these executions has heard that they are to be cancelled.
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()>;
-
-    /// A schedule's row by name, whether or not it can be understood.
-    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>>;
-
-    /// Reads a schedule by name.
-    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>>;
 
     /// The applications that have had a node or a schedule, by name.
     fn applications(&self) -> Result<Vec<ApplicationRow>>;
@@ -243,87 +253,9 @@ pub(crate) trait Store: Send + Sync {
     /// How many occurrences of a schedule the ledger holds, by the state of each attempt.
     fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>>;
 
-    /// Executions, newest first.
-    fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>>;
-
     /// What an execution covers, with so many rows of the ledger counted at most; none if there is no such
     /// execution.
     fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>>;
-
-    /// The database's clock against ours.
-    fn time(&self) -> Result<TimeSample>;
-}
-
-/// What the requests of a client ask for: on connections of the store's own, or within a caller's
-/// transaction.
-pub(crate) trait Verbs {
-    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>>;
-    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>>;
-    fn now(&self) -> Result<Millis>;
-    fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>>;
-    fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied>;
-    fn order(&self, order: &RunOrder) -> Result<Ordered>;
-    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>>;
-    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed>;
-    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel>;
-    fn retry(&self, order: &ExecutionOrder) -> Result<Retry>;
-    fn switch(&self, order: &SwitchOrder) -> Result<Switched>;
-    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>>;
-    fn executions(&self, query: &ExecutionQuery) -> Result<Vec<ExecutionRow>>;
-}
-
-impl Verbs for Arc<dyn Store> {
-    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
-        self.as_ref().find(application, name)
-    }
-
-    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {
-        self.as_ref().seen(application, name)
-    }
-
-    fn now(&self) -> Result<Millis> {
-        Ok(self.as_ref().time()?.millis())
-    }
-
-    fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
-        self.as_ref().apply(changes)
-    }
-
-    fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
-        self.as_ref().apply_audited(change, entry)
-    }
-
-    fn order(&self, order: &RunOrder) -> Result<Ordered> {
-        self.as_ref().order(order)
-    }
-
-    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
-        self.as_ref().enqueue(order)
-    }
-
-    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
-        self.as_ref().enqueue_unique(order)
-    }
-
-    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
-        self.as_ref().cancel(order)
-    }
-
-    fn retry(&self, order: &ExecutionOrder) -> Result<Retry> {
-        self.as_ref().retry(order)
-    }
-
-    fn switch(&self, order: &SwitchOrder) -> Result<Switched> {
-        self.as_ref().switch(order)
-    }
-
-    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>> {
-        self.as_ref().passed(query)
-    }
-
-    fn executions(&self, query: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
-        self.as_ref().executions(query)
-    }
 }
 
 /// What a store may use.

@@ -173,6 +173,10 @@ impl TimeSample {
     }
 
     /// The database's time in whole milliseconds.
+    #[cfg_attr(
+        not(feature = "sql"),
+        allow(dead_code, reason = "only a database is asked for its time alone")
+    )]
     pub(crate) fn millis(&self) -> Millis {
         whole(self.told)
     }

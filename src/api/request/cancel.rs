@@ -58,7 +58,7 @@ impl Cancel<'_> {
     /// [`ErrorKind::NotFound`] if the application has no such execution; or the database's failure.
     pub fn run(self) -> Result<Cancelled, Error> {
         let client = self.client;
-        let answer = self.over(&client.store)?;
+        let answer = self.over(&*client.store)?;
         if matches!(answer, Cancelled::Asked { .. }) {
             client.announce_cancel();
         }

@@ -49,7 +49,7 @@ impl Drain<'_> {
     /// failure.
     pub fn run(self) -> Result<Draining, Error> {
         let client = self.client;
-        let answer = self.over(&client.store)?;
+        let answer = self.over(&*client.store)?;
         if answer == Draining::Begun {
             client.announce_switch();
         }

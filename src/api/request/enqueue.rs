@@ -244,7 +244,7 @@ impl<'a> Enqueue<'a> {
     /// instant lies before 1973, or no job can have this name; or the database's failure.
     pub fn run(self) -> Result<Enqueued, Error> {
         let (client, queue) = (self.client, queue_of(&self.order.job.name));
-        let answer = self.over(&client.store)?;
+        let answer = self.over(&*client.store)?;
         client.announce(&queue);
         Ok(answer)
     }
@@ -313,7 +313,7 @@ impl<'a> EnqueueMany<'a> {
     /// As [`Enqueue::run`]; [`ErrorKind::Config`] also if there are more than 100,000 payloads.
     pub fn run(self) -> Result<Vec<ExecutionId>, Error> {
         let (client, queue) = (self.client, queue_of(&self.order.job.name));
-        let answer = self.over(&client.store)?;
+        let answer = self.over(&*client.store)?;
         if !answer.is_empty() {
             client.announce(&queue);
         }

@@ -63,7 +63,7 @@ impl Pause<'_> {
     /// such schedule or job, or no such node lives; or the database's failure.
     pub fn run(self) -> Result<Paused, Error> {
         let (client, target) = (self.client, self.target.clone());
-        let answer = self.over(&client.store)?;
+        let answer = self.over(&*client.store)?;
         if answer == Paused::Paused {
             client.announce_target(&target);
         }
@@ -134,10 +134,10 @@ mod tests {
     #[test]
     fn a_pause_that_another_forestalls_is_decided_anew() {
         let (client, _) = client();
-        let seen = client.find(&client.store, "s").unwrap();
+        let seen = client.find(&*client.store, "s").unwrap();
         assert_eq!(client.pause("s").actor("ann").run().unwrap(), Paused::Paused);
         let late = client.pause("s").actor("bob");
-        assert!(late.attempt(&client.store, &seen).unwrap().is_none());
+        assert!(late.attempt(&*client.store, &seen).unwrap().is_none());
         assert_eq!(late.run().unwrap(), Paused::NotActive(ScheduleState::Paused));
         assert_eq!(client.schedules().unwrap()[0].paused_by, "ann");
     }

@@ -65,7 +65,7 @@ impl Remove<'_> {
     /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
     pub fn run(self) -> Result<Removed, Error> {
         let (client, name, cancels) = (self.client, self.name.clone(), self.cancels);
-        let answer = self.over(&client.store)?;
+        let answer = self.over(&*client.store)?;
         if answer == Removed::Removed {
             client.announce(&name);
         }
@@ -150,7 +150,7 @@ mod tests {
         let seen = client.store.seen("app", "s").unwrap().unwrap();
         client.pause("s").run().unwrap();
         let late = client.remove("s");
-        assert!(!late.attempt(&client.store, seen).unwrap(), "it was paused meanwhile");
+        assert!(!late.attempt(&*client.store, seen).unwrap(), "it was paused meanwhile");
         assert_eq!(late.run().unwrap(), Removed::Removed);
         assert_eq!(client.remove("s").run().unwrap(), Removed::AlreadyRemoved);
     }

@@ -52,7 +52,7 @@ impl Resume<'_> {
     /// lives; or the database's failure.
     pub fn run(self) -> Result<Resumed, Error> {
         let (client, target) = (self.client, self.target.clone());
-        let answer = self.over(&client.store)?;
+        let answer = self.over(&*client.store)?;
         if answer == Resumed::Resumed {
             client.announce_target(&target);
         }
@@ -134,10 +134,10 @@ mod tests {
     fn a_resume_that_another_forestalls_is_decided_anew() {
         let (client, _) = client();
         client.pause("s").run().unwrap();
-        let seen = client.find(&client.store, "s").unwrap();
+        let seen = client.find(&*client.store, "s").unwrap();
         assert_eq!(client.resume("s").run().unwrap(), Resumed::Resumed);
         let late = client.resume("s");
-        assert!(late.attempt(&client.store, &seen).unwrap().is_none());
+        assert!(late.attempt(&*client.store, &seen).unwrap().is_none());
         assert_eq!(late.run().unwrap(), Resumed::NotPaused(ScheduleState::Active));
     }
 }

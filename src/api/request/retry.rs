@@ -50,7 +50,7 @@ impl Retry<'_> {
     /// [`ErrorKind::NotFound`] if the application has no such execution; or the database's failure.
     pub fn run(self) -> Result<Retried, Error> {
         let client = self.client;
-        self.over(&client.store)
+        self.over(&*client.store)
     }
 
     joins!(Retried);

@@ -55,7 +55,7 @@ impl Skip<'_> {
     /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
     pub fn run(self) -> Result<Skipped, Error> {
         let (client, name) = (self.client, self.name.clone());
-        let answer = self.over(&client.store)?;
+        let answer = self.over(&*client.store)?;
         if matches!(answer, Skipped::Skipped { .. }) {
             client.announce(&name);
         }
@@ -117,12 +117,12 @@ mod tests {
     #[test]
     fn a_skip_that_another_forestalls_is_decided_anew() {
         let (client, _) = client();
-        let seen = client.find(&client.store, "s").unwrap();
+        let seen = client.find(&*client.store, "s").unwrap();
         let next = instant(seen.cursor.next).unwrap();
         let later = next + chrono::TimeDelta::hours(1);
         assert_eq!(client.skip("s", next).run().unwrap(), Skipped::Skipped { next: Some(later) });
         let late = client.skip("s", next);
-        assert!(late.attempt(&client.store, &seen).unwrap().is_none());
+        assert!(late.attempt(&*client.store, &seen).unwrap().is_none());
         assert_eq!(late.run().unwrap(), Skipped::NotNext { next: Some(later) });
         let row = &client.executions(&crate::ExecutionFilter::default()).unwrap()[0];
         assert_eq!(

@@ -76,7 +76,7 @@ impl<'a> TriggerNow<'a> {
     /// this name; [`ErrorKind::NotFound`] if there is no such schedule; or the database's failure.
     pub fn run(self) -> Result<Triggered, Error> {
         let (client, name) = (self.client, self.name.clone());
-        let answer = self.over(&client.store)?;
+        let answer = self.over(&*client.store)?;
         client.announce(&name);
         Ok(answer)
     }

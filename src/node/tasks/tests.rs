@@ -17,7 +17,7 @@ use crate::node::handlers::{Cancellation, HandlerError, Handlers};
 use crate::node::tests::bench::{AT, RunnerBench, store};
 use crate::pipeline::pool::{Permit, Pool};
 use crate::store::rules::ChangeKind;
-use crate::store::{Applied, ExecutionChange, ExecutionQuery, Store};
+use crate::store::{Applied, ExecutionChange, ExecutionQuery, Verbs};
 use crate::time::Lease;
 
 const SOON: Duration = Duration::from_secs(20);

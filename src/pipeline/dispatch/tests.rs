@@ -11,7 +11,7 @@ use crate::pipeline::expand::expand;
 use crate::pipeline::poll::Covered;
 use crate::pipeline::start::{StartInput, StartMachine, StartOutput};
 use crate::store::memory::MemoryStore;
-use crate::store::{Definition, ExecutionQuery, NewNode, Page, PollQuery};
+use crate::store::{Definition, ExecutionQuery, NewNode, Page, PollQuery, Verbs};
 use crate::time::{LEAST_LEAD, Window};
 use crate::trigger::Trigger;
 

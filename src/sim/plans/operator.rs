@@ -14,7 +14,7 @@ use crate::sim::wire::Wire;
 use crate::store::audit::{AuditQuery, Order};
 use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, OnConflict, UniqueKey, queue_of};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
-use crate::store::{Change, Definition, Ensured, ExecutionQuery, ExecutionRow, RemoveChange, Store};
+use crate::store::{Change, Definition, Ensured, ExecutionQuery, ExecutionRow, RemoveChange, Store, Verbs};
 use crate::trigger::{AWAITED, Delay, Trigger};
 
 impl Plans {
@@ -265,7 +265,7 @@ impl Plans {
         // Now and then somebody is too late: that one has passed.
         let named = if self.dice.one_in(4) { entry.cursor.prev.unwrap_or(at) } else { at };
         let at = if wire.is(Sabotage::SkipTheNext) { at } else { named };
-        let repair = skip(&entry, at, wire.time().unwrap().millis())?;
+        let repair = skip(&entry, at, wire.now().unwrap())?;
         let is_last = repair.to.next.is_none();
         // The store itself: an operator's call is whole.
         if !wire.store.apply_one(Change::Repair(repair)).unwrap().is_done() {
@@ -344,7 +344,7 @@ impl Plans {
         if made.removed.is_some() || wire.is_locked(seen.id) {
             return None;
         }
-        let (application, database) = (APPLICATION.to_owned(), wire.time().unwrap().millis());
+        let (application, database) = (APPLICATION.to_owned(), wire.now().unwrap());
         let removal = RemoveChange { application, seen, reason: "sim".to_owned(), now: database };
         // The store itself: an operator's call is whole.
         assert!(wire.store.apply_one(Change::Remove(removal)).unwrap().is_done());
@@ -445,7 +445,7 @@ impl Plans {
             self.removals.push(Pause { schedule: schedule.clone(), from, until: now });
         }
         if ensured != Ensured::Unchanged {
-            let database = store.time().unwrap().millis();
+            let database = store.now().unwrap();
             // A removed schedule may have been skipped ahead: made again it knows nothing of the future.
             let is_believed = |prev: &Millis| ensured != Ensured::Created || *prev <= database;
             let prev = entry.cursor.prev.filter(is_believed);

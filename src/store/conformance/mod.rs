@@ -78,7 +78,7 @@ pub(crate) fn all_broken(
     limit: usize,
 ) -> Vec<UnreadableRow> {
     let mut found: Vec<UnreadableRow> = Vec::new();
-    let (application, before) = (application.to_owned(), store.time().unwrap().millis());
+    let (application, before) = (application.to_owned(), store.now().unwrap());
     let mut query = UnreadableQuery {
         application,
         after: ScheduleId(i64::MIN),
@@ -199,7 +199,7 @@ pub(crate) struct Bench {
 impl Bench {
     pub fn new(fixture: Box<dyn Fixture>) -> Self {
         let store = fixture.store();
-        let now = store.time().unwrap().millis();
+        let now = store.now().unwrap();
         let base = (now / 1_000 + 3_600) * 1_000;
         let bench = Self { fixture, store, app: fresh_name(), node: NodeId::fresh(), now, base };
         bench.join(bench.node, &[JOB]);

@@ -151,7 +151,7 @@ pub(crate) fn the_mark_moves_with_what_goes(db: &Bench) {
     let removed = db.fire("s", db.long_ago());
     assert_eq!(db.purge(), 1);
     let mark = db.ledger_from();
-    assert!(removed < mark && mark <= db.store.time().unwrap().millis() - HOUR, "{removed} {mark}");
+    assert!(removed < mark && mark <= db.store.now().unwrap() - HOUR, "{removed} {mark}");
 
     db.fire("s", db.long_ago());
     let later = Purge { application: db.app.clone(), after: String::new(), keep: HOUR + HOUR / 2, limit: 9 };

@@ -39,7 +39,7 @@ use super::{
     ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
     Heartbeat, HeartbeatReply, JobRow, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery,
     PollQuery, Polled, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow,
-    SeenSchedule, Store, StrandedPage, UnreadablePage, UnreadableQuery, Withdrawn,
+    SeenSchedule, Store, StrandedPage, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
 };
 use crate::domain::{Covers, Entry, Error, ErrorKind, ExecutionId, Millis, ScheduleId};
 use crate::time::TimeSample;
@@ -122,6 +122,86 @@ impl MemoryStore {
     }
 }
 
+impl Verbs for MemoryStore {
+    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
+        self.read(|tables| tables.find(application, name))
+    }
+
+    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {
+        Ok(self.read(|tables| tables.seen(application, name)))
+    }
+
+    fn now(&self) -> Result<Millis> {
+        Ok(self.read(|tables| tables.now))
+    }
+
+    fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
+        let mut applied = self.apply_once(changes)?;
+        let again: Vec<usize> = (0..changes.len()).filter(|n| !applied[*n].is_done()).collect();
+        if !again.is_empty() && self.catch_up(MemberFault::Loses) {
+            let changes: Vec<Change> = again.iter().map(|n| changes[*n].clone()).collect();
+            let is_changed = applied.iter().any(|it| it.is_done());
+            // Some of the changes are made: an error must not say that none is.
+            let answers = self.apply_once(&changes).map_err(|error| match is_changed {
+                true => Error::new(ErrorKind::Unknown, "made in part"),
+                false => error,
+            })?;
+            again.into_iter().zip(answers).for_each(|(n, answer)| applied[n] = answer);
+        }
+        Ok(applied)
+    }
+
+    fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
+        let waited_for = (change.rule().held == HeldRow::Wait).then(|| change.schedule()).flatten();
+        let apply = || {
+            self.locking(waited_for.into_iter(), |tables| {
+                let applied = tables.apply(std::slice::from_ref(&change))?.pop().unwrap_or(Applied::Lost);
+                if applied.is_done() {
+                    tables.record(entry);
+                }
+                Ok(applied)
+            })
+        };
+        match apply()? {
+            lost if !lost.is_done() && self.catch_up(MemberFault::Loses) => apply(),
+            applied => Ok(applied),
+        }
+    }
+
+    fn order(&self, order: &RunOrder) -> Result<Ordered> {
+        let schedule = self.read(|tables| tables.schedule_named(&order.application, &order.schedule));
+        self.locking(schedule.map(ScheduleId).into_iter(), |tables| tables.order(order))
+    }
+
+    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
+        self.transaction(|tables| tables.enqueue(order))
+    }
+
+    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
+        self.transaction(|tables| tables.enqueue_unique(order))
+    }
+
+    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
+        self.transaction(|tables| tables.cancel(order))
+    }
+
+    fn retry(&self, order: &ExecutionOrder) -> Result<Retry> {
+        self.transaction(|tables| tables.retry(order))
+    }
+
+    fn switch(&self, order: &SwitchOrder) -> Result<Switched> {
+        self.transaction(|tables| tables.switch(order))
+    }
+
+    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>> {
+        Ok(self.read(|tables| tables.passed(query)))
+    }
+
+    fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
+        Ok(self.read(|tables| tables.execution_rows(filter)))
+    }
+}
+
 impl Store for MemoryStore {
     fn register(&self, node: &NewNode) -> Result<TimeSample> {
         let held = self.tables().hooks.registrations_held.clone();
@@ -194,39 +274,6 @@ impl Store for MemoryStore {
         })
     }
 
-    fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
-        let mut applied = self.apply_once(changes)?;
-        let again: Vec<usize> = (0..changes.len()).filter(|n| !applied[*n].is_done()).collect();
-        if !again.is_empty() && self.catch_up(MemberFault::Loses) {
-            let changes: Vec<Change> = again.iter().map(|n| changes[*n].clone()).collect();
-            let is_changed = applied.iter().any(|it| it.is_done());
-            // Some of the changes are made: an error must not say that none is.
-            let answers = self.apply_once(&changes).map_err(|error| match is_changed {
-                true => Error::new(ErrorKind::Unknown, "made in part"),
-                false => error,
-            })?;
-            again.into_iter().zip(answers).for_each(|(n, answer)| applied[n] = answer);
-        }
-        Ok(applied)
-    }
-
-    fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
-        let waited_for = (change.rule().held == HeldRow::Wait).then(|| change.schedule()).flatten();
-        let apply = || {
-            self.locking(waited_for.into_iter(), |tables| {
-                let applied = tables.apply(std::slice::from_ref(&change))?.pop().unwrap_or(Applied::Lost);
-                if applied.is_done() {
-                    tables.record(entry);
-                }
-                Ok(applied)
-            })
-        };
-        match apply()? {
-            lost if !lost.is_done() && self.catch_up(MemberFault::Loses) => apply(),
-            applied => Ok(applied),
-        }
-    }
-
     fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRow>> {
         Ok(self.read(|tables| tables.audit_rows(query)))
     }
@@ -267,35 +314,6 @@ impl Store for MemoryStore {
         self.transaction(|tables| tables.ensure(definition))
     }
 
-    fn order(&self, order: &RunOrder) -> Result<Ordered> {
-        let schedule = self.read(|tables| tables.schedule_named(&order.application, &order.schedule));
-        self.locking(schedule.map(ScheduleId).into_iter(), |tables| tables.order(order))
-    }
-
-    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
-        self.transaction(|tables| tables.enqueue(order))
-    }
-
-    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
-        self.transaction(|tables| tables.enqueue_unique(order))
-    }
-
-    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
-        self.transaction(|tables| tables.cancel(order))
-    }
-
-    fn retry(&self, order: &ExecutionOrder) -> Result<Retry> {
-        self.transaction(|tables| tables.retry(order))
-    }
-
-    fn switch(&self, order: &SwitchOrder) -> Result<Switched> {
-        self.transaction(|tables| tables.switch(order))
-    }
-
-    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>> {
-        Ok(self.read(|tables| tables.passed(query)))
-    }
-
     fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>> {
         self.transaction(|tables| Ok(tables.ended_pauses(application)))
     }
@@ -309,14 +327,6 @@ impl Store for MemoryStore {
             tables.saw_cancels(executions);
             Ok(())
         })
-    }
-
-    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {
-        Ok(self.read(|tables| tables.seen(application, name)))
-    }
-
-    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
-        self.read(|tables| tables.find(application, name))
     }
 
     fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>> {
@@ -344,16 +354,8 @@ impl Store for MemoryStore {
         Ok(self.read(|tables| tables.counts(schedule)))
     }
 
-    fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
-        Ok(self.read(|tables| tables.execution_rows(filter)))
-    }
-
     fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>> {
         self.catch_up(MemberFault::Covers);
         Ok(self.read(|tables| tables.covers(execution, most)))
-    }
-
-    fn time(&self) -> Result<TimeSample> {
-        Ok(self.read(Self::sample))
     }
 }

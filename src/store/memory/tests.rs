@@ -12,7 +12,7 @@ use crate::store::columns::Column;
 use crate::store::conformance::{self, Bench, Fixture, RowKey, conformance, conformance_of_row_locks};
 use crate::store::guard::{self, Guard, blind};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry};
-use crate::store::{Applied, Change, Claim, Purge, Store};
+use crate::store::{Applied, Change, Claim, Purge, Store, Verbs};
 
 struct MemoryFixture(Arc<MemoryStore>);
 
@@ -166,7 +166,7 @@ fn a_run_by_hand_does_not_come_behind_a_removal_on_another_member() {
 fn the_databases_clock_is_what_it_is_set_to() {
     let (model, db) = model();
     model.0.set_time(db.now + 5);
-    let sample = db.store.time().unwrap();
-    let now = 1_000 * (db.now + 5);
+    assert_eq!(db.store.now().unwrap(), db.now + 5);
+    let (sample, now) = (db.poll(db.now).time, 1_000 * (db.now + 5));
     assert_eq!((sample.asked, sample.told, sample.answered), (now, now, now));
 }

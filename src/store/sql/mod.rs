@@ -101,7 +101,7 @@ use super::{
     ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
     Heartbeat, HeartbeatReply, JobRow, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery,
     PollQuery, Polled, Prepared, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow,
-    SeenSchedule, Store, StoreLimits, StrandedPage, UnreadablePage, UnreadableQuery, Withdrawn,
+    SeenSchedule, Store, StoreLimits, StrandedPage, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
 };
 use crate::domain::{Covers, Entry, Error, ErrorKind, ExecutionId, Lineage, Millis, ScheduleId};
 use crate::time::{Clock, TimeSample, span};
@@ -207,6 +207,86 @@ impl SqlStore {
     }
 }
 
+impl Verbs for SqlStore {
+    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
+        self.read("find a schedule", |session| ensure::find(session, application, name))
+    }
+
+    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {
+        self.read("find a schedule", |session| ensure::seen(session, application, name))
+    }
+
+    fn now(&self) -> Result<Millis> {
+        self.read("read the database's clock", |session| Ok(self.sample(session)?.millis()))
+    }
+
+    fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
+        let Some(operation) = changes.first().map(|change| change.rule().operation) else {
+            return Ok(Vec::new());
+        };
+        let apply = |session: &mut dyn Session| Ok((order::apply(session, changes)?, session.certifies()));
+        let (applied, certifies) = match change::is_one_statement(self.connections.target.dialect, changes) {
+            true => self.alone(operation, apply),
+            false => self.write(operation, apply),
+        }?;
+        if certifies { self.apply_again(operation, changes, applied) } else { Ok(applied) }
+    }
+
+    fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
+        let apply = |session: &mut dyn Session| {
+            Ok((switch::apply_audited(session, &change, entry)?, session.certifies()))
+        };
+        let operation = change.rule().operation;
+        match self.write(operation, apply)? {
+            // As in `apply_again`.
+            (Applied::Lost, true) => Ok(self.write_caught_up(operation, apply)?.0),
+            (applied, _) => Ok(applied),
+        }
+    }
+
+    fn order(&self, order: &RunOrder) -> Result<Ordered> {
+        self.write("trigger a schedule", |session| order::order(session, order))
+    }
+
+    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
+        /// So often others may draw the same origins.
+        const TRIES: usize = 5;
+        let enqueue = || self.write("enqueue", |session| queue::enqueue(session, order));
+        let mut tries = (0..TRIES).map(|_| enqueue());
+        let settled =
+            |result: &Result<_>| !matches!(result, Err(error) if error.kind() == ErrorKind::Conflict);
+        tries.find(settled).unwrap_or_else(enqueue)
+    }
+
+    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
+        self.write("enqueue", |session| queue::enqueue_unique(session, order))
+    }
+
+    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
+        self.write("cancel an execution", |session| order::cancel(session, order))
+    }
+
+    fn retry(&self, order: &ExecutionOrder) -> Result<Retry> {
+        self.write("retry an execution", |session| order::retry(session, order))
+    }
+
+    fn switch(&self, order: &SwitchOrder) -> Result<Switched> {
+        self.write(order.verb.name(), |session| switch::switch(session, order))
+    }
+
+    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>> {
+        self.read("look for what a pause held back", |session| poll::passed(session, query))
+    }
+
+    fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
+        let page = |session: &mut dyn Session, after: Option<&ExecutionRow>, limit| {
+            let before = after.map(|row| ExecutionId(row.id)).or(filter.before);
+            inspect::executions(session, &ExecutionQuery { before, limit, ..filter.clone() })
+        };
+        self.paged("list executions", (inspect::PAGE, filter.limit), |_| true, page)
+    }
+}
+
 impl Store for SqlStore {
     fn register(&self, node: &NewNode) -> Result<TimeSample> {
         self.write("register the node", |session| {
@@ -278,30 +358,6 @@ impl Store for SqlStore {
         claim::resolve(self, requests, claims)
     }
 
-    fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
-        let Some(operation) = changes.first().map(|change| change.rule().operation) else {
-            return Ok(Vec::new());
-        };
-        let apply = |session: &mut dyn Session| Ok((order::apply(session, changes)?, session.certifies()));
-        let (applied, certifies) = match change::is_one_statement(self.connections.target.dialect, changes) {
-            true => self.alone(operation, apply),
-            false => self.write(operation, apply),
-        }?;
-        if certifies { self.apply_again(operation, changes, applied) } else { Ok(applied) }
-    }
-
-    fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
-        let apply = |session: &mut dyn Session| {
-            Ok((switch::apply_audited(session, &change, entry)?, session.certifies()))
-        };
-        let operation = change.rule().operation;
-        match self.write(operation, apply)? {
-            // As in `apply_again`.
-            (Applied::Lost, true) => Ok(self.write_caught_up(operation, apply)?.0),
-            (applied, _) => Ok(applied),
-        }
-    }
-
     fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRow>> {
         self.read("read the audit", |session| audit::list(session, query))
     }
@@ -363,40 +419,6 @@ impl Store for SqlStore {
         self.write("ensure a schedule", |session| ensure::prepare(session, definition)).map(Some)
     }
 
-    fn order(&self, order: &RunOrder) -> Result<Ordered> {
-        self.write("trigger a schedule", |session| order::order(session, order))
-    }
-
-    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
-        /// So often others may draw the same origins.
-        const TRIES: usize = 5;
-        let enqueue = || self.write("enqueue", |session| queue::enqueue(session, order));
-        let mut tries = (0..TRIES).map(|_| enqueue());
-        let settled =
-            |result: &Result<_>| !matches!(result, Err(error) if error.kind() == ErrorKind::Conflict);
-        tries.find(settled).unwrap_or_else(enqueue)
-    }
-
-    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
-        self.write("enqueue", |session| queue::enqueue_unique(session, order))
-    }
-
-    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
-        self.write("cancel an execution", |session| order::cancel(session, order))
-    }
-
-    fn retry(&self, order: &ExecutionOrder) -> Result<Retry> {
-        self.write("retry an execution", |session| order::retry(session, order))
-    }
-
-    fn switch(&self, order: &SwitchOrder) -> Result<Switched> {
-        self.write(order.verb.name(), |session| switch::switch(session, order))
-    }
-
-    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>> {
-        self.read("look for what a pause held back", |session| poll::passed(session, query))
-    }
-
     fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>> {
         self.write("look for ended pauses", |session| switch::ended(session, application))
     }
@@ -407,14 +429,6 @@ impl Store for SqlStore {
 
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {
         self.write("note that cancels were seen", |session| order::saw_cancels(session, executions))
-    }
-
-    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {
-        self.read("find a schedule", |session| ensure::seen(session, application, name))
-    }
-
-    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
-        self.read("find a schedule", |session| ensure::find(session, application, name))
     }
 
     fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>> {
@@ -447,19 +461,7 @@ impl Store for SqlStore {
         self.read("count a schedule's executions", |session| inspect::counts(session, schedule))
     }
 
-    fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
-        let page = |session: &mut dyn Session, after: Option<&ExecutionRow>, limit| {
-            let before = after.map(|row| ExecutionId(row.id)).or(filter.before);
-            inspect::executions(session, &ExecutionQuery { before, limit, ..filter.clone() })
-        };
-        self.paged("list executions", (inspect::PAGE, filter.limit), |_| true, page)
-    }
-
     fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>> {
         self.read("ask what an execution covers", |session| covers::covers(session, execution, most))
-    }
-
-    fn time(&self) -> Result<TimeSample> {
-        self.read("read the database's clock", |session| self.sample(session))
     }
 }

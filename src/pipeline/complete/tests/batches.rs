@@ -4,7 +4,7 @@ use crossbeam::channel::bounded;
 
 use super::*;
 use crate::domain::Reason;
-use crate::store::NextAttempt;
+use crate::store::{NextAttempt, Verbs};
 
 fn at(boot: Millis) -> Now {
     Now { db: NOW, boot, apart: 0 }

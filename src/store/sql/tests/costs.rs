@@ -10,7 +10,7 @@ use super::fixture::{AT, Database, LIMITS, application, definition, request, sch
 use crate::domain::{Answer, Entry, JobPolicy, JobSpec, NodeId};
 use crate::store::sql::SqlStore;
 use crate::store::sql::statement::{single, sql};
-use crate::store::{Change, Claim, ClaimRequest, Claimed, NewNode, Store};
+use crate::store::{Change, Claim, ClaimRequest, Claimed, NewNode, Store, Verbs};
 use crate::time::Clock;
 
 /// In one batch on every database.

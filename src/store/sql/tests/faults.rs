@@ -14,7 +14,7 @@ use crate::store::sql::statement::{single, sql};
 use crate::store::sql::{Session, SqlStore, claim};
 use crate::store::{
     Applied, Claim, ClaimRequest, Claimed, Ensured, ExecutionChange, Figures, Heartbeat, HeartbeatReply,
-    Store, StoreLimits,
+    Store, StoreLimits, Verbs,
 };
 use crate::time::Clock;
 
@@ -274,7 +274,7 @@ fn a_silent_clients_locks_end(database: &Database) {
 fn an_unreachable_server_is_told_soon_and_without_the_password(url: &str) {
     let store = SqlStore::open(url, LIMITS, Arc::new(Clock::default())).unwrap();
     let begun = Instant::now();
-    let error = store.time().unwrap_err();
+    let error = store.now().unwrap_err();
     assert!(begun.elapsed() < Duration::from_secs(3));
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(!error.to_string().contains("hunter2"), "{error}");
@@ -419,11 +419,11 @@ mod postgres {
         let target = Target::parse(&Database::postgres().url).unwrap();
         let open = || SqlStore::on(target.clone(), LIMITS, Arc::new(Clock::default())).unwrap();
         let (work, heart) = (open(), open());
-        work.time().unwrap();
-        heart.time().unwrap();
+        work.now().unwrap();
+        heart.now().unwrap();
         let seen = heart.lineage().unwrap();
         target.follow(Lineage { timeline: seen.timeline + 1, ..seen }).unwrap();
-        let error = work.time().unwrap_err();
+        let error = work.now().unwrap_err();
         assert!(error.to_string().contains("the server was replaced"), "{error}");
     }
 
