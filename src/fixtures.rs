@@ -12,7 +12,7 @@ pub(crate) use crate::sample::entry;
 use crate::store::memory::MemoryStore;
 use crate::store::{
     Applied, Change, Claim, ClaimRequest, Claimed, Definition, ExecutionChange, NodeEnd, PauseChange, Repair,
-    Store, Stranded, UnreadableRow,
+    Store, Stranded, UnreadableRow, Verbs,
 };
 use crate::time::{Lease, Now};
 use crate::trigger::{Cron, Simple, Timing, Trigger};

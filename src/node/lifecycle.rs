@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::domain::{ExecutionState, Retry};
     use crate::fixtures::{claim_under, definition};
-    use crate::store::Store;
+    use crate::store::Verbs;
     use crate::store::memory::MemoryStore;
     use crate::store::rules::ChangeKind;
     use crate::time::Lease;

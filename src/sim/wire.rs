@@ -437,6 +437,10 @@ impl Verbs for Wire<'_> {
         Ok(applied)
     }
 
+    fn ensure(&self, definition: &Definition) -> Result<Ensured> {
+        self.store.ensure(definition)
+    }
+
     fn order(&self, order: &RunOrder) -> Result<Ordered> {
         self.store.order(order)
     }
@@ -624,10 +628,6 @@ impl Store for Wire<'_> {
     fn purge(&self, purge: &Purge) -> Result<Purged> {
         let keep = if self.is(Sabotage::PurgeAtOnce) { 0 } else { purge.keep };
         self.store.purge(&Purge { keep, ..purge.clone() })
-    }
-
-    fn ensure(&self, definition: &Definition) -> Result<Ensured> {
-        self.store.ensure(definition)
     }
 
     fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>> {

@@ -49,7 +49,7 @@ pub(crate) use listing::{ApplicationRow, ExecutionQuery, ExecutionRow, JobRow, N
 #[cfg(feature = "sql")]
 pub use sql::{CallerConnection, MigrationReport};
 #[cfg(feature = "sql")]
-pub(crate) use sql::{Target, check_schema, ensure_in, joined, migrate, open};
+pub(crate) use sql::{Target, check_schema, joined, migrate, open};
 
 use self::audit::{AuditEntry, AuditQuery, AuditRow};
 pub use self::enqueue::OnConflict;
@@ -89,6 +89,10 @@ pub(crate) trait Verbs {
 
     /// Makes one guarded change and, if it is made, records it in the same transaction.
     fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied>;
+
+    /// Creates or changes a schedule by (application, name); see [`Ensured`]. Its job's row is made if it is
+    /// missing, and left as it is otherwise: the policy is for the nodes to say. What it changes is recorded.
+    fn ensure(&self, definition: &Definition) -> Result<Ensured>;
 
     /// Makes an extra execution of a schedule, PENDING, beside those that are planned, and records it.
     fn order(&self, order: &RunOrder) -> Result<Ordered>;
@@ -215,12 +219,8 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// that were due, longer ago than `keep`. One bounded step of a walk.
     fn purge_orphans(&self, walk: &OrphanWalk) -> Result<PurgedOrphans>;
 
-    /// Creates or changes a schedule by (application, name); see [`Ensured`]. Its job's row is made if it is
-    /// missing, and left as it is otherwise: the policy is for the nodes to say. What it changes is recorded.
-    fn ensure(&self, definition: &Definition) -> Result<Ensured>;
-
-    /// Does what [`ensure_in`] is better done outside of the caller's transaction; nothing on a database that
-    /// has one writer at a time, which is that transaction.
+    /// The part of an `ensure` within a caller's transaction that is made and read outside of it; nothing on a
+    /// database that has one writer at a time, which is that transaction.
     #[cfg(feature = "sql")]
     fn prepare(&self, _definition: &Definition) -> Result<Option<Prepared>> {
         Ok(None)

@@ -1,11 +1,9 @@
 //! Ensure: a schedule becomes as an application defines it.
 
-use super::{awaits, check, ordered};
+use super::{awaits, check, joins, ordered};
 use crate::api::Client;
 use crate::domain::Error;
-#[cfg(feature = "sql")]
-use crate::store;
-use crate::store::{Definition, Ensured};
+use crate::store::{Definition, Ensured, Verbs};
 
 /// Makes the schedule of this name be as described: creates it, changes what differs, or does nothing. Made
 /// by [`Client::ensure`].
@@ -67,53 +65,46 @@ impl Ensure<'_> {
     /// [`ErrorKind::Config`]: crate::ErrorKind::Config
     /// [`ErrorKind::Conflict`]: crate::ErrorKind::Conflict
     pub fn run(self) -> Result<Ensured, Error> {
-        check(&self.definition.order)?;
-        let ensured = self.client.store.ensure(&self.definition).map_err(|error| self.explained(error))?;
+        let (client, name) = (self.client, self.definition.name.clone());
+        let ensured = self.over(&*client.store)?;
         if ensured != Ensured::Unchanged {
-            self.client.announce(&self.definition.name);
+            client.announce(&name);
         }
         Ok(ensured)
     }
 
-    /// Runs the request on the caller's connection, so that it joins the transaction open there: the schedule
-    /// appears if and when the caller commits.
-    ///
-    /// On PostgreSQL and MariaDB the call also uses a connection of the client's own. There it makes the
-    /// row of a new job, which stays whatever becomes of the transaction: nodes that start with this job
-    /// need not wait. Until the transaction ends, others who make or change the schedule of this name wait.
-    ///
-    /// # Errors
-    /// As [`Ensure::run`]; after an error roll the transaction back.
-    ///
-    /// ```
-    /// use diesel::prelude::*;
-    /// use firetime::{Client, Job, Schedule, Trigger};
-    /// # let folder = tempfile::tempdir()?;
-    /// # let file = folder.path().join("shop.db").display().to_string();
-    /// # let url = format!("sqlite:{file}");
-    /// # firetime::migrate(&url)?;
-    /// const BILL: Job<u64> = Job::new("bill");
-    /// let client = Client::connect("shop", &url)?;
-    /// let once = Trigger::once(chrono::Utc::now() + chrono::TimeDelta::hours(1))?;
-    /// let bill = Schedule::new("bill-17", BILL, &17, once)?;
-    /// let mut connection = diesel::SqliteConnection::establish(&file)?;
-    /// connection.transaction::<_, Box<dyn std::error::Error>, _>(|connection| {
-    ///     // ... the order itself is inserted here ...
-    ///     client.ensure(&bill).run_in(connection)?;
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[cfg(feature = "sql")]
-    pub fn run_in(self, connection: &mut impl store::CallerConnection) -> Result<Ensured, Error> {
-        check(&self.definition.order)?;
-        let prepared = self.client.store.prepare(&self.definition);
-        prepared
-            .and_then(|prepared| store::ensure_in(connection, &self.definition, prepared))
-            .map_err(|error| self.explained(error))
+    joins! {
+        /// On PostgreSQL and MariaDB the call also uses a connection of the client's own. There it makes the
+        /// row of a new job, which stays whatever becomes of the transaction: nodes that start with this job
+        /// need not wait. Until the transaction ends, others who make or change the schedule of this name
+        /// wait.
+        ///
+        /// ```
+        /// use diesel::prelude::*;
+        /// use firetime::{Client, Job, Schedule, Trigger};
+        /// # let folder = tempfile::tempdir()?;
+        /// # let file = folder.path().join("shop.db").display().to_string();
+        /// # let url = format!("sqlite:{file}");
+        /// # firetime::migrate(&url)?;
+        /// const BILL: Job<u64> = Job::new("bill");
+        /// let client = Client::connect("shop", &url)?;
+        /// let once = Trigger::once(chrono::Utc::now() + chrono::TimeDelta::hours(1))?;
+        /// let bill = Schedule::new("bill-17", BILL, &17, once)?;
+        /// let mut connection = diesel::SqliteConnection::establish(&file)?;
+        /// connection.transaction::<_, Box<dyn std::error::Error>, _>(|connection| {
+        ///     // ... the order itself is inserted here ...
+        ///     client.ensure(&bill).run_in(connection)?;
+        ///     Ok(())
+        /// })?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        Ensured
     }
 
-    fn explained(&self, error: Error) -> Error {
-        error.during(&format!("ensuring schedule {:?}", self.definition.name))
+    fn over(self, verbs: &dyn Verbs) -> Result<Ensured, Error> {
+        check(&self.definition.order)?;
+        let explained = |error: Error| error.during(&format!("ensuring schedule {:?}", self.definition.name));
+        verbs.ensure(&self.definition).map_err(explained)
     }
 }

@@ -93,17 +93,18 @@ use ordered;
 
 /// Runs a request within a caller's transaction: as `over` does on the client's own connections.
 macro_rules! joins {
-    ($Answer:ty) => {
+    ($(#[$more:meta])* $Answer:ty) => {
         /// Runs the request on the caller's connection, so that it joins the transaction open there: it is in
         /// force if and when the caller commits, and nodes hear of it then. What it changes is locked until
         /// that. Without an open transaction it runs in one of its own.
         ///
+        $(#[$more])*
         /// # Errors
         /// As `run`; [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if a row has changed since the
         /// transaction began. Nothing of the request is left then.
         #[cfg(feature = "sql")]
         pub fn run_in(self, connection: &mut impl crate::store::CallerConnection) -> Result<$Answer, Error> {
-            crate::store::joined(connection, |verbs| self.over(verbs))
+            crate::store::joined(&*self.client.store, connection, |verbs| self.over(verbs))
         }
     };
 }

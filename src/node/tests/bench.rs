@@ -15,7 +15,7 @@ use crate::node::teller::events;
 use crate::pipeline::complete::CompleteInput;
 use crate::pipeline::dispatch::DispatchInput;
 use crate::store::memory::MemoryStore;
-use crate::store::{Claimed, Store};
+use crate::store::{Claimed, Store, Verbs};
 use crate::time::Lease;
 use crate::trigger::Trigger;
 

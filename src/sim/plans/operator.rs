@@ -14,7 +14,7 @@ use crate::sim::wire::Wire;
 use crate::store::audit::{AuditQuery, Order};
 use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, OnConflict, UniqueKey, queue_of};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
-use crate::store::{Change, Definition, Ensured, ExecutionQuery, ExecutionRow, RemoveChange, Store, Verbs};
+use crate::store::{Change, Definition, Ensured, ExecutionQuery, ExecutionRow, RemoveChange, Verbs};
 use crate::trigger::{AWAITED, Delay, Trigger};
 
 impl Plans {

@@ -168,6 +168,10 @@ impl Verbs for MemoryStore {
         }
     }
 
+    fn ensure(&self, definition: &Definition) -> Result<Ensured> {
+        self.transaction(|tables| tables.ensure(definition))
+    }
+
     fn order(&self, order: &RunOrder) -> Result<Ordered> {
         let schedule = self.read(|tables| tables.schedule_named(&order.application, &order.schedule));
         self.locking(schedule.map(ScheduleId).into_iter(), |tables| tables.order(order))
@@ -308,10 +312,6 @@ impl Store for MemoryStore {
 
     fn purge_orphans(&self, walk: &OrphanWalk) -> Result<PurgedOrphans> {
         self.transaction(|tables| Ok(tables.purge_orphans(walk)))
-    }
-
-    fn ensure(&self, definition: &Definition) -> Result<Ensured> {
-        self.transaction(|tables| tables.ensure(definition))
     }
 
     fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>> {

@@ -10,7 +10,7 @@ use crate::domain::{Entry, Error, Millis, ScheduleId, ScheduleState, shards};
 use crate::store::columns::{Cell, Column, Settings, When};
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
 use crate::store::when::{self, Present};
-use crate::store::{Definition, Ensured, Prepared, Result, SeenSchedule, guard};
+use crate::store::{Definition, Ensured, Prepared, SeenSchedule, guard};
 use crate::trigger::Timing;
 
 /// A database connection of the application's own.
@@ -112,20 +112,6 @@ impl<C: joined::Joined + diesel::r2d2::R2D2Connection + 'static> joined::Joined 
     fn joined(&mut self, body: Work<'_>) -> Step<()> {
         (**self).joined(body)
     }
-}
-
-/// Makes or changes a schedule on the caller's connection, inside their open transaction if there is one.
-pub(crate) fn ensure_in(
-    connection: &mut dyn CallerConnection,
-    definition: &Definition,
-    prepared: Option<Prepared>,
-) -> Result<Ensured> {
-    let mut ensured = Ensured::Unchanged;
-    let mut body = |session: &mut dyn Session| {
-        ensured = ensure(session, definition, prepared)?;
-        Ok(())
-    };
-    connection.joined(&mut body).map(|()| ensured).map_err(told)
 }
 
 /// What a caller is told of a fault in a transaction of theirs. A deadlock has rolled all of it back: the

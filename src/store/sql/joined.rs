@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::ensure::{CallerConnection, find_locked, seen_locked, told};
+use super::ensure::{self, CallerConnection, find_locked, seen_locked, told};
 use super::fault::{Fault, FaultKind, Step};
 use super::session::{Session, now};
 use super::{change, inspect, order, poll, queue, switch};
@@ -11,18 +11,21 @@ use crate::store::audit::AuditEntry;
 use crate::store::enqueue::{EnqueueOrder, Keyed};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::switch::{PassedQuery, SwitchOrder, Switched};
-use crate::store::{Applied, Change, ExecutionQuery, ExecutionRow, Result, SeenSchedule, Verbs};
+use crate::store::{
+    Applied, Change, Definition, Ensured, ExecutionQuery, ExecutionRow, Result, SeenSchedule, Store, Verbs,
+};
 
 /// Runs verbs on a caller's connection, inside the open transaction if there is one, under a savepoint: after
-/// an error nothing of them is left.
+/// an error nothing of them is left. `outside` is the store on connections of its own.
 pub(crate) fn joined<T>(
+    outside: &dyn Store,
     connection: &mut dyn CallerConnection,
     body: impl FnOnce(&dyn Verbs) -> Result<T>,
 ) -> Result<T> {
     let (mut body, mut answer) = (Some(body), None);
     let ended = connection.joined(&mut |session| {
         let Some(body) = body.take() else { return Ok(()) };
-        let result = body(&Joined { session: RefCell::new(session) });
+        let result = body(&Joined { outside, session: RefCell::new(session) });
         let failed = result.as_ref().err().map(|error| Fault::new(FaultKind::Refused, error.to_string()));
         answer = Some(result);
         failed.map_or(Ok(()), Err)
@@ -36,6 +39,7 @@ pub(crate) fn joined<T>(
 }
 
 struct Joined<'a> {
+    outside: &'a dyn Store,
     session: RefCell<&'a mut dyn Session>,
 }
 
@@ -73,6 +77,11 @@ impl Verbs for Joined<'_> {
 
     fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
         self.with(|session| switch::apply_audited(session, &change, entry))
+    }
+
+    fn ensure(&self, definition: &Definition) -> Result<Ensured> {
+        let prepared = self.outside.prepare(definition)?;
+        self.with(|session| ensure::ensure(session, definition, prepared))
     }
 
     fn order(&self, order: &RunOrder) -> Result<Ordered> {

@@ -83,7 +83,6 @@ use std::sync::atomic::AtomicBool;
 use call::SqlStore;
 use connection::Connections;
 pub use ensure::CallerConnection;
-pub(crate) use ensure::ensure_in;
 use fault::{Fault, Step};
 pub(crate) use joined::joined;
 pub use migrate::MigrationReport;
@@ -242,6 +241,10 @@ impl Verbs for SqlStore {
             (Applied::Lost, true) => Ok(self.write_caught_up(operation, apply)?.0),
             (applied, _) => Ok(applied),
         }
+    }
+
+    fn ensure(&self, definition: &Definition) -> Result<Ensured> {
+        self.write("ensure a schedule", |session| ensure::ensure(session, definition, None))
     }
 
     fn order(&self, order: &RunOrder) -> Result<Ordered> {
@@ -406,10 +409,6 @@ impl Store for SqlStore {
 
     fn purge_orphans(&self, walk: &OrphanWalk) -> Result<PurgedOrphans> {
         self.write("purge executions without a schedule", |session| orphans::purge(session, walk))
-    }
-
-    fn ensure(&self, definition: &Definition) -> Result<Ensured> {
-        self.write("ensure a schedule", |session| ensure::ensure(session, definition, None))
     }
 
     fn prepare(&self, definition: &Definition) -> Result<Option<Prepared>> {

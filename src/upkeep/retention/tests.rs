@@ -8,7 +8,7 @@ use crate::fixtures::Changes;
 use crate::fixtures::{claim, definition};
 use crate::machine::{Machine, Operation, Step};
 use crate::store::memory::MemoryStore;
-use crate::store::{ExecutionQuery, Store, Verbs};
+use crate::store::{ExecutionQuery, Verbs};
 use crate::time::Window;
 use crate::trigger::Trigger;
 use crate::upkeep::tests::{TODAY, keeping, nothing_found, pass, polled};

@@ -9,8 +9,7 @@ use diesel::connection::SimpleConnection;
 use super::fixture::{self, Database, LIMITS};
 use crate::domain::{Error, ErrorKind, JobSpec, NodeId};
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::ensure::{CallerConnection, ensure_in};
-use crate::store::sql::open;
+use crate::store::sql::{CallerConnection, joined, open};
 use crate::store::{Definition, Ensured, NewNode, Store};
 use crate::time::Clock;
 use crate::trigger::{Simple, Trigger};
@@ -46,8 +45,7 @@ impl Case {
         connection: &mut dyn CallerConnection,
         definition: &Definition,
     ) -> Result<Ensured, Error> {
-        let prepared = self.store.prepare(definition)?;
-        ensure_in(connection, definition, prepared)
+        joined(&*self.store, connection, |verbs| verbs.ensure(definition))
     }
 }
 
@@ -85,7 +83,7 @@ where
     let case = Case::new(database);
     let committed = connection.transaction(|connection| {
         let senseless = definition(&case.application, &"x".repeat(201));
-        let error = ensure_in(connection, &senseless, None).unwrap_err();
+        let error = case.ensure_in(connection, &senseless).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
         assert_eq!(case.ensure(connection, "after"), Ensured::Created);
         Ok::<_, diesel::result::Error>(())

@@ -6,10 +6,10 @@ use diesel::{Connection, PgConnection};
 
 use super::fixture::{Database, LIMITS, application, definition, server};
 use crate::domain::{JobPolicy, JobSpec};
+use crate::store::Store;
 use crate::store::enqueue::{DueAt, EnqueueOrder, OnConflict, UniqueKey};
 use crate::store::news::{Ear, News};
 use crate::store::sql::{joined, open};
-use crate::store::{Store, Verbs};
 use crate::time::Clock;
 
 struct Case {
@@ -102,7 +102,7 @@ fn a_callers_transaction_tells_with_its_commit() {
     let mut ear = case.store.listen(&case.application).unwrap();
     let mut connection = PgConnection::establish(&case.database.url).unwrap();
     let enqueue = |connection: &mut PgConnection| {
-        joined(connection, |verbs: &dyn Verbs| verbs.enqueue(&case.order(DueAt::After(0)))).unwrap()
+        joined(&*case.store, connection, |verbs| verbs.enqueue(&case.order(DueAt::After(0)))).unwrap()
     };
     let ended: Result<(), _> = connection.transaction(|connection| {
         enqueue(connection);
