@@ -82,9 +82,9 @@ pub(crate) fn calls_while_down<M: Machine>(
         assert!(turns < 5_000, "{calls} calls and no rest within {} ms", now - begin);
         let at = Now { db: now, boot: now, apart: 0 };
         match machine.next(at) {
-            Step::Do(_) => {
+            Step::Do((_, asked)) => {
                 calls += 1;
-                machine.done(at, Err(Error::new(kind, "down")));
+                machine.done(at, asked, Err(Error::new(kind, "down")));
             }
             Step::Tell(_) => {}
             Step::Wait(until) => {

@@ -113,11 +113,11 @@ fn run<M: Machine>(
             machine.receive(clock.now(), input);
         }
         match machine.next(clock.now()) {
-            Step::Do(op) => {
+            Step::Do((op, asked)) => {
                 let answer = hands.perform(op, || {
                     std::iter::from_fn(|| machine.meanwhile()).for_each(&mut tell);
                 });
-                machine.done(clock.now(), answer);
+                machine.done(clock.now(), asked, answer);
             }
             Step::Tell(output) => tell(output),
             Step::Wait(until) => {
@@ -278,6 +278,8 @@ mod tests {
     /// Performs what it is sent, tells each time that it does, and says how it ended.
     struct Caller {
         todo: Vec<Call>,
+        /// The number of calls asked for.
+        asked: usize,
         to_tell: usize,
         ended: mpsc::Sender<Result<(), ErrorKind>>,
         stopping: bool,
@@ -291,14 +293,16 @@ mod tests {
 
     impl Machine for Caller {
         type Op = Call;
+        type Asked = usize;
         type Input = Order;
         type Output = ();
 
-        fn next(&mut self, _now: Now) -> Step<Call, ()> {
+        fn next(&mut self, _now: Now) -> Step<(Call, usize), ()> {
             match self.todo.pop() {
                 Some(call) => {
                     self.to_tell += 1;
-                    Step::Do(call)
+                    self.asked += 1;
+                    Step::Do((call, self.asked))
                 }
                 None if self.stopping => Step::Stop,
                 None => Step::Wait(Millis::MAX),
@@ -310,7 +314,8 @@ mod tests {
             Some(())
         }
 
-        fn done(&mut self, _now: Now, answer: Result<(), Error>) {
+        fn done(&mut self, _now: Now, asked: usize, answer: Result<(), Error>) {
+            assert_eq!(asked, self.asked, "what it handed over with another call");
             self.ended.send(answer.map_err(|error| error.kind())).unwrap();
         }
 
@@ -350,7 +355,7 @@ mod tests {
                 tell.lock().unwrap().send(format!("{name}: {said}")).unwrap()
             }),
         };
-        let machine = Caller { todo: Vec::new(), to_tell: 0, ended: answer, stopping: false };
+        let machine = Caller { todo: Vec::new(), asked: 0, to_tell: 0, ended: answer, stopping: false };
         let tell = move |()| say.send(()).unwrap_or_default();
         let (orders, messages) = inbox();
         let driver = drive("test", machine, messages, &surroundings, tell).unwrap();

@@ -1,12 +1,16 @@
 //! The one loop skeleton: a machine of two pure halves and the driver that runs it.
 //!
-//! A machine decides in [`Machine::next`] what to do now and learns in [`Machine::done`] what came of it,
-//! with a *fresh* `now`: no decision uses a time read before a store call. Between the two somebody else
-//! performs the owned operation: a thread in production, the simulator in tests, which may delay, crash,
-//! skew or lose the commit exactly there. What can be told before it is known how that ends, is told
+//! [`Machine::next`] decides what to do now, and [`Machine::done`] takes in the result with a *fresh* `now`: no
+//! decision uses a time read before a store call. Between the two somebody else performs the owned operation: a
+//! thread in production, the simulator in tests, which may delay, crash, skew or lose the commit exactly there.
+//! What the machine must know of the call when it ends, it hands over with it and gets back with the result,
+//! also of a call that was abandoned. Outputs that do not depend on the result are told
 //! [`Machine::meanwhile`].
 
+mod calls;
 pub(crate) mod driver;
+
+pub(crate) use calls::calls;
 
 use crate::domain::{Error, Millis};
 use crate::store::Store;
@@ -22,11 +26,11 @@ pub(crate) trait Operation: Send + 'static {
     fn perform(self, store: &dyn Store) -> Result<Self::Answer, Error>;
 }
 
-/// What a machine wants next.
+/// The next step of a machine.
 #[derive(Debug)]
-pub(crate) enum Step<Op, Out> {
-    /// Perform this and call `done`.
-    Do(Op),
+pub(crate) enum Step<Call, Out> {
+    /// Perform the operation, and call `done` with what was handed over beside it.
+    Do(Call),
     /// Tell the others.
     Tell(Out),
     /// Nothing before this boot-clock instant, unless something is received.
@@ -38,17 +42,74 @@ pub(crate) enum Step<Op, Out> {
 /// A loop, without its clock, thread and store.
 pub(crate) trait Machine: Send + 'static {
     type Op: Operation;
+    /// What the machine must know of a call when it ends.
+    type Asked: Send + 'static;
     type Input: Send + 'static;
     type Output: Send + 'static;
 
-    fn next(&mut self, now: Now) -> Step<Self::Op, Self::Output>;
+    fn next(&mut self, now: Now) -> Step<(Self::Op, Self::Asked), Self::Output>;
 
-    /// What is to be told while the operation that `next` asked for is under way: it begins all the sooner.
+    /// An output that is told while the operation that `next` asked for is under way, so that it begins all
+    /// the sooner.
     fn meanwhile(&mut self) -> Option<Self::Output> {
         None
     }
 
-    fn done(&mut self, now: Now, answer: Result<<Self::Op as Operation>::Answer, Error>);
+    fn done(&mut self, now: Now, asked: Self::Asked, answer: Result<<Self::Op as Operation>::Answer, Error>);
 
     fn receive(&mut self, now: Now, input: Self::Input);
+}
+
+/// A machine that a test steps by hand, answering its calls one after the other.
+#[cfg(test)]
+pub(crate) struct Stepped<M: Machine> {
+    pub machine: M,
+    pub asked: Option<M::Asked>,
+}
+
+#[cfg(test)]
+impl<M: Machine> Stepped<M> {
+    pub(crate) fn new(machine: M) -> Self {
+        Self { machine, asked: None }
+    }
+
+    /// The next step. What the machine hands over with a call is kept here until it is done.
+    pub(crate) fn next(&mut self, now: Now) -> Step<M::Op, M::Output> {
+        match self.machine.next(now) {
+            Step::Do((op, asked)) => {
+                self.asked = Some(asked);
+                Step::Do(op)
+            }
+            Step::Tell(output) => Step::Tell(output),
+            Step::Wait(until) => Step::Wait(until),
+            Step::Stop => Step::Stop,
+        }
+    }
+
+    /// Ends the call under way.
+    pub(crate) fn done(&mut self, now: Now, answer: Result<<M::Op as Operation>::Answer, Error>) {
+        let asked = self.asked.take().unwrap_or_else(|| panic!("no call is under way"));
+        self.machine.done(now, asked, answer);
+    }
+
+    pub(crate) fn receive(&mut self, now: Now, input: M::Input) {
+        self.machine.receive(now, input);
+    }
+}
+
+/// Everything but the calls is the machine's own.
+#[cfg(test)]
+impl<M: Machine> std::ops::Deref for Stepped<M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        &self.machine
+    }
+}
+
+#[cfg(test)]
+impl<M: Machine> std::ops::DerefMut for Stepped<M> {
+    fn deref_mut(&mut self) -> &mut M {
+        &mut self.machine
+    }
 }

@@ -111,10 +111,11 @@ impl ListenMachine {
 
 impl Machine for ListenMachine {
     type Op = ListenOp;
+    type Asked = ();
     type Input = ListenInput;
     type Output = ListenOutput;
 
-    fn next(&mut self, now: Now) -> Step<ListenOp, ListenOutput> {
+    fn next(&mut self, now: Now) -> Step<(ListenOp, ()), ListenOutput> {
         if let Some(output) = self.outbox.pop_front() {
             return Step::Tell(output);
         }
@@ -124,15 +125,15 @@ impl Machine for ListenMachine {
         match self.ear.take() {
             Some(ear) if now.boot >= self.alive + self.silence => {
                 self.alive = now.boot;
-                Step::Do(ListenOp::Check(ear))
+                Step::Do((ListenOp::Check(ear), ()))
             }
-            Some(ear) => Step::Do(ListenOp::Hear(ear)),
+            Some(ear) => Step::Do((ListenOp::Hear(ear), ())),
             None if now.boot < self.hold => Step::Wait(self.hold),
-            None => Step::Do(ListenOp::Listen(self.application.clone())),
+            None => Step::Do((ListenOp::Listen(self.application.clone()), ())),
         }
     }
 
-    fn done(&mut self, now: Now, answer: Result<Heard>) {
+    fn done(&mut self, now: Now, _asked: (), answer: Result<Heard>) {
         match answer {
             Ok(heard) => self.heard(now, heard),
             Err(error) => self.failed(now, error),
@@ -148,6 +149,7 @@ impl Machine for ListenMachine {
 mod tests {
     use super::*;
     use crate::domain::ErrorKind;
+    use crate::machine::Stepped;
 
     struct Mute;
 
@@ -165,13 +167,17 @@ mod tests {
         Now { db: boot, boot, apart: 0 }
     }
 
-    fn machine() -> ListenMachine {
-        ListenMachine::new("shop".to_owned(), &Window::default())
+    fn machine() -> Stepped<ListenMachine> {
+        Stepped::new(ListenMachine::new("shop".to_owned(), &Window::default()))
     }
 
     /// Answers the call that is asked for, once everything is told; what was told, and whether it was a
     /// check.
-    fn answer(machine: &mut ListenMachine, now: Millis, answer: Result<News>) -> (Vec<String>, bool) {
+    fn answer(
+        machine: &mut Stepped<ListenMachine>,
+        now: Millis,
+        answer: Result<News>,
+    ) -> (Vec<String>, bool) {
         let mut told = Vec::new();
         loop {
             match machine.next(at(now)) {

@@ -1,12 +1,9 @@
 //! The flow, one way: poll -> expand -> wheel -> permit -> claim -> start -> pool -> complete.
 
-pub(crate) mod ahead;
 pub(crate) mod complete;
 pub(crate) mod dispatch;
 pub(crate) mod expand;
-mod holds;
 pub(crate) mod lanes;
-mod overlapping;
 pub(crate) mod plan;
 pub(crate) mod poll;
 pub(crate) mod pool;

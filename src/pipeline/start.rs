@@ -109,10 +109,11 @@ impl<P> StartMachine<P> {
 
 impl<P: Send + 'static> Machine for StartMachine<P> {
     type Op = NoOp;
+    type Asked = Infallible;
     type Input = StartInput<P>;
     type Output = StartOutput<P>;
 
-    fn next(&mut self, now: Now) -> Step<NoOp, StartOutput<P>> {
+    fn next(&mut self, now: Now) -> Step<(NoOp, Infallible), StartOutput<P>> {
         let next = self.look(now);
         match self.outbox.pop_front() {
             Some(output) => Step::Tell(output),
@@ -121,8 +122,8 @@ impl<P: Send + 'static> Machine for StartMachine<P> {
         }
     }
 
-    fn done(&mut self, _now: Now, answer: Result<Infallible, Error>) {
-        drop(answer); // Nothing was asked.
+    fn done(&mut self, _now: Now, asked: Infallible, _answer: Result<Infallible, Error>) {
+        match asked {}
     }
 
     fn receive(&mut self, now: Now, input: StartInput<P>) {
@@ -185,7 +186,7 @@ mod tests {
         fn look(&mut self) -> Option<Millis> {
             loop {
                 match self.machine.next(self.now) {
-                    Step::Do(NoOp(never)) => match never {},
+                    Step::Do((_, never)) => match never {},
                     Step::Tell(StartOutput::Run(run)) => {
                         let began = run.iter().map(|(_, claimed)| claimed.scheduled() - NOW);
                         self.ran.extend(began.map(|scheduled| (self.now.db - NOW, scheduled)));

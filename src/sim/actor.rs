@@ -101,11 +101,26 @@ pub(super) struct Pace {
     pub row: Millis,
 }
 
-enum Doing<O: Operation> {
-    Waiting { until: Millis },
-    Asked { op: O, since: Millis, at: Millis, then: Millis, heard: bool, locked: Vec<ScheduleId> },
-    Answering { answer: Result<O::Answer, Error>, at: Millis },
+enum Doing<M: Machine> {
+    Waiting {
+        until: Millis,
+    },
+    Sent {
+        call: (M::Op, M::Asked),
+        since: Millis,
+        at: Millis,
+        then: Millis,
+        heard: bool,
+        locked: Vec<ScheduleId>,
+    },
+    Answering {
+        asked: M::Asked,
+        answer: Result<Answer<M>, Error>,
+        at: Millis,
+    },
 }
+
+type Answer<M> = <<M as Machine>::Op as Operation>::Answer;
 
 /// An operation the watchdog gave up on, or whose process has died, that will be performed yet.
 struct Late<O> {
@@ -116,7 +131,7 @@ struct Late<O> {
 
 pub(super) struct Actor<M: Machine> {
     pub machine: M,
-    doing: Doing<M::Op>,
+    doing: Doing<M>,
     /// As in the driver, a machine receives nothing while an operation is under way.
     inbox: VecDeque<M::Input>,
     late: Vec<Late<M::Op>>,
@@ -146,7 +161,7 @@ where
         let own = match &self.doing {
             _ if self.stopped => Millis::MAX,
             Doing::Waiting { until } => until.saturating_add(lag),
-            Doing::Asked { at, .. } | Doing::Answering { at, .. } => *at,
+            Doing::Sent { at, .. } | Doing::Answering { at, .. } => *at,
         };
         self.late_at().min(own)
     }
@@ -155,7 +170,7 @@ where
     /// lives.
     pub(super) fn sent_at(&self) -> Millis {
         match &self.doing {
-            Doing::Asked { at, .. } => self.late_at().min(*at),
+            Doing::Sent { at, .. } => self.late_at().min(*at),
             _ => self.late_at(),
         }
     }
@@ -176,7 +191,7 @@ where
     pub(super) fn die(&mut self, dice: &mut Dice) {
         self.stopped = true;
         let doing = std::mem::replace(&mut self.doing, Doing::Waiting { until: Millis::MAX });
-        if let Doing::Asked { op, at, locked, .. } = doing
+        if let Doing::Sent { call: (op, _), at, locked, .. } = doing
             && (dice.one_in(2) || !locked.is_empty())
         {
             self.late.push(Late { op, at, locked });
@@ -186,21 +201,21 @@ where
     /// While its process is stopped the database goes on with what it was sent.
     pub(super) fn perform_sent(&mut self, time: Millis, wire: &Wire<'_>) {
         self.perform_late(time, wire);
-        if matches!(&self.doing, Doing::Asked { at, .. } if *at <= time) {
+        if matches!(&self.doing, Doing::Sent { at, .. } if *at <= time) {
             self.perform_asked(time, wire);
         }
     }
 
     fn perform_asked(&mut self, time: Millis, wire: &Wire<'_>) {
         let doing = std::mem::replace(&mut self.doing, Doing::Waiting { until: Millis::MAX });
-        let Doing::Asked { op, since, then, heard, locked, .. } = doing else { return };
+        let Doing::Sent { call: (op, asked), since, then, heard, locked, .. } = doing else { return };
         wire.unlock(&locked);
         let answer = op.perform(&wire.under_way(time - since, then));
         let lost = || Err(Error::new(ErrorKind::Unknown, "the answer was lost"));
         let takes = answer.as_ref().map_or(0, M::Op::takes);
         let heard = heard && takes < CALL;
         let at = time + then + takes.min(CALL);
-        self.doing = Doing::Answering { answer: if heard { answer } else { lost() }, at };
+        self.doing = Doing::Answering { asked, answer: if heard { answer } else { lost() }, at };
     }
 
     /// Performs what was given up on, even if its process has died since.
@@ -223,12 +238,12 @@ where
         self.perform_late(time, scene.wire);
         while !self.stopped {
             match std::mem::replace(&mut self.doing, Doing::Waiting { until: Millis::MAX }) {
-                asked @ Doing::Asked { at, .. } if at <= time => {
-                    self.doing = asked;
+                sent @ Doing::Sent { at, .. } if at <= time => {
+                    self.doing = sent;
                     self.perform_asked(time, scene.wire);
                 }
-                Doing::Answering { answer, at } if at <= time => {
-                    self.machine.done(now, answer);
+                Doing::Answering { asked, answer, at } if at <= time => {
+                    self.machine.done(now, asked, answer);
                     self.doing = Doing::Waiting { until: Millis::MIN };
                 }
                 Doing::Waiting { until } if until <= now.boot => self.step(scene, told),
@@ -243,9 +258,9 @@ where
     fn step(&mut self, scene: &mut Scene<'_>, told: &mut Vec<M::Output>) {
         self.inbox.drain(..).for_each(|input| self.machine.receive(scene.now, input));
         match self.machine.next(scene.now) {
-            Step::Do(op) => {
+            Step::Do(call) => {
                 told.extend(std::iter::from_fn(|| self.machine.meanwhile()));
-                self.doing = self.ask(op, scene);
+                self.doing = self.send(call, scene);
             }
             Step::Tell(output) => {
                 told.push(output);
@@ -258,23 +273,31 @@ where
 
     /// Sends a call. A slow one either holds its rows locked until it is performed, or is slow on its way
     /// there.
-    fn ask(&mut self, op: M::Op, scene: &mut Scene<'_>) -> Doing<M::Op> {
+    fn send(&mut self, (op, asked): (M::Op, M::Asked), scene: &mut Scene<'_>) -> Doing<M> {
         let time = scene.time;
-        let failed = |kind, after| Doing::Answering {
+        let failed = |asked, kind, after| Doing::Answering {
+            asked,
             answer: Err(Error::new(kind, "as the dice fell")),
             at: time + after,
         };
         if scene.refuses && op.writes() {
-            return failed(ErrorKind::Refused, 2);
+            return failed(asked, ErrorKind::Refused, 2);
         }
         let timeless = scene.wire.is(Sabotage::DecodeAllAtOnce);
         if let Some(takes) = op.decoding(timeless) {
             if takes > CALL && !timeless {
                 self.late.push(Late { op, at: time + takes, locked: Vec::new() });
-                return failed(ErrorKind::Unknown, CALL);
+                return failed(asked, ErrorKind::Unknown, CALL);
             }
             let locked = Vec::new();
-            return Doing::Asked { op, since: time, at: time + takes, then: 0, heard: true, locked };
+            return Doing::Sent {
+                call: (op, asked),
+                since: time,
+                at: time + takes,
+                then: 0,
+                heard: true,
+                locked,
+            };
         }
         let rows = Millis::try_from(op.written()).unwrap_or(Millis::MAX);
         let work = scene.pace.call + rows.saturating_mul(scene.pace.row);
@@ -287,16 +310,21 @@ where
         };
         match fate {
             Fate::Answered(after, then) => {
-                Doing::Asked { op, since: time, at: time + after, then, heard: true, locked }
+                Doing::Sent { call: (op, asked), since: time, at: time + after, then, heard: true, locked }
             }
-            Fate::AnswerLost(after) => {
-                Doing::Asked { op, since: time, at: time + after, then: 5, heard: false, locked }
-            }
-            Fate::Unavailable => failed(ErrorKind::Unavailable, 50),
-            Fate::Lost => failed(ErrorKind::Unknown, 50),
+            Fate::AnswerLost(after) => Doing::Sent {
+                call: (op, asked),
+                since: time,
+                at: time + after,
+                then: 5,
+                heard: false,
+                locked,
+            },
+            Fate::Unavailable => failed(asked, ErrorKind::Unavailable, 50),
+            Fate::Lost => failed(asked, ErrorKind::Unknown, 50),
             Fate::Overrun(after) => {
                 self.late.push(Late { op, at: time + after, locked });
-                failed(ErrorKind::Unknown, CALL)
+                failed(asked, ErrorKind::Unknown, CALL)
             }
         }
     }

@@ -73,7 +73,7 @@ impl Rows for PollOp {
 
     fn takes(answer: &PollAnswer) -> Millis {
         let (rows, bytes) = match answer {
-            PollAnswer::Page(polled) => {
+            PollAnswer::Page(polled) | PollAnswer::Look(polled) => {
                 let entries = polled.entries.iter().chain(polled.pendings.iter().map(|it| &it.entry));
                 let bytes: usize = entries.map(|entry| entry.payload.len()).sum();
                 (polled.entries.len() + polled.pendings.len(), bytes)
@@ -81,7 +81,7 @@ impl Rows for PollOp {
             PollAnswer::Payloads(payloads) => {
                 (payloads.len(), payloads.iter().map(|it| it.payload.len()).sum())
             }
-            PollAnswer::Decoded | PollAnswer::Glance(_) => (0, 0),
+            PollAnswer::Decode(()) | PollAnswer::Glance(_) => (0, 0),
         };
         takes(rows, bytes)
     }
@@ -109,9 +109,11 @@ impl Rows for ClaimOp {
 impl Rows for MisfireOp {
     fn rows(&self) -> Vec<ScheduleId> {
         match self {
-            Self::Write(changes) => changes.iter().filter_map(Change::schedule).collect(),
+            Self::Repair(changes) | Self::TakeBack(changes) => {
+                changes.iter().filter_map(Change::schedule).collect()
+            }
             Self::Quarantine(broken) => vec![broken.seen.id],
-            Self::Contain(query, _) => vec![query.schedule],
+            Self::Contain(streak) => vec![streak.schedule],
             _ => Vec::new(),
         }
     }
@@ -119,7 +121,7 @@ impl Rows for MisfireOp {
     fn written(&self) -> usize {
         let rows = |change: &Change| if let Change::Repair(repair) = change { repair.writes() } else { 2 };
         match self {
-            Self::Write(changes) => changes.iter().map(rows).sum(),
+            Self::Repair(changes) | Self::TakeBack(changes) => changes.iter().map(rows).sum(),
             _ => 1,
         }
     }

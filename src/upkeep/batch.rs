@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::calls::{Asked, Call};
 use super::misfires::Overdue;
-use super::operation::MisfireOp;
 use super::takeover;
 use crate::domain::{Entry, Event, Millis};
 use crate::repair::{self, MOST_PASSED, Revocation, decide, pass_paused, plan_anew};
@@ -73,7 +73,7 @@ impl Unwritten {
 }
 
 /// One transaction's part of a list.
-pub(super) struct Batch {
+pub(crate) struct Batch {
     pub(super) list: VecDeque<Unwritten>,
     pub(super) rows: usize,
     /// When (boot clock) it was sent.
@@ -90,7 +90,7 @@ impl Batch {
         most_rows: usize,
         least_threshold: Millis,
         now: Now,
-    ) -> Option<(MisfireOp, Self)> {
+    ) -> Option<Call> {
         let mut batch = Self { list: VecDeque::new(), rows: 0, sent: now.boot, still_behind: Vec::new() };
         let (mut changes, mut searched) = (Vec::new(), 0);
         let written = |repair: Repair| {
@@ -129,7 +129,10 @@ impl Batch {
             batch.list.push_back(unwritten);
             changes.push(change);
         }
-        (!changes.is_empty()).then_some((MisfireOp::Write(changes), batch))
+        match changes.first()? {
+            Change::Repair(_) => Some(Asked::repair(changes, batch)),
+            _ => Some(Asked::take_back(changes, batch)),
+        }
     }
 
     /// The schedules whose won repairs did not reach the present. A lost one is left to the next pass: its

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use super::FAILURE_PAUSE;
-use super::operation::MisfireOp;
+use super::calls::{Asked, Call};
 use crate::domain::{ExecutionId, Millis, ScheduleId};
 use crate::repair::Revocation;
 use crate::store::streak::{Reach, Streak, StreakQuery};
@@ -24,7 +24,7 @@ const MOST_DYING: usize = 16_000;
 
 pub(super) struct Containment {
     /// The pause that follows the last count.
-    next: Option<MisfireOp>,
+    next: Option<(StreakQuery, Streak)>,
     /// Schedules of which an occurrence has failed for good here.
     failed: BTreeSet<ScheduleId>,
     /// The revocations that wait for the count of their schedule.
@@ -76,7 +76,7 @@ impl Containment {
     /// The executions that are about to end for good stay with their dead nodes until the next takeover.
     pub(super) fn drop_dying(&mut self) {
         self.dying.clear();
-        self.next.take_if(|op| matches!(op, MisfireOp::Contain(query, _) if !query.dying.is_empty()));
+        self.next.take_if(|(query, _)| !query.dying.is_empty());
     }
 
     /// Whether revocations wait for a count.
@@ -94,12 +94,12 @@ impl Containment {
     }
 
     /// The pause of the schedule that was counted last.
-    pub(super) fn pause(&mut self) -> Option<MisfireOp> {
-        self.next.take()
+    pub(super) fn pause(&mut self) -> Option<Call> {
+        self.next.take().map(|(query, streak)| Asked::contain(streak.clone(), (query, streak)))
     }
 
     /// The next count; without `with_dying` only of a schedule that has failed here.
-    pub(super) fn step(&mut self, now: Now, with_dying: bool) -> Option<MisfireOp> {
+    pub(super) fn step(&mut self, now: Now, with_dying: bool) -> Option<Call> {
         if now.boot < self.hold {
             return None;
         }
@@ -115,7 +115,8 @@ impl Containment {
         self.last = schedule;
         let dying: Vec<ExecutionId> =
             self.dying.get(&schedule).into_iter().flatten().map(|it| it.stranded.id).collect();
-        Some(MisfireOp::Count(StreakQuery { schedule, dying, reach: Reach::MOST }))
+        let query = StreakQuery { schedule, dying, reach: Reach::MOST };
+        Some(Asked::count(query.clone(), query))
     }
 
     /// When (boot clock) it has something to do.
@@ -128,7 +129,7 @@ impl Containment {
     /// Without a streak its schedule's revocations can be written: these.
     pub(super) fn counted(&mut self, query: StreakQuery, streak: Option<Streak>) -> Vec<Revocation> {
         let Some(streak) = streak else { return self.settled(&query) };
-        self.next = Some(MisfireOp::Contain(query, streak));
+        self.next = Some((query, streak));
         Vec::new()
     }
 

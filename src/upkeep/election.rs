@@ -3,7 +3,7 @@
 //! It does so once a poll finds that the last election is an interval old, during a pass with every interval,
 //! and by its own clock while no poll ends.
 
-use super::operation::MisfireOp;
+use super::calls::{Asked, Call};
 use crate::domain::Millis;
 use crate::time::{Now, Window, is_election_due};
 
@@ -31,14 +31,14 @@ impl Election {
         now.boot >= *self.alone_at.get_or_insert(now.boot + 2 * self.window.poll)
     }
 
-    pub(super) fn stand_without_polls(&mut self, application: &str, now: Now) -> MisfireOp {
+    pub(super) fn stand_without_polls(&mut self, application: &str, now: Now) -> Call {
         self.alone_at = Some(now.boot + self.window.election);
         self.stand(application, now)
     }
 
-    pub(super) fn stand(&mut self, application: &str, now: Now) -> MisfireOp {
+    pub(super) fn stand(&mut self, application: &str, now: Now) -> Call {
         self.renews_at = Millis::MAX;
-        MisfireOp::Elect { application: application.to_owned(), now: now.db, interval: self.window.election }
+        Asked::elect(application.to_owned(), now.db, self.window.election, ())
     }
 
     pub(super) fn won(&mut self, now: Now) {

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use super::batch::Unwritten;
-use super::operation::MisfireOp;
+use super::calls::{Asked, Call};
 use crate::domain::{Entry, Millis, ScheduleId};
 use crate::store::{OverduePage, OverdueQuery, Repair, Section, Unstarted};
 
@@ -17,9 +17,9 @@ const PER_SEARCH: usize = 4_000;
 
 /// The search for schedules due in this span of database time: all of them, or those that an earlier search
 /// left in these sections.
-pub(super) fn search(application: &str, due: Range<Millis>, sections: Option<Vec<Section>>) -> MisfireOp {
+pub(super) fn search(application: &str, due: Range<Millis>, sections: Option<Vec<Section>>) -> Call {
     let (application, from, before) = (application.to_owned(), due.start, due.end);
-    MisfireOp::FindOverdue(OverdueQuery { application, from, before, sections, limit: PER_SEARCH })
+    Asked::find_overdue(OverdueQuery { application, from, before, sections, limit: PER_SEARCH }, ())
 }
 
 /// An overdue schedule, with the unstarted executions of its earlier repairs.

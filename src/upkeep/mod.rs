@@ -10,30 +10,37 @@
 //! guarded by what it saw.
 
 mod batch;
+mod calls;
 mod containment;
 mod election;
 mod misfires;
-mod operation;
+mod pass;
 mod pauses;
 mod quarantine;
 mod retention;
 mod takeover;
+mod turns;
 
 use std::collections::VecDeque;
 
 use batch::{Batch, BatchLimit, MOST_ROWS, Unwritten};
+#[cfg(test)]
+pub(crate) use calls::Op as MisfireOp;
+use calls::{Answer, Answered, Asked, Call, Op, join};
 use containment::Containment;
 use election::Election;
 use misfires::Overdue;
-use operation::MisfireAnswer;
-pub(crate) use operation::MisfireOp;
+use pass::{Pass, Task};
 use quarantine::Quarantine;
 use retention::Retention;
+use turns::{Turn, Turns};
 
-use crate::domain::{Error, ErrorKind, Event, Millis, ScheduleId};
+use crate::domain::{Entry, Error, ErrorKind, Event, Millis, ScheduleId};
 use crate::machine::{Machine, Step};
 use crate::repair::{Revocation, recover_apart};
-use crate::store::streak::StreakQuery;
+use crate::store::audit::AuditEntry;
+use crate::store::streak::{Streak, StreakQuery};
+use crate::store::switch::{EndedPause, PassedQuery, SeenSwitch};
 use crate::store::{Applied, OverduePage, Section, StrandedPage, UnreadablePage};
 use crate::time::{Now, Window};
 
@@ -87,59 +94,13 @@ pub(crate) enum MisfireOutput {
     Event(Event),
 }
 
-/// A part of the pass still to do.
-enum Task {
-    Perform(MisfireOp),
-    /// Worked off batch by batch.
-    Write(VecDeque<Unwritten>),
-}
-
-impl Task {
-    /// Part of the takeover of dead nodes' executions.
-    fn is_takeover(&self) -> bool {
-        match self {
-            Self::Perform(op) => matches!(op, MisfireOp::FindStranded { .. }),
-            Self::Write(list) => matches!(list.front(), Some(Unwritten::Revocation(_))),
-        }
-    }
-
-    /// It comes before counts for deaths: further pages and recoveries, and what is soon done.
-    fn is_urgent(&self) -> bool {
-        use MisfireOp::{Elect, EndPause, FindEndedPauses, FindPassed, PassOn};
-        let is_short = |op: &MisfireOp| {
-            matches!(op, Elect { .. } | FindEndedPauses { .. } | FindPassed(..) | PassOn(_) | EndPause(_))
-        };
-        self.is_takeover() || matches!(self, Self::Perform(op) if is_short(op))
-    }
-}
-
-/// The operation under way, as far as its failure decides how the pass goes on.
-#[derive(Default)]
-enum Call {
-    /// Its list is tried again in smaller batches.
-    Batch(Batch),
-    /// The next pass looks for misfires again; the rest of this one does not depend on them.
-    FindOverdue,
-    /// Mostly it concerns that row alone.
-    Quarantine,
-    /// It concerns that schedule alone: what is about to end for good of it is left to the next takeover.
-    Containment(StreakQuery),
-    /// The pass ends.
-    #[default]
-    Other,
-}
-
 pub(crate) struct MisfireMachine {
     application: String,
     window: Window,
     report: PollReport,
     election: Election,
-    /// The remaining tasks of the pass, in order.
-    todo: VecDeque<Task>,
-    call: Call,
-    /// A streak was counted since the last task that is not urgent. Counts and these tasks take turns, so
-    /// that neither wait for all of the others.
-    has_counted: bool,
+    pass: Pass,
+    turns: Turns,
     limit: BatchLimit,
     quarantine: Quarantine,
     retention: Retention,
@@ -153,11 +114,12 @@ pub(crate) struct MisfireMachine {
 }
 
 impl Machine for MisfireMachine {
-    type Op = MisfireOp;
+    type Op = Op;
+    type Asked = Asked;
     type Input = MisfireInput;
     type Output = MisfireOutput;
 
-    fn next(&mut self, now: Now) -> Step<MisfireOp, MisfireOutput> {
+    fn next(&mut self, now: Now) -> Step<Call, MisfireOutput> {
         self.quarantine.saw(now);
         if let Some(output) = self.outbox.pop_front() {
             return Step::Tell(output);
@@ -172,66 +134,48 @@ impl Machine for MisfireMachine {
         if self.election.needs_renewal(now) && !self.is_idle() {
             if self.report.may_stand() { self.stand(now) } else { self.end_pass() }
         }
-        self.next_op(now).map_or_else(|| Step::Wait(self.wakes_at()), Step::Do)
+        self.next_call(now).map_or_else(|| Step::Wait(self.wakes_at()), Step::Do)
     }
 
-    fn done(&mut self, now: Now, answer: Result<MisfireAnswer, Error>) {
-        let call = std::mem::take(&mut self.call);
-        match answer {
-            Ok(MisfireAnswer::Elected(Applied::Done)) => self.elected(now),
-            Ok(MisfireAnswer::Elected(_)) => self.end_pass(),
-            Ok(MisfireAnswer::Stranded(page)) => self.found_stranded(page, now),
-            Ok(MisfireAnswer::Withdrawn(found)) => {
-                self.todo.push_front(Task::Write(found.into_iter().map(Unwritten::Withdrawn).collect()));
+    fn done(&mut self, now: Now, asked: Asked, answer: Result<Answer, Error>) {
+        match join(asked, answer) {
+            Ok(Answered::Elect((), Applied::Done)) => self.elected(now),
+            Ok(Answered::Elect(..)) => self.end_pass(),
+            Ok(Answered::FindStranded((), page)) => self.found_stranded(page, now),
+            Ok(Answered::FindWithdrawn((), found)) => {
+                self.pass.write_next(found.into_iter().map(Unwritten::Withdrawn));
             }
-            Ok(MisfireAnswer::EndedPauses(ended)) => {
-                let ends =
-                    ended.into_iter().rev().filter_map(|it| pauses::end(it, &self.application, now.db));
-                ends.for_each(|op| self.todo.push_front(Task::Perform(op)));
-            }
-            Ok(MisfireAnswer::Passed(entries, _, seen)) if entries.is_empty() => {
-                self.todo.push_front(Task::Perform(pauses::end_of_switch(seen, &self.application)));
-            }
-            Ok(MisfireAnswer::Passed(entries, query, seen)) => {
-                self.todo.push_front(Task::Perform(MisfireOp::FindPassed(query, seen)));
-                self.todo.push_front(Task::Write(pauses::held_back(entries).collect()));
-            }
-            Ok(MisfireAnswer::PassedOn) => {
-                self.todo.push_front(Task::Perform(pauses::search(&self.application)));
-            }
-            Ok(MisfireAnswer::PauseEnded(audit, Applied::Done)) => {
-                self.repaired = true;
-                self.emit(Event::PauseEnded { target_type: audit.target_type, target: audit.target.into() });
-                self.wake_poll();
-            }
-            Ok(MisfireAnswer::PauseEnded(..)) => {}
-            Ok(MisfireAnswer::Counted(query, streak)) => {
+            Ok(Answered::FindEndedPauses((), ended)) => self.found_ended_pauses(ended, now),
+            Ok(Answered::FindPassed((query, seen), entries)) => self.found_passed(entries, query, seen),
+            Ok(Answered::PassOn(..)) => self.pass.next(pauses::search(&self.application)),
+            Ok(Answered::EndPause(audit, applied)) => self.pause_ended(audit, applied),
+            Ok(Answered::Count(query, streak)) => {
                 let last = self.containment.counted(query, streak);
-                self.write_revocations(last);
+                self.revoke_next(last);
             }
-            Ok(MisfireAnswer::Contained(query, streak, Applied::Done)) => {
-                let last = self.containment.settled(&query);
-                self.write_revocations(last);
-                self.repaired = true;
-                self.emit(Event::Contained { schedule: streak.name, reason: streak.reason });
-                self.wake_poll();
+            Ok(Answered::Contain((query, streak), applied)) => self.contained(&query, streak, applied, now),
+            Ok(Answered::FindOverdue((), page)) => self.found_overdue(page, now),
+            Ok(Answered::Repair(batch, applied) | Answered::TakeBack(batch, applied)) => {
+                self.written(batch, &applied, now);
             }
-            Ok(MisfireAnswer::Contained(query, ..)) => self.containment.lost(&query, now),
-            Ok(MisfireAnswer::Overdue(page)) => self.found_overdue(page, now),
-            Ok(MisfireAnswer::Written(applied)) => {
-                if let Call::Batch(batch) = call {
-                    self.written(batch, &applied, now);
-                }
-            }
-            Ok(MisfireAnswer::Unreadable(page)) => self.found_unreadable(page, now),
-            Ok(MisfireAnswer::Quarantined(row, Applied::Done)) => {
+            Ok(Answered::FindUnreadable((), page)) => self.found_unreadable(page, now),
+            Ok(Answered::Quarantine(row, Applied::Done)) => {
                 self.emit(Event::Quarantined { schedule: row.name, reason: row.reason });
             }
-            Ok(MisfireAnswer::Quarantined(..)) => {}
-            Ok(MisfireAnswer::Purged(purged)) => {
-                self.outbox.extend(self.retention.purged(purged, now).map(MisfireOutput::Event));
+            Ok(Answered::Quarantine(..)) => {}
+            Ok(Answered::Purge((), purged)) => {
+                let removed = self.retention.purged(purged);
+                self.tell(removed);
             }
-            Err(error) => self.failed(call, error, now),
+            Ok(Answered::PurgeQueues((), purged)) => {
+                let removed = self.retention.purged_queues(&purged);
+                self.tell(removed);
+            }
+            Ok(Answered::PurgeOrphans((), purged)) => {
+                let removed = self.retention.purged_orphans(&purged, now);
+                self.tell(removed);
+            }
+            Err((asked, error)) => self.failed(asked, error, now),
         }
     }
 
@@ -257,9 +201,8 @@ impl MisfireMachine {
             window,
             report: PollReport::UNKNOWN,
             election: Election::new(window),
-            todo: VecDeque::new(),
-            call: Call::Other,
-            has_counted: false,
+            pass: Pass::default(),
+            turns: Turns::default(),
             limit: BatchLimit::new(MOST_ROWS),
             quarantine: Quarantine::new(),
             retention: Retention::new(window.retention),
@@ -285,7 +228,7 @@ impl MisfireMachine {
     }
 
     fn is_idle(&self) -> bool {
-        self.todo.is_empty() && !self.retention.has_step() && !self.containment.has_dying()
+        self.pass.is_empty() && !self.retention.has_step() && !self.containment.has_dying()
     }
 
     /// When (boot clock) the machine acts unless something is reported before.
@@ -299,8 +242,7 @@ impl MisfireMachine {
     }
 
     fn stand(&mut self, now: Now) {
-        let op = self.election.stand(&self.application, now);
-        self.todo.push_front(Task::Perform(op));
+        self.pass.next(self.election.stand(&self.application, now));
     }
 
     /// Whatever keeps polls from ending must not keep dead nodes' executions from being taken over. Anything
@@ -308,8 +250,7 @@ impl MisfireMachine {
     fn stand_without_polls(&mut self, now: Now) {
         if self.election.is_due_without_polls(now) && self.is_idle() && self.report.node_enabled {
             self.report.any_late = true;
-            let op = self.election.stand_without_polls(&self.application, now);
-            self.todo.push_front(Task::Perform(op));
+            self.pass.next(self.election.stand_without_polls(&self.application, now));
         }
     }
 
@@ -318,138 +259,160 @@ impl MisfireMachine {
     fn elected(&mut self, now: Now) {
         self.election.won(now);
         if self.report.node_enabled {
-            self.todo.retain(|task| !task.is_takeover());
+            self.pass.drop_takeover();
             self.containment.begin_takeover(now);
-            if self.todo.is_empty() {
+            if self.pass.is_empty() {
                 self.begin_pass(now);
             }
-            self.todo.push_front(Task::Perform(takeover::search(&self.application, takeover::FIRST)));
+            self.pass.next(takeover::search(&self.application, takeover::FIRST));
         }
         if self.report.pause_ended {
-            self.todo.push_front(Task::Perform(pauses::search(&self.application)));
+            self.pass.next(pauses::search(&self.application));
         }
     }
 
     fn begin_pass(&mut self, now: Now) {
         let PollReport { app_enabled, any_late, floor, .. } = self.report;
         if app_enabled && any_late {
-            self.todo.push_back(self.find_overdue(now, None));
-            self.todo.push_back(Task::Perform(takeover::withdrawn(&self.application)));
+            self.pass.last(self.find_overdue(now, None));
+            self.pass.last(takeover::withdrawn(&self.application));
         }
         if app_enabled {
             let before = if any_late { self.overdue_before(now) } else { Millis::MIN };
-            let op = self.quarantine.search(&self.application, floor..before, now);
-            self.todo.push_back(Task::Perform(op));
+            self.pass.last(self.quarantine.search(&self.application, floor..before, now));
         }
         self.retention.begin_pass(now);
     }
 
     /// The rest of the pass is left to the next, or to another node.
     fn end_pass(&mut self) {
-        if self.todo.iter().any(|task| matches!(task, Task::Perform(MisfireOp::Quarantine(_)))) {
+        if self.pass.end() {
             self.quarantine.repeat_step();
         }
-        self.todo.clear();
         self.containment.drop_dying();
         self.retention.end_pass();
         self.wake_poll();
     }
 
-    fn next_op(&mut self, now: Now) -> Option<MisfireOp> {
-        let pause = self.containment.pause();
-        let is_urgent = self.todo.front().is_some_and(Task::is_urgent);
-        let count = |it: &mut Self, with_dying| it.containment.step(now, with_dying);
-        let turn = |it: &mut Self| if it.has_counted { None } else { count(it, !is_urgent) };
-        let op = pause.or_else(|| turn(self));
-        if let Some(op) = op {
-            return Some(self.counting(op));
+    fn next_call(&mut self, now: Now) -> Option<Call> {
+        let is_urgent = self.pass.is_urgent();
+        let mut turns = self.turns.order(is_urgent);
+        let next = turns.find_map(|turn| Some((turn, self.call_of(turn, now)?)));
+        self.turns.taken(next.as_ref().map(|(turn, _)| *turn), is_urgent);
+        next.map(|(_, call)| call)
+    }
+
+    fn call_of(&mut self, turn: Turn, now: Now) -> Option<Call> {
+        match turn {
+            Turn::Contain => self.containment.pause(),
+            Turn::Count { with_dying } => self.containment.step(now, with_dying),
+            Turn::Task => self.next_task(now),
+            Turn::Purge => self.retention.step(&self.application),
         }
-        let task = self.next_task(now).or_else(|| self.retention.step(&self.application));
-        self.has_counted &= is_urgent;
-        task.or_else(|| count(self, true).map(|op| self.counting(op)))
     }
 
-    fn counting(&mut self, op: MisfireOp) -> MisfireOp {
-        self.call = Call::of(&op);
-        self.has_counted = true;
-        op
-    }
-
-    fn next_task(&mut self, now: Now) -> Option<MisfireOp> {
+    fn next_task(&mut self, now: Now) -> Option<Call> {
         loop {
-            match self.todo.pop_front()? {
-                Task::Perform(op) => {
-                    self.call = Call::of(&op);
-                    return Some(op);
-                }
-                // The application was switched off after the search.
-                Task::Write(list)
-                    if !self.report.app_enabled
-                        && !matches!(
-                            list.front(),
-                            Some(Unwritten::Revocation(_) | Unwritten::HeldBack(_))
-                        ) => {}
-                // The clock has stepped after the search.
-                Task::Write(list)
-                    if !self.quarantine.believes_the_clock(now)
-                        && matches!(list.front(), Some(Unwritten::Ahead(_))) => {}
+            match self.pass.pop()? {
+                Task::Perform(call) => return Some(call),
+                Task::Write(list) if self.is_obsolete(list.front(), now) => {}
                 Task::Write(mut list) => {
                     let least_threshold = self.window.least_threshold();
                     let next = Batch::next(&mut list, self.limit.rows, least_threshold, now);
-                    if !list.is_empty() {
-                        self.todo.push_front(Task::Write(list));
-                    }
-                    if let Some((op, batch)) = next {
-                        self.call = Call::Batch(batch);
-                        return Some(op);
+                    self.pass.write_next(list);
+                    if next.is_some() {
+                        return next;
                     }
                 }
             }
         }
     }
 
-    /// What can be recovered, and the next page, comes before what must be counted first.
+    /// Whether a list is not to be written any more, by its first: the application was switched off or the
+    /// clock has stepped after the search.
+    fn is_obsolete(&self, first: Option<&Unwritten>, now: Now) -> bool {
+        match first {
+            Some(Unwritten::Revocation(_) | Unwritten::HeldBack(_)) => false,
+            Some(Unwritten::Ahead(_)) => !self.report.app_enabled || !self.quarantine.believes_the_clock(now),
+            _ => !self.report.app_enabled,
+        }
+    }
+
+    /// Recoveries, and the next page, come before the revocations that must wait for a count.
     fn found_stranded(&mut self, page: StrandedPage, now: Now) {
         if let Some(last) = page.next {
-            self.todo.push_front(Task::Perform(takeover::search(&self.application, last)));
+            self.pass.next(takeover::search(&self.application, last));
         }
         let revocations = recover_apart(page.stranded, now.db).into_iter();
         let (last, others): (Vec<_>, Vec<_>) = revocations.partition(Revocation::is_last_death);
-        self.write_revocations(others);
+        self.revoke_next(others);
         self.containment.found_dying(last.into_iter());
     }
 
-    fn write_revocations(&mut self, list: Vec<Revocation>) {
-        if !list.is_empty() {
-            self.todo.push_front(Task::Write(list.into_iter().map(Unwritten::Revocation).collect()));
+    fn revoke_next(&mut self, list: Vec<Revocation>) {
+        self.pass.write_next(list.into_iter().map(Unwritten::Revocation));
+    }
+
+    fn found_ended_pauses(&mut self, ended: Vec<EndedPause>, now: Now) {
+        for pause in ended.into_iter().rev() {
+            let end = pauses::end(pause, &self.application, now.db);
+            end.into_iter().for_each(|call| self.pass.next(call));
         }
+    }
+
+    /// The pause ends once it has held back nothing more.
+    fn found_passed(&mut self, entries: Vec<Entry>, query: PassedQuery, seen: SeenSwitch) {
+        if entries.is_empty() {
+            return self.pass.next(pauses::end_of_switch(seen, &self.application));
+        }
+        self.pass.next(pauses::find_passed(query, seen));
+        self.pass.write_next(entries.into_iter().map(Unwritten::HeldBack));
+    }
+
+    fn pause_ended(&mut self, AuditEntry { target_type, target, .. }: AuditEntry, applied: Applied) {
+        if applied.is_done() {
+            self.repaired = true;
+            self.emit(Event::PauseEnded { target_type, target: target.into() });
+            self.wake_poll();
+        }
+    }
+
+    /// The pause of a schedule for its streak has been tried.
+    fn contained(&mut self, query: &StreakQuery, streak: Streak, applied: Applied, now: Now) {
+        if !applied.is_done() {
+            return self.containment.lost(query, now);
+        }
+        let last = self.containment.settled(query);
+        self.revoke_next(last);
+        self.repaired = true;
+        self.emit(Event::Contained { schedule: streak.name, reason: streak.reason });
+        self.wake_poll();
     }
 
     fn found_overdue(&mut self, mut page: OverduePage, now: Now) {
         let sections = std::mem::take(&mut page.next);
         if !sections.is_empty() {
-            self.todo.push_front(self.find_overdue(now, Some(sections)));
+            self.pass.next(self.find_overdue(now, Some(sections)));
         }
-        self.todo.push_front(Task::Write(Overdue::list(page)));
+        self.pass.write_next(Overdue::list(page));
     }
 
     fn found_unreadable(&mut self, page: UnreadablePage, now: Now) {
         let UnreadablePage { broken, ahead, next } = page;
-        self.todo.extend(self.quarantine.found(broken, next).map(Task::Perform));
+        self.quarantine.found(broken, next).for_each(|call| self.pass.last(call));
         if ahead.is_empty() {
             return;
         }
-        self.todo.push_back(Task::Write(ahead.into_iter().map(Unwritten::Ahead).collect()));
+        self.pass.write_last(ahead.into_iter().map(Unwritten::Ahead));
         // All schedules may be ahead alike: they do not wait for further passes.
         if next.is_some() {
-            let op = self.quarantine.search(&self.application, Millis::MIN..Millis::MIN, now);
-            self.todo.push_back(Task::Perform(op));
+            self.pass.last(self.quarantine.search(&self.application, Millis::MIN..Millis::MIN, now));
         }
     }
 
-    fn find_overdue(&self, now: Now, sections: Option<Vec<Section>>) -> Task {
+    fn find_overdue(&self, now: Now, sections: Option<Vec<Section>>) -> Call {
         let due = self.report.floor..self.overdue_before(now);
-        Task::Perform(misfires::search(&self.application, due, sections))
+        misfires::search(&self.application, due, sections)
     }
 
     /// Schedules due since then are left to the polls.
@@ -466,13 +429,15 @@ impl MisfireMachine {
                 self.outbox.extend(takeover::exhausted(revocation).map(MisfireOutput::Event));
             }
         }
-        let behind = batch.still_behind(applied);
-        if !behind.is_empty() {
-            self.todo.push_back(Task::Write(behind));
-        }
-        if !matches!(self.todo.front(), Some(Task::Write(_))) {
+        self.pass.write_last(batch.still_behind(applied));
+        if !self.pass.writes_next() {
             self.wake_poll();
         }
+    }
+
+    /// Tells of what a step has removed, if it has.
+    fn tell(&mut self, removed: Option<Event>) {
+        removed.into_iter().for_each(|event| self.emit(event));
     }
 
     fn emit(&mut self, event: Event) {
@@ -488,44 +453,37 @@ impl MisfireMachine {
 
     /// Tries a failed batch again as smaller ones until the row that fails is alone. That one is left to the
     /// next pass and told once, and does not keep the others from being repaired.
-    fn failed(&mut self, call: Call, error: Error, now: Now) {
+    fn failed(&mut self, asked: Asked, error: Error, now: Now) {
+        let operation = asked.name();
         let is_rows_own = error.kind() == ErrorKind::Data;
         let (mut pause, mut is_told) = (FAILURE_PAUSE, true);
-        match call {
-            Call::Batch(batch) => {
+        match asked {
+            Asked::Repair(batch) | Asked::TakeBack(batch) => {
                 self.limit.halve(batch.rows);
                 pause = if is_rows_own { ROW_PAUSE } else { FAILURE_PAUSE };
                 if batch.list.len() > 1 {
                     is_told = !is_rows_own;
-                    self.todo.push_front(Task::Write(batch.list));
+                    self.pass.write_next(batch.list);
                 }
             }
-            Call::FindOverdue => {}
-            Call::Quarantine
+            // The next pass looks for misfires again; the rest of this one does not depend on them.
+            Asked::FindOverdue(()) => {}
+            // Mostly it concerns that row alone.
+            Asked::Quarantine(_)
                 if matches!(error.kind(), ErrorKind::Data | ErrorKind::Refused | ErrorKind::Unavailable) =>
             {
                 pause = ROW_PAUSE;
             }
-            Call::Containment(query) => {
+            // It concerns that schedule alone: its executions are left to the next takeover.
+            Asked::Count(query) | Asked::Contain((query, _)) => {
                 self.containment.failed(&query, is_rows_own, now);
                 pause = 0;
             }
-            Call::Quarantine | Call::Other => self.end_pass(),
+            _ => self.end_pass(),
         }
         self.hold = now.boot + pause;
         if is_told {
-            self.emit(Event::StoreFailed { operation: "misfire handling", error });
-        }
-    }
-}
-
-impl Call {
-    fn of(op: &MisfireOp) -> Self {
-        match op {
-            MisfireOp::FindOverdue(_) => Self::FindOverdue,
-            MisfireOp::Quarantine(_) => Self::Quarantine,
-            MisfireOp::Count(query) | MisfireOp::Contain(query, _) => Self::Containment(query.clone()),
-            _ => Self::Other,
+            self.emit(Event::StoreFailed { operation, error });
         }
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! Before the pause of a job or the application ends, the cursors of its schedules pass what it held back.
 
-use super::batch::Unwritten;
-use super::operation::MisfireOp;
+use super::calls::{Asked, Call};
 use crate::domain::{Entry, Millis, ScheduleState};
 use crate::repair::resume;
 use crate::store::audit::{AuditEntry, Order};
@@ -13,12 +12,12 @@ use crate::store::{Change, Move};
 /// Schedules per search.
 const PER_SEARCH: usize = 500;
 
-pub(super) fn search(application: &str) -> MisfireOp {
-    MisfireOp::FindEndedPauses { application: application.to_owned() }
+pub(super) fn search(application: &str) -> Call {
+    Asked::find_ended_pauses(application.to_owned(), ())
 }
 
 /// What is done first about a pause whose time is up.
-pub(super) fn end(pause: EndedPause, application: &str, now: Millis) -> Option<MisfireOp> {
+pub(super) fn end(pause: EndedPause, application: &str, now: Millis) -> Option<Call> {
     match pause {
         EndedPause::Schedule(entry) => end_of_schedule(&entry, application, now),
         EndedPause::Switch(seen) => {
@@ -29,26 +28,26 @@ pub(super) fn end(pause: EndedPause, application: &str, now: Millis) -> Option<M
             };
             let application = application.to_owned();
             let query = PassedQuery { application, job, before: now + 1, limit: PER_SEARCH };
-            Some(MisfireOp::FindPassed(query, seen))
+            Some(find_passed(query, seen))
         }
     }
 }
 
 /// The arrears of a long pause take several repairs; the last one ends the pause.
-fn end_of_schedule(entry: &Entry, application: &str, now: Millis) -> Option<MisfireOp> {
+fn end_of_schedule(entry: &Entry, application: &str, now: Millis) -> Option<Call> {
     let repair = resume(entry, now)?;
     if repair.how != Move::Resume {
-        return Some(MisfireOp::PassOn(Box::new(Change::Repair(repair))));
+        return Some(Asked::pass_on(Box::new(Change::Repair(repair)), ()));
     }
     let states = (entry.state.label(), ScheduleState::Active.label());
     let audit = AuditEntry::of_schedule("resume", (application, &entry.name), states, &by_itself());
-    Some(MisfireOp::EndPause(Box::new((Change::Repair(repair), audit))))
+    Some(end_with(Change::Repair(repair), audit))
 }
 
 /// Its pause has held back nothing more.
-pub(super) fn end_of_switch(seen: SeenSwitch, application: &str) -> MisfireOp {
+pub(super) fn end_of_switch(seen: SeenSwitch, application: &str) -> Call {
     let audit = seen.entry(application, "resume", Switch::On, &by_itself());
-    MisfireOp::EndPause(Box::new((Change::Switch(SwitchChange::on(seen)), audit)))
+    end_with(Change::Switch(SwitchChange::on(seen)), audit)
 }
 
 /// How the end of a pause that nobody ends is recorded.
@@ -56,8 +55,13 @@ fn by_itself() -> Order {
     Order { actor: "firetime".to_owned(), reason: "the pause's time is up".to_owned() }
 }
 
-pub(super) fn held_back(entries: Vec<Entry>) -> impl Iterator<Item = Unwritten> {
-    entries.into_iter().map(Unwritten::HeldBack)
+fn end_with(change: Change, audit: AuditEntry) -> Call {
+    Asked::end_pause(Box::new(change), audit.clone(), audit)
+}
+
+/// The search for schedules that a pause has held back.
+pub(super) fn find_passed(query: PassedQuery, seen: SeenSwitch) -> Call {
+    Asked::find_passed(query.clone(), (query, seen))
 }
 
 #[cfg(test)]
@@ -66,9 +70,9 @@ mod tests {
     use super::*;
     use crate::domain::{Event, MisfirePolicy};
     use crate::fixtures::{behind, cron};
-    use crate::machine::{Machine, Step};
+    use crate::machine::{Step, Stepped};
     use crate::store::Applied;
-    use crate::upkeep::operation::MisfireAnswer;
+    use crate::upkeep::calls::{Answer, Op};
     use crate::upkeep::{MisfireInput, MisfireMachine, MisfireOutput, PollReport};
 
     const JOB: &str = "job";
@@ -84,21 +88,21 @@ mod tests {
         node_enabled: bool,
         ended: EndedPause,
         mut held_back: usize,
-    ) -> (Vec<&'static str>, MisfireMachine) {
+    ) -> (Vec<&'static str>, Stepped<MisfireMachine>) {
         let mut machine = in_a_pass(None);
         let report = PollReport { node_enabled, pause_ended: true, any_late: false, ..REPORT };
         machine.receive(at(0), MisfireInput::Polled(report));
         let names = run(&mut machine, at(0), |op| {
             Ok(match op {
-                MisfireOp::FindEndedPauses { .. } => MisfireAnswer::EndedPauses(vec![ended.clone()]),
-                MisfireOp::FindPassed(query, seen) => {
+                Op::FindEndedPauses(..) => Answer::FindEndedPauses(vec![ended.clone()]),
+                Op::FindPassed(_) => {
                     let some = std::mem::take(&mut held_back);
                     let entry = behind(MisfirePolicy::FireOnce, 30_000);
-                    MisfireAnswer::Passed(vec![entry; some], query, seen)
+                    Answer::FindPassed(vec![entry; some])
                 }
-                MisfireOp::Write(changes) => MisfireAnswer::Written(vec![Applied::Done; changes.len()]),
-                MisfireOp::PassOn(_) => MisfireAnswer::PassedOn,
-                MisfireOp::EndPause(end) => MisfireAnswer::PauseEnded(end.1, Applied::Done),
+                Op::Repair(changes) => Answer::Repair(vec![Applied::Done; changes.len()]),
+                Op::PassOn(_) => Answer::PassOn(()),
+                Op::EndPause(..) => Answer::EndPause(Applied::Done),
                 op => nothing_found(&op),
             })
         });
@@ -136,17 +140,14 @@ mod tests {
         let mut told = Vec::new();
         loop {
             match machine.next(at(0)) {
-                Step::Do(MisfireOp::FindEndedPauses { .. }) => {
-                    machine.done(at(0), Ok(MisfireAnswer::EndedPauses(vec![paused_job()])));
+                Step::Do(Op::FindEndedPauses(..)) => {
+                    machine.done(at(0), Ok(Answer::FindEndedPauses(vec![paused_job()])));
                 }
-                Step::Do(MisfireOp::FindPassed(query, seen)) => {
-                    machine.done(at(0), Ok(MisfireAnswer::Passed(Vec::new(), query, seen)));
-                }
-                Step::Do(MisfireOp::EndPause(end)) => {
-                    let (change, audit) = *end;
-                    assert!(matches!(change, Change::Switch(SwitchChange { becomes: Switch::On, .. })));
+                Step::Do(Op::FindPassed(_)) => machine.done(at(0), Ok(Answer::FindPassed(Vec::new()))),
+                Step::Do(Op::EndPause(change, audit)) => {
+                    assert!(matches!(*change, Change::Switch(SwitchChange { becomes: Switch::On, .. })));
                     assert_eq!((audit.verb, audit.order.actor.as_str()), ("resume", "firetime"));
-                    machine.done(at(0), Ok(MisfireAnswer::PauseEnded(audit, Applied::Done)));
+                    machine.done(at(0), Ok(Answer::EndPause(Applied::Done)));
                 }
                 Step::Do(op) => machine.done(at(0), Ok(nothing_found(&op))),
                 Step::Tell(MisfireOutput::Event(Event::PauseEnded { target_type, target })) => {
@@ -163,9 +164,9 @@ mod tests {
     #[test]
     fn a_long_pause_of_a_schedule_ends_in_several_steps() {
         let paused = Entry { state: ScheduleState::Paused, ..cron(1, "* * * * * ?", NOW) };
-        assert!(matches!(end_of_schedule(&paused, "app", NOW), Some(MisfireOp::EndPause(_))));
+        assert!(matches!(end_of_schedule(&paused, "app", NOW), Some((Op::EndPause(..), _))));
         let far = NOW + 1_000 * 200_000;
-        assert!(matches!(end_of_schedule(&paused, "app", far), Some(MisfireOp::PassOn(_))));
+        assert!(matches!(end_of_schedule(&paused, "app", far), Some((Op::PassOn(_), _))));
         assert!(end_of_schedule(&behind(MisfirePolicy::FireOnce, 30_000), "app", NOW).is_none());
     }
 }

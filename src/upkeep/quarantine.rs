@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use super::operation::MisfireOp;
+use super::calls::{Asked, Call};
 use crate::domain::{Millis, ScheduleId};
 use crate::store::{UnreadableQuery, UnreadableRow};
 use crate::time::{CURSOR_AHEAD, Now, OFFSET_JUMP};
@@ -74,10 +74,10 @@ impl Quarantine {
     }
 
     /// The walk's next step, together with the schedules due in this span of database time.
-    pub(super) fn search(&mut self, application: &str, due: Range<Millis>, now: Now) -> MisfireOp {
+    pub(super) fn search(&mut self, application: &str, due: Range<Millis>, now: Now) -> Call {
         self.saw(now);
         self.stepped_from = self.next_step;
-        MisfireOp::FindUnreadable(UnreadableQuery {
+        let query = UnreadableQuery {
             application: application.to_owned(),
             after: self.stepped_from,
             step: STEP,
@@ -85,16 +85,17 @@ impl Quarantine {
             before: due.end,
             limit: PER_SEARCH,
             ahead: self.clock.is_believed(now).then_some(now.db + CURSOR_AHEAD),
-        })
+        };
+        Asked::find_unreadable(query, ())
     }
 
     pub(super) fn found(
         &mut self,
         broken: Vec<UnreadableRow>,
         next: Option<ScheduleId>,
-    ) -> impl Iterator<Item = MisfireOp> + use<> {
+    ) -> impl Iterator<Item = Call> + use<> {
         self.next_step = next.unwrap_or(FIRST);
-        broken.into_iter().map(MisfireOp::Quarantine)
+        broken.into_iter().map(|row| Asked::quarantine(row.clone(), row))
     }
 
     /// Not all found rows were quarantined: the next pass takes the step again.

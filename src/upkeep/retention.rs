@@ -4,9 +4,9 @@
 //! somebody deleted, removes a bounded number with each step. It goes on, step by step, at the end of a pass,
 //! over several passes if it must, and then rests for a part of the retention.
 
-use super::operation::MisfireOp;
-use crate::domain::{Error, Event, Millis, ScheduleId};
-use crate::store::{OrphanWalk, Purge, Purged, PurgedOrphans, PurgedQueues, QueuePlace, QueueWalk, Store};
+use super::calls::{Asked, Call};
+use crate::domain::{Event, Millis, ScheduleId};
+use crate::store::{OrphanWalk, Purge, Purged, PurgedOrphans, PurgedQueues, QueuePlace, QueueWalk};
 use crate::time::Now;
 
 /// Occurrences per step.
@@ -31,39 +31,6 @@ enum Place {
     Queues(QueuePlace),
     /// With the executions of deleted schedules behind this.
     Orphans(ScheduleId),
-}
-
-/// One step of the walk.
-#[derive(Clone)]
-pub(crate) enum PurgeStep {
-    Schedules(Purge),
-    Queues(QueueWalk),
-    Orphans(OrphanWalk),
-}
-
-/// What a step came to.
-pub(crate) enum PurgedStep {
-    Schedules(Purged),
-    Queues(PurgedQueues),
-    Orphans(PurgedOrphans),
-}
-
-impl PurgeStep {
-    pub(super) fn name(&self) -> &'static str {
-        match self {
-            Self::Schedules(_) => "purging the ledger",
-            Self::Queues(_) => "purging enqueued executions",
-            Self::Orphans(_) => "purging executions without a schedule",
-        }
-    }
-
-    pub(super) fn perform(self, store: &dyn Store) -> Result<PurgedStep, Error> {
-        match self {
-            Self::Schedules(purge) => store.purge(&purge).map(PurgedStep::Schedules),
-            Self::Queues(walk) => store.purge_queues(&walk).map(PurgedStep::Queues),
-            Self::Orphans(walk) => store.purge_orphans(&walk).map(PurgedStep::Orphans),
-        }
-    }
 }
 
 #[derive(Clone, Copy)]
@@ -99,51 +66,61 @@ impl Retention {
         }
     }
 
-    pub(super) fn step(&mut self, application: &str) -> Option<MisfireOp> {
+    pub(super) fn step(&mut self, application: &str) -> Option<Call> {
         if !self.has_step() {
             return None;
         }
         self.walk = Walk::Waits;
         let (application, keep, limit) = (application.to_owned(), self.keep?, STEP);
-        Some(MisfireOp::Purge(match &self.place {
+        Some(match &self.place {
             Place::Schedules(after) => {
-                PurgeStep::Schedules(Purge { application, after: after.clone(), keep, limit })
+                Asked::purge(Purge { application, after: after.clone(), keep, limit }, ())
             }
-            Place::Queues(after) => PurgeStep::Queues(QueueWalk { application, after: *after, keep, limit }),
+            Place::Queues(after) => {
+                Asked::purge_queues(QueueWalk { application, after: *after, keep, limit }, ())
+            }
             Place::Orphans(after) => {
-                PurgeStep::Orphans(OrphanWalk { application, after: *after, keep, limit })
+                Asked::purge_orphans(OrphanWalk { application, after: *after, keep, limit }, ())
             }
-        }))
+        })
     }
 
-    /// The event of a step that removed something.
-    pub(super) fn purged(&mut self, purged: PurgedStep, now: Now) -> Option<Event> {
-        self.walk = Walk::Steps;
-        let (occurrences, schedules, nodes) = match purged {
-            PurgedStep::Schedules(Purged { occurrences, schedules, nodes, next }) => {
-                self.place = next.map_or(Place::Queues(QueuePlace::FIRST), Place::Schedules);
-                (occurrences, schedules, nodes)
-            }
-            PurgedStep::Queues(PurgedQueues { executions, next }) => {
-                self.place = next.map_or(Place::Orphans(ScheduleId(i64::MIN)), Place::Queues);
-                (executions, 0, 0)
-            }
-            PurgedStep::Orphans(PurgedOrphans { executions, next: Some(next) }) => {
-                self.place = Place::Orphans(next);
-                (executions, 0, 0)
-            }
-            PurgedStep::Orphans(PurgedOrphans { executions, next: None }) => {
+    /// Goes on behind a step over the schedules; the event of one that removed something.
+    pub(super) fn purged(&mut self, purged: Purged) -> Option<Event> {
+        let Purged { occurrences, schedules, nodes, next } = purged;
+        self.go_on(next.map_or(Place::Queues(QueuePlace::FIRST), Place::Schedules));
+        removed(occurrences, schedules, nodes)
+    }
+
+    /// The same of a step over the enqueued executions.
+    pub(super) fn purged_queues(&mut self, purged: &PurgedQueues) -> Option<Event> {
+        self.go_on(purged.next.map_or(Place::Orphans(ScheduleId(i64::MIN)), Place::Queues));
+        removed(purged.executions, 0, 0)
+    }
+
+    /// The same of a step over the executions of deleted schedules, the last of which ends the walk.
+    pub(super) fn purged_orphans(&mut self, purged: &PurgedOrphans, now: Now) -> Option<Event> {
+        match purged.next {
+            Some(next) => self.go_on(Place::Orphans(next)),
+            None => {
                 self.walk = Walk::Rests { until: now.boot.saturating_add(self.rest()) };
                 self.place = Place::Schedules(String::new());
-                (executions, 0, 0)
             }
-        };
-        (occurrences + schedules + nodes > 0).then_some(Event::Purged { occurrences, schedules, nodes })
+        }
+        removed(purged.executions, 0, 0)
+    }
+
+    fn go_on(&mut self, place: Place) {
+        (self.walk, self.place) = (Walk::Steps, place);
     }
 
     fn rest(&self) -> Millis {
         self.keep.map_or(LONGEST_REST, |keep| (keep / WALKS).min(LONGEST_REST))
     }
+}
+
+fn removed(occurrences: usize, schedules: usize, nodes: usize) -> Option<Event> {
+    (occurrences + schedules + nodes > 0).then_some(Event::Purged { occurrences, schedules, nodes })
 }
 
 #[cfg(test)]

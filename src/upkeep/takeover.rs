@@ -3,7 +3,7 @@
 //!
 //! [`recover_apart`](crate::repair::recover_apart) decides what becomes of each.
 
-use super::operation::MisfireOp;
+use super::calls::{Asked, Call};
 use crate::domain::{Event, ExecutionId, Reason};
 use crate::repair::Revocation;
 
@@ -15,14 +15,14 @@ const PER_SEARCH: usize = 4_000;
 pub(super) const ROWS_EACH: usize = 2;
 
 /// The search for stranded executions by id, behind `after`.
-pub(super) fn search(application: &str, after: ExecutionId) -> MisfireOp {
-    MisfireOp::FindStranded { application: application.to_owned(), after, limit: PER_SEARCH }
+pub(super) fn search(application: &str, after: ExecutionId) -> Call {
+    Asked::find_stranded(application.to_owned(), after, PER_SEARCH, ())
 }
 
 /// The search for PENDING executions of removed schedules. More than one search brings are left to the next
 /// pass: nobody claims them.
-pub(super) fn withdrawn(application: &str) -> MisfireOp {
-    MisfireOp::FindWithdrawn { application: application.to_owned(), limit: PER_SEARCH }
+pub(super) fn withdrawn(application: &str) -> Call {
+    Asked::find_withdrawn(application.to_owned(), PER_SEARCH, ())
 }
 
 /// The event of an execution that was taken back for the last time.

@@ -1,12 +1,11 @@
 //! Whole passes, and what the tests of each duty share: answers made up for the machine.
 
 use super::*;
-use crate::domain::{Entry, MisfirePolicy, ScheduleId};
+use crate::domain::{MisfirePolicy, ScheduleId};
 use crate::fixtures::{behind, calls_while_down};
-use crate::machine::Operation;
+use crate::machine::{Operation, Stepped};
 use crate::store::memory::MemoryStore;
-use crate::store::{Applied, Change, Purged, PurgedOrphans, PurgedQueues, Repair, UnreadablePage};
-use crate::upkeep::retention::{PurgeStep, PurgedStep};
+use crate::store::{Change, Purged, PurgedOrphans, PurgedQueues, Repair};
 
 /// 2026-01-02 03:04:05.678 UTC.
 pub(super) const TODAY: Millis = 1_767_323_045_678;
@@ -17,12 +16,12 @@ pub(super) fn at(after: Millis) -> Now {
     Now { db: NOW, boot: NOW + after, apart: 0 }
 }
 
-pub(super) fn keeping(retention: Option<Millis>) -> MisfireMachine {
-    MisfireMachine::new("app".to_owned(), Window { retention, ..Window::default() })
+pub(super) fn keeping(retention: Option<Millis>) -> Stepped<MisfireMachine> {
+    Stepped::new(MisfireMachine::new("app".to_owned(), Window { retention, ..Window::default() }))
 }
 
 /// A machine in the middle of a pass without end.
-pub(super) fn in_a_pass(retention: Option<Millis>) -> MisfireMachine {
+pub(super) fn in_a_pass(retention: Option<Millis>) -> Stepped<MisfireMachine> {
     let mut machine = keeping(retention);
     machine.election.alone_at = Some(Millis::MAX);
     machine
@@ -39,26 +38,24 @@ pub(super) fn switched_off() -> MisfireInput {
     MisfireInput::Polled(PollReport { node_enabled: false, ..REPORT })
 }
 
-pub(super) fn none_stranded() -> MisfireAnswer {
-    MisfireAnswer::Stranded(StrandedPage { stranded: Vec::new(), next: None })
+pub(super) fn none_stranded() -> Answer {
+    Answer::FindStranded(StrandedPage { stranded: Vec::new(), next: None })
 }
 
 /// The answer of a database in which nothing is amiss.
-pub(super) fn nothing_found(op: &MisfireOp) -> MisfireAnswer {
+pub(super) fn nothing_found(op: &Op) -> Answer {
     match op {
-        MisfireOp::Elect { .. } => MisfireAnswer::Elected(Applied::Done),
-        MisfireOp::FindStranded { .. } => none_stranded(),
-        MisfireOp::FindWithdrawn { .. } => MisfireAnswer::Withdrawn(Vec::new()),
-        MisfireOp::FindUnreadable(_) => {
-            MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), ahead: Vec::new(), next: None })
+        Op::Elect(..) => Answer::Elect(Applied::Done),
+        Op::FindStranded(..) => none_stranded(),
+        Op::FindWithdrawn(..) => Answer::FindWithdrawn(Vec::new()),
+        Op::FindUnreadable(_) => {
+            Answer::FindUnreadable(UnreadablePage { broken: Vec::new(), ahead: Vec::new(), next: None })
         }
-        MisfireOp::Count(query) => MisfireAnswer::Counted(query.clone(), None),
-        MisfireOp::Purge(step) => MisfireAnswer::Purged(match step {
-            PurgeStep::Schedules(_) => PurgedStep::Schedules(Purged::default()),
-            PurgeStep::Queues(_) => PurgedStep::Queues(PurgedQueues::default()),
-            PurgeStep::Orphans(_) => PurgedStep::Orphans(PurgedOrphans::default()),
-        }),
-        _ => MisfireAnswer::Overdue(overdue_rows([])),
+        Op::Count(_) => Answer::Count(None),
+        Op::Purge(_) => Answer::Purge(Purged::default()),
+        Op::PurgeQueues(_) => Answer::PurgeQueues(PurgedQueues::default()),
+        Op::PurgeOrphans(_) => Answer::PurgeOrphans(PurgedOrphans::default()),
+        _ => Answer::FindOverdue(overdue_rows([])),
     }
 }
 
@@ -67,15 +64,15 @@ pub(super) fn overdue_rows(ids: impl IntoIterator<Item = i64>) -> OverduePage {
     OverduePage { entries: ids.into_iter().map(row).collect(), unstarted: Vec::new(), next: Vec::new() }
 }
 
-pub(super) fn overdue(ids: impl IntoIterator<Item = i64>) -> Result<MisfireAnswer, Error> {
-    Ok(MisfireAnswer::Overdue(overdue_rows(ids)))
+pub(super) fn overdue(ids: impl IntoIterator<Item = i64>) -> Result<Answer, Error> {
+    Ok(Answer::FindOverdue(overdue_rows(ids)))
 }
 
 /// Performs what the machine asks for, as `answer` says, until it waits; the operations' names.
 pub(super) fn run(
-    machine: &mut MisfireMachine,
+    machine: &mut Stepped<MisfireMachine>,
     now: Now,
-    mut answer: impl FnMut(MisfireOp) -> Result<MisfireAnswer, Error>,
+    mut answer: impl FnMut(Op) -> Result<Answer, Error>,
 ) -> Vec<&'static str> {
     let mut done = Vec::new();
     loop {
@@ -91,13 +88,17 @@ pub(super) fn run(
 }
 
 /// One poll's pass; the names of its operations.
-pub(super) fn pass(machine: &mut MisfireMachine, now: Now, store: &MemoryStore) -> Vec<&'static str> {
+pub(super) fn pass(
+    machine: &mut Stepped<MisfireMachine>,
+    now: Now,
+    store: &MemoryStore,
+) -> Vec<&'static str> {
     machine.receive(now, polled());
     run(machine, now, |op| op.perform(store))
 }
 
 /// What the machine does next, leaving out what it tells.
-pub(super) fn asked(machine: &mut MisfireMachine, now: Now) -> &'static str {
+pub(super) fn asked(machine: &mut Stepped<MisfireMachine>, now: Now) -> &'static str {
     loop {
         match machine.next(now) {
             Step::Do(op) => return op.name(),
@@ -124,10 +125,10 @@ pub(super) fn id(change: &Change) -> i64 {
 }
 
 /// The ids of the schedules or executions in the batch that the machine sends next.
-pub(super) fn batch(machine: &mut MisfireMachine, now: Now) -> Vec<i64> {
+pub(super) fn batch(machine: &mut Stepped<MisfireMachine>, now: Now) -> Vec<i64> {
     loop {
         match machine.next(now) {
-            Step::Do(MisfireOp::Write(changes)) => return changes.iter().map(id).collect(),
+            Step::Do(Op::Repair(changes) | Op::TakeBack(changes)) => return changes.iter().map(id).collect(),
             Step::Tell(_) => {}
             Step::Wait(until) if until <= now.boot => {}
             Step::Do(op) => panic!("{} is no batch", op.name()),
@@ -136,15 +137,24 @@ pub(super) fn batch(machine: &mut MisfireMachine, now: Now) -> Vec<i64> {
     }
 }
 
-pub(super) fn repaired(machine: &mut MisfireMachine, batch: &[i64], now: Now) {
-    machine.done(now, Ok(MisfireAnswer::Written(vec![Applied::Done; batch.len()])));
+/// The answer to a batch.
+pub(super) fn written(op: &Op, applied: Vec<Applied>) -> Answer {
+    match op {
+        Op::Repair(_) => Answer::Repair(applied),
+        Op::TakeBack(_) => Answer::TakeBack(applied),
+        op => panic!("{} is no batch", op.name()),
+    }
+}
+
+pub(super) fn repaired(machine: &mut Stepped<MisfireMachine>, batch: &[i64], now: Now) {
+    machine.done(now, Ok(Answer::Repair(vec![Applied::Done; batch.len()])));
 }
 
 /// Even where polls go through and only this does not.
 #[test]
 fn no_hot_loop_while_the_database_is_down() {
     for kind in [ErrorKind::Unavailable, ErrorKind::Unknown] {
-        let calls = calls_while_down(&mut keeping(None), NOW, kind, || Some(polled()));
+        let calls = calls_while_down(&mut keeping(None).machine, NOW, kind, || Some(polled()));
         assert!((20..=70).contains(&calls), "{calls} calls in a minute");
     }
 }
@@ -174,7 +184,7 @@ fn a_search_that_always_fails_keeps_nothing_else_from_being_done() {
         machine.receive(now, polled());
         loop {
             asked.extend(run(&mut machine, now, |op| match op {
-                MisfireOp::FindOverdue(_) => Err(Error::new(ErrorKind::Unavailable, "statement timeout")),
+                Op::FindOverdue(_) => Err(Error::new(ErrorKind::Unavailable, "statement timeout")),
                 op => Ok(nothing_found(&op)),
             }));
             match machine.next(now) {
@@ -190,7 +200,8 @@ fn a_search_that_always_fails_keeps_nothing_else_from_being_done() {
 #[test]
 fn after_a_failed_search_the_pass_ends() {
     let mut machine = in_a_pass(None);
-    machine.done(at(0), overdue([1, 2]));
+    machine.found_overdue(overdue_rows([1, 2]), at(0));
+    machine.asked = Some(Asked::FindStranded(()));
     machine.done(at(0), Err(Error::new(ErrorKind::Unavailable, "away")));
     assert_eq!(asked(&mut machine, at(FAILURE_PAUSE - 1)), "pause");
     assert_eq!(asked(&mut machine, at(FAILURE_PAUSE)), "rest");
@@ -202,8 +213,8 @@ fn searched(report: PollReport) -> Vec<(Millis, Millis)> {
     machine.receive(at(0), MisfireInput::Polled(report));
     run(&mut machine, at(0), |op| {
         match &op {
-            MisfireOp::FindOverdue(query) => spans.push((query.from, query.before)),
-            MisfireOp::FindUnreadable(query) => spans.push((query.from, query.before)),
+            Op::FindOverdue(query) => spans.push((query.from, query.before)),
+            Op::FindUnreadable(query) => spans.push((query.from, query.before)),
             _ => {}
         }
         Ok(nothing_found(&op))

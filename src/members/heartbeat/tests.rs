@@ -3,6 +3,7 @@
 use super::*;
 use crate::domain::{ErrorKind, ExecutionId, ExecutionState, JobPolicy, ScheduleId, Token};
 use crate::fixtures::calls_while_down;
+use crate::machine::{Operation, Stepped};
 use crate::store::Stranded;
 
 fn peer(beat: i64) -> Peer {
@@ -23,15 +24,20 @@ fn no_hot_loop_while_the_database_is_down() {
         if !registered {
             machine.rebirth();
         }
-        let calls = calls_while_down(&mut machine, now.boot, kind, || None);
+        let calls = calls_while_down(&mut machine.machine, now.boot, kind, || None);
         assert!((20..=70).contains(&calls), "{calls} calls in a minute");
     }
 }
 
-fn machine(now: Now) -> NodeMachine<fn() -> Figures> {
+fn machine(now: Now) -> Stepped<NodeMachine<fn() -> Figures>> {
+    node(Window::default(), now)
+}
+
+fn node(window: Window, now: Now) -> Stepped<NodeMachine<fn() -> Figures>> {
     let (application, host) = ("app".to_owned(), String::new());
     let identity = Identity { application, host_ip: host.clone(), host_name: host, pid: 0, jobs: Vec::new() };
-    NodeMachine::new(NodeId::fresh(), identity, Window::default(), Default::default(), Figures::default, now)
+    let figures: fn() -> Figures = Figures::default;
+    Stepped::new(NodeMachine::new(NodeId::fresh(), identity, window, Default::default(), figures, now))
 }
 
 #[test]
@@ -42,7 +48,7 @@ fn a_node_that_stops_claiming_says_so_at_once() {
     machine.receive(now, NodeInput::Withdraw);
     let mut now = now;
     for _ in 0..2 {
-        let Step::Do(NodeOp::Heartbeat(beat)) = machine.next(now) else { panic!("it has something to say") };
+        let Step::Do(Op::Beat(beat)) = machine.next(now) else { panic!("it has something to say") };
         assert!(beat.withdraw);
         machine.done(now, Err(Error::new(ErrorKind::Unavailable, "down")));
         assert!(matches!(machine.next(now), Step::Tell(_)));
@@ -57,11 +63,11 @@ fn a_node_has_drained_once_a_later_heartbeat_shows_that_it_owns_nothing() {
     let mut machine = machine(now);
     let (token, held) = (Token::fresh(), Arc::clone(&machine.held));
     held.add(token);
-    let mut beat = |machine: &mut NodeMachine<fn() -> Figures>, meanwhile: Option<NodeInput>| {
+    let mut beat = |machine: &mut Stepped<NodeMachine<fn() -> Figures>>, meanwhile: Option<NodeInput>| {
         now.boot += machine.window.beat;
         let said = loop {
             match machine.next(now) {
-                Step::Do(NodeOp::Heartbeat(beat)) => break beat.drained,
+                Step::Do(Op::Beat(beat)) => break beat.drained,
                 Step::Tell(_) => {}
                 _ => panic!("a heartbeat is due"),
             }
@@ -69,7 +75,7 @@ fn a_node_has_drained_once_a_later_heartbeat_shows_that_it_owns_nothing() {
         meanwhile.into_iter().for_each(|input| machine.receive(now, input));
         now.boot += 10;
         let pulse = HeartbeatReply::Alive { peers: Vec::new(), owned: Vec::new() };
-        machine.done(now, Ok(NodeAnswer::HeartbeatReply(pulse, None)));
+        machine.done(now, Ok(Answer::Beat((pulse, None))));
         said
     };
     assert!(!beat(&mut machine, Some(NodeInput::Drain(true))));
@@ -107,10 +113,10 @@ fn revocations_that_are_refused_do_not_pile_up() {
     let until = now.boot + 600_000;
     while now.boot < until {
         match machine.next(now) {
-            Step::Do(NodeOp::Heartbeat(_)) => {
+            Step::Do(Op::Beat(_)) => {
                 heartbeats += 1;
                 let pulse = HeartbeatReply::Alive { peers: Vec::new(), owned: owned.clone() };
-                machine.done(now, Ok(NodeAnswer::HeartbeatReply(pulse, None)));
+                machine.done(now, Ok(Answer::Beat((pulse, None))));
             }
             Step::Do(_) => machine.done(now, Err(Error::new(ErrorKind::Refused, "disk full"))),
             Step::Tell(_) => {}
@@ -143,13 +149,11 @@ fn at(after: Millis) -> Now {
 }
 
 /// A node whose first heartbeat was confirmed at the beginning.
-fn beating(window: Window) -> NodeMachine<fn() -> Figures> {
-    let (application, host) = ("app".to_owned(), String::new());
-    let identity = Identity { application, host_ip: host.clone(), host_name: host, pid: 0, jobs: Vec::new() };
-    NodeMachine::new(NodeId::fresh(), identity, window, Default::default(), Figures::default, at(0))
+fn beating(window: Window) -> Stepped<NodeMachine<fn() -> Figures>> {
+    node(window, at(0))
 }
 
-type Next = Step<NodeOp, NodeOutput>;
+type Next = Step<Op, NodeOutput>;
 
 #[test]
 fn a_promotion_between_two_heartbeats_is_told_once() {
@@ -157,8 +161,8 @@ fn a_promotion_between_two_heartbeats_is_told_once() {
     let copies = [1, 1, 2, 2].map(|timeline| Some(Lineage::new(7, timeline)));
     let told = copies.into_iter().enumerate().map(|(n, lineage)| {
         let after = 5_000 * (n + 1) as Millis;
-        assert!(matches!(machine.next(at(after)), Step::Do(NodeOp::Heartbeat(_))));
-        machine.done(at(after), Ok(NodeAnswer::HeartbeatReply(alive(Vec::new()), lineage)));
+        assert!(matches!(machine.next(at(after)), Step::Do(Op::Beat(_))));
+        machine.done(at(after), Ok(Answer::Beat((alive(Vec::new()), lineage))));
         let (seen, _) = all(&mut machine, after);
         seen.iter()
             .filter(|step| {
@@ -172,15 +176,12 @@ fn a_promotion_between_two_heartbeats_is_told_once() {
 
 /// Goes to the next heartbeat and answers it `after` the beginning.
 fn beat<F: Fn() -> Figures + Send + 'static>(
-    machine: &mut NodeMachine<F>,
+    machine: &mut Stepped<NodeMachine<F>>,
     after: Millis,
     pulse: HeartbeatReply,
 ) {
-    assert!(
-        matches!(machine.next(at(after)), Step::Do(NodeOp::Heartbeat(_))),
-        "no heartbeat after {after} ms"
-    );
-    machine.done(at(after), Ok(NodeAnswer::HeartbeatReply(pulse, None)));
+    assert!(matches!(machine.next(at(after)), Step::Do(Op::Beat(_))), "no heartbeat after {after} ms");
+    machine.done(at(after), Ok(Answer::Beat((pulse, None))));
 }
 
 fn alive(peers: Vec<Peer>) -> HeartbeatReply {
@@ -189,7 +190,7 @@ fn alive(peers: Vec<Peer>) -> HeartbeatReply {
 
 /// What comes until the machine waits, and until when (after the beginning) it does.
 fn all<F: Fn() -> Figures + Send + 'static>(
-    machine: &mut NodeMachine<F>,
+    machine: &mut Stepped<NodeMachine<F>>,
     after: Millis,
 ) -> (Vec<Next>, Millis) {
     let mut seen = Vec::new();
@@ -199,12 +200,13 @@ fn all<F: Fn() -> Figures + Send + 'static>(
             Step::Wait(until) => return (seen, until - BEGIN),
             Step::Do(op) => {
                 let answer = match &op {
-                    NodeOp::Register(_) => NodeAnswer::Registered,
-                    NodeOp::Heartbeat(_) => NodeAnswer::HeartbeatReply(alive(Vec::new()), None),
-                    NodeOp::DeclareDead(peer, _) => NodeAnswer::Declared(peer.clone(), Applied::Done),
-                    NodeOp::Revoke(_) => NodeAnswer::Revoked,
-                    NodeOp::SawCancels(_) => NodeAnswer::SawCancels,
-                    NodeOp::Leave(..) => NodeAnswer::Left,
+                    Op::Register(_) => Answer::Register(()),
+                    Op::Beat(_) => Answer::Beat((alive(Vec::new()), None)),
+                    Op::DeclareDead(_) => Answer::DeclareDead(Applied::Done),
+                    Op::Revoke(_) => Answer::Revoke(()),
+                    Op::SawCancels(_) => Answer::SawCancels(()),
+                    Op::Retract(..) => Answer::Retract(()),
+                    Op::Leave(..) => Answer::Leave(()),
                 };
                 seen.push(Step::Do(op));
                 machine.done(at(after), Ok(answer));
@@ -224,8 +226,8 @@ fn all<F: Fn() -> Figures + Send + 'static>(
 fn a_lease_is_counted_from_the_heartbeats_sending() {
     let mut machine = beating(Window::default());
     assert!(matches!(machine.next(at(4_999)), Step::Wait(until) if until == BEGIN + 5_000));
-    assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Heartbeat(_))));
-    machine.done(at(7_500), Ok(NodeAnswer::HeartbeatReply(alive(Vec::new()), None)));
+    assert!(matches!(machine.next(at(5_000)), Step::Do(Op::Beat(_))));
+    machine.done(at(7_500), Ok(Answer::Beat((alive(Vec::new()), None))));
     let (seen, until) = all(&mut machine, 7_500);
     let [Step::Tell(NodeOutput::Lease(lease)), Step::Tell(NodeOutput::Members(_))] = &seen[..] else {
         panic!("{} steps", seen.len())
@@ -237,13 +239,13 @@ fn a_lease_is_counted_from_the_heartbeats_sending() {
 #[test]
 fn a_heartbeat_sent_before_a_pause_of_the_machine_gives_no_lease() {
     let mut machine = beating(Window::default());
-    assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Heartbeat(_))));
+    assert!(matches!(machine.next(at(5_000)), Step::Do(Op::Beat(_))));
     let paused = Now { apart: 20_000, ..at(5_010) };
-    machine.done(paused, Ok(NodeAnswer::HeartbeatReply(alive(Vec::new()), None)));
+    machine.done(paused, Ok(Answer::Beat((alive(Vec::new()), None))));
     let Step::Tell(NodeOutput::Lease(lease)) = machine.next(paused) else { panic!("no lease") };
     assert!(lease.is_doubtful(paused));
     machine.receive(paused, NodeInput::Beat);
-    assert!(matches!(all(&mut machine, 5_010).0[1], Step::Do(NodeOp::Heartbeat(_))), "it asks again at once");
+    assert!(matches!(all(&mut machine, 5_010).0[1], Step::Do(Op::Beat(_))), "it asks again at once");
 }
 
 /// Beats keep their own rhythm.
@@ -262,7 +264,7 @@ fn a_node_declares_others_dead_and_never_itself() {
     for n in 1..=6 {
         beat(&mut machine, 5_000 * n, alive(vec![own.clone(), other.clone()]));
         declared.extend(all(&mut machine, 5_000 * n).0.into_iter().filter_map(|step| match step {
-            Step::Do(NodeOp::DeclareDead(peer, now)) => Some((n, peer, now)),
+            Step::Do(Op::DeclareDead(end)) => Some((n, end)),
             Step::Tell(NodeOutput::Event(Event::NodeDied { node })) => {
                 assert_eq!(node, other.id);
                 None
@@ -270,7 +272,8 @@ fn a_node_declares_others_dead_and_never_itself() {
             _ => None,
         }));
     }
-    assert_eq!(declared, [(6, other, at(30_000).db)]);
+    let end = NodeEnd { node: other.id, beat: Some(other.beat), now: at(30_000).db };
+    assert_eq!(declared, [(6, end)]);
 }
 
 fn owned(id: i64) -> Stranded {
@@ -292,11 +295,11 @@ fn owned(id: i64) -> Stranded {
 
 /// What the node gives up until it waits.
 fn given_up<F: Fn() -> Figures + Send + 'static>(
-    machine: &mut NodeMachine<F>,
+    machine: &mut Stepped<NodeMachine<F>>,
     after: Millis,
 ) -> Vec<(ExecutionId, ExecutionState)> {
     let revoked = |step| match step {
-        Step::Do(NodeOp::Revoke(change)) => Some((change.execution, change.becomes)),
+        Step::Do(Op::Revoke(change)) => Some((change.execution, change.becomes)),
         _ => None,
     };
     all(machine, after).0.into_iter().filter_map(revoked).collect()
@@ -318,12 +321,12 @@ fn what_ended_while_the_database_was_asked_is_not_given_up() {
     let mut machine = beating(Window::default());
     let (ending, brief, orphan) = (owned(1), owned(2), owned(3));
     machine.held.add(ending.token);
-    assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Heartbeat(_))));
+    assert!(matches!(machine.next(at(5_000)), Step::Do(Op::Beat(_))));
     machine.held.remove(ending.token);
     machine.held.add(brief.token);
     machine.held.remove(brief.token);
     let answer = HeartbeatReply::Alive { peers: Vec::new(), owned: vec![ending.clone(), brief, orphan] };
-    machine.done(at(5_010), Ok(NodeAnswer::HeartbeatReply(answer, None)));
+    machine.done(at(5_010), Ok(Answer::Beat((answer, None))));
     assert_eq!(given_up(&mut machine, 5_010), [(ExecutionId(3), ExecutionState::Pending)]);
 
     beat(&mut machine, 10_000, HeartbeatReply::Alive { peers: Vec::new(), owned: vec![ending] });
@@ -344,10 +347,10 @@ fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
     let [
         Step::Tell(NodeOutput::Lease(Lease::NONE)),
         Step::Tell(NodeOutput::Event(Event::Fenced { old, new })),
-        Step::Do(NodeOp::Register(node)),
+        Step::Do(Op::Register(node)),
         Step::Tell(NodeOutput::Reborn(reborn)),
         Step::Tell(NodeOutput::Event(Event::Joined { node: joined })),
-        Step::Do(NodeOp::Heartbeat(first)),
+        Step::Do(Op::Beat(first)),
         Step::Tell(NodeOutput::Lease(_)),
         Step::Tell(NodeOutput::Members(_)),
     ] = &seen[..]
@@ -363,10 +366,10 @@ fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
 #[test]
 fn requests_to_cancel_come_behind_the_tasks_of_an_answer() {
     let mut machine = beating(Window::default());
-    let Step::Do(NodeOp::Heartbeat(_)) = machine.next(at(5_000)) else { panic!("a heartbeat is due") };
+    let Step::Do(Op::Beat(_)) = machine.next(at(5_000)) else { panic!("a heartbeat is due") };
     machine.receive(at(5_100), NodeInput::CancelAsked);
     let reply = HeartbeatReply::Alive { peers: Vec::new(), owned: vec![owned(1)] };
-    machine.done(at(5_500), Ok(NodeAnswer::HeartbeatReply(reply, None)));
+    machine.done(at(5_500), Ok(Answer::Beat((reply, None))));
     let asked = |step: Next| if let Step::Do(op) = step { Some(op.name()) } else { None };
     let asks: Vec<&str> = all(&mut machine, 5_500).0.into_iter().filter_map(asked).collect();
     assert_eq!(asks, ["settling an execution nobody holds", "heartbeat"]);
@@ -380,11 +383,11 @@ fn a_cancel_is_noted_as_seen_when_it_is_heard_of() {
     let (asked, beside) = (Stranded { is_cancelled: true, ..owned(1) }, owned(2));
     [asked.token, beside.token].into_iter().for_each(|token| machine.held.add(token));
     let standing = Arc::clone(&machine.standing);
-    let seen = |machine: &mut NodeMachine<fn() -> Figures>, at, owned| {
+    let seen = |machine: &mut Stepped<NodeMachine<fn() -> Figures>>, at, owned| {
         beat(machine, at, HeartbeatReply::Alive { peers: Vec::new(), owned });
         let steps = all(machine, at).0;
         let seen = steps.into_iter().filter_map(|step| match step {
-            Step::Do(NodeOp::SawCancels(ids)) => Some(ids),
+            Step::Do(Op::SawCancels(ids)) => Some(ids),
             _ => None,
         });
         seen.collect::<Vec<_>>()
@@ -402,7 +405,7 @@ fn a_cancel_is_noted_as_heard_although_another_heartbeat_comes_first() {
     let mut machine = beating(Window::default());
     let asked = Stranded { is_cancelled: true, ..owned(1) };
     machine.held.add(asked.token);
-    let op = |machine: &mut NodeMachine<fn() -> Figures>| loop {
+    let op = |machine: &mut Stepped<NodeMachine<fn() -> Figures>>| loop {
         match machine.next(at(5_000)) {
             Step::Do(op) => return op,
             Step::Tell(_) => {}
@@ -411,12 +414,12 @@ fn a_cancel_is_noted_as_heard_although_another_heartbeat_comes_first() {
     };
     for _ in 0..2 {
         machine.receive(at(5_000), NodeInput::Beat);
-        assert!(matches!(op(&mut machine), NodeOp::Heartbeat(_)));
+        assert!(matches!(op(&mut machine), Op::Beat(_)));
         let reply = HeartbeatReply::Alive { peers: Vec::new(), owned: vec![asked.clone()] };
-        machine.done(at(5_000), Ok(NodeAnswer::HeartbeatReply(reply, None)));
+        machine.done(at(5_000), Ok(Answer::Beat((reply, None))));
     }
-    assert!(matches!(op(&mut machine), NodeOp::SawCancels(ids) if ids == [ExecutionId(1)]));
-    machine.done(at(5_000), Ok(NodeAnswer::SawCancels));
+    assert!(matches!(op(&mut machine), Op::SawCancels(ids) if ids == [ExecutionId(1)]));
+    machine.done(at(5_000), Ok(Answer::SawCancels(())));
     assert!(all(&mut machine, 5_000).0.iter().all(|step| !matches!(step, Step::Do(_))), "once");
 }
 
@@ -436,13 +439,13 @@ fn a_node_whose_database_was_replaced_holds_no_lease_and_ends() {
 fn a_registration_in_doubt_is_ended_before_the_next() {
     let mut machine = beating(Window::default());
     beat(&mut machine, 5_000, HeartbeatReply::Ended);
-    let mut asked = |after, answer: Result<NodeAnswer, Error>| loop {
+    let mut asked = |after, answer: Result<Answer, Error>| loop {
         match machine.next(at(after)) {
             Step::Do(op) => {
                 machine.done(at(after), answer);
                 break match op {
-                    NodeOp::Register(node) => ("joins", node.id),
-                    NodeOp::Leave(id, _) => ("leaves", id),
+                    Op::Register(node) => ("joins", node.id),
+                    Op::Retract(id, _) => ("leaves", id),
                     other => panic!("{}", other.name()),
                 };
             }
@@ -453,12 +456,12 @@ fn a_registration_in_doubt_is_ended_before_the_next() {
     let lost = || Err(Error::new(ErrorKind::Unknown, "cut"));
     let (_, first) = asked(5_000, lost());
     assert_eq!(asked(6_000, lost()), ("leaves", first));
-    assert_eq!(asked(7_000, Ok(NodeAnswer::Left)), ("leaves", first));
+    assert_eq!(asked(7_000, Ok(Answer::Retract(()))), ("leaves", first));
     let second = first.next_incarnation();
     assert_eq!(asked(7_000, lost()), ("joins", second));
     machine.receive(at(8_000), NodeInput::Stop { leave: true });
     let seen = all(&mut machine, 8_000).0;
-    assert!(seen.iter().any(|step| matches!(step, Step::Do(NodeOp::Leave(id, _)) if *id == second)));
+    assert!(seen.iter().any(|step| matches!(step, Step::Do(Op::Leave(id, _)) if *id == second)));
     assert!(matches!(seen.last(), Some(Step::Stop)));
 }
 
@@ -466,12 +469,12 @@ fn a_registration_in_doubt_is_ended_before_the_next() {
 fn a_failed_heartbeat_is_repeated_soon() {
     for (beat, pause) in [(5_000, 1_000), (2_000, 400)] {
         let mut machine = beating(Window { beat, ..Window::default() });
-        assert!(matches!(machine.next(at(beat)), Step::Do(NodeOp::Heartbeat(_))));
+        assert!(matches!(machine.next(at(beat)), Step::Do(Op::Beat(_))));
         machine.done(at(beat), Err(Error::new(ErrorKind::Unavailable, "down")));
         let (seen, until) = all(&mut machine, beat);
         assert!(matches!(seen[..], [Step::Tell(NodeOutput::Event(Event::StoreFailed { .. }))]));
         assert_eq!(until, beat + pause);
-        assert!(matches!(machine.next(at(until)), Step::Do(NodeOp::Heartbeat(_))));
+        assert!(matches!(machine.next(at(until)), Step::Do(Op::Beat(_))));
     }
 }
 
@@ -482,7 +485,7 @@ fn a_node_that_stops_leaves_if_nothing_of_it_runs_any_more() {
         machine.receive(at(0), NodeInput::Stop { leave });
         let seen = all(&mut machine, 0).0;
         let left = match &seen[..] {
-            [Step::Do(NodeOp::Leave(id, _)), Step::Tell(NodeOutput::Left), Step::Stop] => *id == machine.id,
+            [Step::Do(Op::Leave(id, _)), Step::Tell(NodeOutput::Left), Step::Stop] => *id == machine.id,
             _ => false,
         };
         let silent = matches!(seen[..], [Step::Stop]);
@@ -490,7 +493,7 @@ fn a_node_that_stops_leaves_if_nothing_of_it_runs_any_more() {
     }
     let mut machine = beating(Window::default());
     machine.receive(at(0), NodeInput::Stop { leave: true });
-    assert!(matches!(machine.next(at(0)), Step::Do(NodeOp::Leave(..))));
+    assert!(matches!(machine.next(at(0)), Step::Do(Op::Leave(..))));
     machine.done(at(0), Err(Error::new(ErrorKind::Unavailable, "down")));
     let Step::Tell(NodeOutput::Event(Event::StoreFailed { .. })) = machine.next(at(0)) else {
         panic!("it says that it has left");

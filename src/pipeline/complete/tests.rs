@@ -1,6 +1,7 @@
 use super::*;
 use crate::domain::{Attempt, ExecutionId, ExecutionState, Overlap, Token};
 use crate::fixtures::calls_while_down;
+use crate::machine::Stepped;
 
 mod batches;
 mod limits;
@@ -14,7 +15,7 @@ fn start(id: i64) -> CompleteInput {
 /// What it asks for when it is given `inputs`, each at its instant, by an instantaneous database: when,
 /// and how much.
 fn calls(inputs: Vec<(Millis, CompleteInput)>) -> Vec<(Millis, usize)> {
-    let mut machine = CompleteMachine::new(Arc::default());
+    let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
     let mut inputs = std::collections::VecDeque::from(inputs);
     let (mut now, mut calls) = (0, Vec::new());
     loop {
@@ -82,9 +83,9 @@ fn what_a_backlog_leaves_is_not_made_to_wait_like_a_stream() {
 #[test]
 fn no_hot_loop_while_the_database_is_down() {
     for kind in [ErrorKind::Unavailable, ErrorKind::Unknown, ErrorKind::Refused] {
-        let mut machine = CompleteMachine::new(Arc::default());
+        let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
         let mut given = 0;
-        let calls = calls_while_down(&mut machine, NOW, kind, || {
+        let calls = calls_while_down(&mut machine.machine, NOW, kind, || {
             given += 1;
             Some(start(given))
         });
@@ -141,7 +142,7 @@ fn answer(batch: &[Change], locked: bool) -> Result<Vec<Applied>, Error> {
 
 #[test]
 fn an_outcome_that_cannot_be_stored_does_not_hold_up_the_others() {
-    let mut machine = CompleteMachine::new(Arc::new(Held::default()));
+    let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
     let mut now = Now { db: 0, boot: 0, apart: 0 };
     for n in 0..10 {
         let text = if n == 5 { "\u{2615}" } else { "plain" };
@@ -174,7 +175,7 @@ fn an_outcome_that_cannot_be_stored_does_not_hold_up_the_others() {
 fn a_failure_for_good_is_told() {
     for (applied, told) in [(Applied::Done, 1), (Applied::Lost, 0)] {
         let now = Now { db: 0, boot: 0, apart: 0 };
-        let mut machine = CompleteMachine::new(Arc::default());
+        let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
         let fails = Some(ScheduleId(7));
         machine.receive(now, CompleteInput::Settle(ExecutionChange { fails, ..finish(1, "plain") }, None));
         assert!(matches!(machine.next(now), Step::Do(_)));
@@ -194,7 +195,7 @@ fn an_end_that_frees_a_slot_is_told_to_who_waits() {
     let freed = |overlap: Overlap, awaited: bool, settled: Applied| {
         let held = Arc::new(Held::default());
         held.await_slots(awaited);
-        let mut machine = CompleteMachine::new(held);
+        let mut machine = Stepped::new(CompleteMachine::new(held));
         let now = Now { db: 0, boot: 0, apart: 0 };
         let frees = Some((ScheduleId(7), overlap));
         let change = ExecutionChange { frees, ..finish(1, "plain") };

@@ -7,11 +7,13 @@ use crate::domain::shards::Share;
 use crate::domain::{ErrorKind, ExecutionState, JobPolicy, JobSpec};
 use crate::fixtures::Changes;
 use crate::fixtures::calls_while_down;
+use crate::machine::{Operation, Stepped};
 use crate::pipeline::expand::expand;
-use crate::pipeline::poll::Covered;
+use crate::pipeline::lanes::LaneId;
+use crate::pipeline::poll::{Covered, PollPlan};
 use crate::pipeline::start::{StartInput, StartMachine, StartOutput};
 use crate::store::memory::MemoryStore;
-use crate::store::{Definition, ExecutionQuery, NewNode, Page, PollQuery, Verbs};
+use crate::store::{Definition, ExecutionChange, ExecutionQuery, NewNode, Page, PollQuery, Store, Verbs};
 use crate::time::{LEAST_LEAD, Window};
 use crate::trigger::Trigger;
 
@@ -79,7 +81,7 @@ fn register(store: &MemoryStore, id: NodeId, job: &JobSpec) {
 
 struct Bench {
     store: MemoryStore,
-    machine: DispatchMachine<Chairs>,
+    machine: Stepped<DispatchMachine<Chairs>>,
     start: StartMachine<Chair>,
     chairs: Arc<AtomicUsize>,
     held: Arc<Held>,
@@ -134,7 +136,8 @@ impl Bench {
         let now = Now { db: START, boot: START, apart: 0 };
         let seats = Chairs(vec![Arc::clone(&chairs)]);
         let seats = (Lanes::default(), seats);
-        let machine = DispatchMachine::new(node, Arc::clone(&held), lease(START + 60_000), seats, now);
+        let lease = lease(START + 60_000);
+        let machine = Stepped::new(DispatchMachine::new(node, Arc::clone(&held), lease, seats, now));
         Self {
             store,
             machine,
@@ -191,7 +194,7 @@ impl Bench {
     }
 
     /// Runs at this instant until the machine asks for something or waits.
-    fn next(&mut self) -> Option<ClaimOp> {
+    fn next(&mut self) -> Option<Op> {
         loop {
             match self.machine.next(self.now()) {
                 Step::Do(op) => {
@@ -225,7 +228,7 @@ impl Bench {
     fn run(&mut self, at: Millis) {
         self.now = at;
         while let Some(op) = self.next() {
-            self.claims += usize::from(matches!(op, ClaimOp::Claim(_)));
+            self.claims += usize::from(matches!(op, Op::Claim(_)));
             let answer = op.perform(&self.store);
             self.machine.done(self.now(), answer);
         }
@@ -246,9 +249,7 @@ impl Bench {
         self.machine.done(self.now(), Err(Error::new(ErrorKind::Unknown, "no answer")));
         assert!(self.next().is_none());
         self.now += FAILURE_PAUSE;
-        let Some(ClaimOp::Resolve(requests, true)) = self.next() else {
-            panic!("something was to be resolved")
-        };
+        let Some(Op::Resolve(requests, true)) = self.next() else { panic!("something was to be resolved") };
         requests
     }
 
@@ -349,6 +350,21 @@ fn slow_claims_are_sent_sooner() {
 }
 
 #[test]
+fn what_was_not_a_claim_does_not_count() {
+    let mut bench = Bench::new(1, 9);
+    bench.poll(START + 2_500);
+    bench.now = START + 1_000;
+    let requests = bench.lose_the_answer();
+    bench.now += 26;
+    let claims = bench.store.resolve(&requests, true).unwrap();
+    bench.machine.done(bench.now(), Ok(Answer::Resolve(claims)));
+    bench.run(START + 2_000 - LEAST_LEAD - 1);
+    assert_eq!((bench.times(), bench.claims), (vec![1_000], 0));
+    bench.run(START + 2_000 - LEAST_LEAD);
+    assert_eq!(bench.claims, 1);
+}
+
+#[test]
 fn a_full_pool_neither_blocks_nor_loses() {
     let mut bench = Bench::new(3, 2);
     bench.poll(START + 1_500);
@@ -368,7 +384,7 @@ fn the_next_claim_is_under_way_when_what_was_won_is_told() {
     let answer = bench.next().expect("a claim").perform(&bench.store);
     bench.machine.done(bench.now(), answer);
     let next = bench.machine.next(bench.now());
-    assert!(matches!(&next, Step::Do(ClaimOp::Claim(requests)) if requests.len() == 1));
+    assert!(matches!(&next, Step::Do(Op::Claim(requests)) if requests.len() == 1));
     assert!(matches!(bench.machine.meanwhile(), Some(DispatchOutput::Won(won)) if won.len() == BATCH));
 }
 
@@ -379,7 +395,7 @@ fn every_claim_has_a_token_of_its_own() {
     let mut tokens = HashSet::new();
     for after in [1_000, 1_000 + FAILURE_PAUSE] {
         bench.now = START + after;
-        let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("three are due") };
+        let Some(Op::Claim(requests)) = bench.next() else { panic!("three are due") };
         tokens.extend(requests.iter().map(|request| request.token));
         bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unavailable, "down")));
     }
@@ -391,7 +407,7 @@ fn a_commit_failure_is_not_swallowed_and_counted_as_won() {
     let mut bench = Bench::new(1, 9);
     bench.poll(START + 1_500);
     bench.now = START + 1_000;
-    let Some(ClaimOp::Claim(_)) = bench.next() else { panic!("a claim was due") };
+    let Some(Op::Claim(_)) = bench.next() else { panic!("a claim was due") };
     bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "the connection broke in COMMIT")));
     assert!(bench.next().is_none() && bench.ran.is_empty());
     bench.run(START + 1_000 + FAILURE_PAUSE);
@@ -438,11 +454,11 @@ fn nothing_is_claimed_past_a_commit_that_is_unknown_or_a_row_to_be_quarantined()
     let failed = |_| Claim::Failed(Error::new(ErrorKind::Data, "a row that fails alone"));
     // One before it is won, for it has failed before.
     let suspect = requests[1].candidate.entry();
-    bench.machine.suspects.insert(suspect.id, (suspect.version, 0));
+    bench.machine.suspects.suspect(suspect.id, suspect.version);
     let first = bench.store.claim(&requests[..1]).unwrap().remove(0);
     let claims = [first, failed(())].into_iter().chain(requests[2..].iter().map(|_| Claim::Lost)).collect();
-    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(claims)));
-    assert!(matches!(bench.next(), Some(ClaimOp::Quarantine(_))));
+    bench.machine.done(bench.now(), Ok(Answer::Resolve(claims)));
+    assert!(matches!(bench.next(), Some(Op::Quarantine(_))));
 }
 
 /// What it would bring would wait for them.
@@ -452,12 +468,12 @@ fn nothing_is_claimed_before_observers_have_been_told() {
     bench.poll(START + 1_500);
     bench.now = START + 1_000;
     assert!(bench.next().is_some());
-    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims((0..BATCH).map(|_| Claim::Lost).collect())));
+    bench.machine.done(bench.now(), Ok(Answer::Claim((0..BATCH).map(|_| Claim::Lost).collect())));
     for _ in 0..BATCH {
         let told = bench.machine.next(bench.now());
         assert!(matches!(told, Step::Tell(DispatchOutput::Event(Event::ClaimLost { .. }))));
     }
-    assert!(matches!(bench.next(), Some(ClaimOp::Claim(_))));
+    assert!(matches!(bench.next(), Some(Op::Claim(_))));
 }
 
 #[test]
@@ -503,7 +519,7 @@ fn a_pause_of_the_machine_ends_the_lease() {
     }
     assert_eq!(woken, 1);
     bench.machine.receive(paused, DispatchInput::Lease(Lease::new(paused, 20_000)));
-    assert!(matches!(bench.machine.next(paused), Step::Do(ClaimOp::Claim(_))));
+    assert!(matches!(bench.machine.next(paused), Step::Do(Op::Claim(_))));
 }
 
 #[test]
@@ -595,7 +611,7 @@ fn no_hot_loop_while_the_database_is_down() {
         let mut bench = Bench::new(3, 9);
         bench.poll(START + 1_500);
         let renewed = || Some(DispatchInput::Lease(lease(START + 120_000)));
-        let calls = calls_while_down(&mut bench.machine, START + 1_000, kind, renewed);
+        let calls = calls_while_down(&mut bench.machine.machine, START + 1_000, kind, renewed);
         assert!((20..=130).contains(&calls), "{calls} claims in a minute");
     }
 }

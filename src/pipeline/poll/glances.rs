@@ -23,13 +23,11 @@ pub(super) struct Glances {
     at: Millis,
     /// The pause behind it, if it finds nothing.
     pause: Millis,
-    is_running: bool,
 }
 
 impl Glances {
     pub(super) fn new(every: Millis, now: Now) -> Self {
-        let (is_told, marks, is_running) = (false, None, false);
-        Self { every, is_told, marks, at: now.boot, pause: LONGEST_PAUSE, is_running }
+        Self { every, is_told: false, marks: None, at: now.boot, pause: LONGEST_PAUSE }
     }
 
     /// No glance begins before this boot-clock instant.
@@ -37,15 +35,9 @@ impl Glances {
         self.at
     }
 
-    /// If one is due it is under way from here on, and asks for what lies behind these marks.
-    pub(super) fn begin(&mut self, now: Now) -> Option<Marks> {
-        self.is_running = now.boot >= self.at;
-        self.is_running.then(|| self.marks.unwrap_or(Marks::END))
-    }
-
-    /// Whether the call under way was one.
-    pub(super) fn has_ended(&mut self) -> bool {
-        std::mem::take(&mut self.is_running)
+    /// The marks behind which a glance that is due now looks.
+    pub(super) fn due(&self, now: Now) -> Option<Marks> {
+        (now.boot >= self.at).then(|| self.marks.unwrap_or(Marks::END))
     }
 
     /// What is new by an answer; of the first one nobody can say.
@@ -105,13 +97,11 @@ mod tests {
     #[test]
     fn the_first_answer_is_news_and_the_next_question_begins_behind_it() {
         let mut glances = glances();
-        assert_eq!(glances.begin(at(1_000)), Some(Marks::END));
-        assert!(glances.has_ended() && !glances.has_ended());
+        assert_eq!(glances.due(at(1_000)), Some(Marks::END));
         assert_eq!(glances.answered(at(1_002), SEEN), News::ANY);
         assert_eq!(glances.next_at(), 1_202);
-        assert_eq!(glances.begin(at(1_201)), None);
-        assert!(!glances.has_ended());
-        assert_eq!(glances.begin(at(1_202)), Some(SEEN.marks));
+        assert_eq!(glances.due(at(1_201)), None);
+        assert_eq!(glances.due(at(1_202)), Some(SEEN.marks));
         assert_eq!(glances.answered(at(1_203), SEEN), News::default());
     }
 
@@ -143,9 +133,9 @@ mod tests {
         let mut glances = glances();
         glances.answered(at(1_000), SEEN);
         glances.told(at(1_100), true);
-        assert_eq!((glances.next_at(), glances.begin(at(9_000))), (Millis::MAX, None));
+        assert_eq!((glances.next_at(), glances.due(at(9_000))), (Millis::MAX, None));
         glances.heard(at(2_000));
-        assert_eq!(glances.begin(at(2_050)), Some(Marks::END), "what came meanwhile is unknown");
+        assert_eq!(glances.due(at(2_050)), Some(Marks::END), "what came meanwhile is unknown");
         assert_eq!(glances.answered(at(2_050), SEEN), News { work: true, cancel: false });
         assert_eq!(follow(&mut glances, |_| News::default()), [2_150, 2_350, 2_750, 3_550]);
         glances.heard(at(4_000));
@@ -156,7 +146,7 @@ mod tests {
         assert_eq!(glances.answered(at(4_150), Glance { news: work, ..SEEN }), work);
         assert_eq!(follow(&mut glances, |_| News::default()), [4_200, 4_300, 4_500, 4_900, 5_700]);
         glances.told(at(9_000), false);
-        assert_eq!(glances.begin(at(9_000)), Some(Marks::END));
+        assert_eq!(glances.due(at(9_000)), Some(Marks::END));
         assert_eq!(glances.answered(at(9_001), SEEN), News::ANY);
     }
 
@@ -166,7 +156,7 @@ mod tests {
         glances.answered(at(900), SEEN);
         glances.failed(at(1_000));
         assert_eq!(glances.next_at(), 2_000);
-        assert_eq!(glances.begin(at(2_000)), Some(Marks::END), "what lies behind the marks may be too much");
+        assert_eq!(glances.due(at(2_000)), Some(Marks::END), "what lies behind the marks may be too much");
         let mut rare = Glances::new(5_000, at(1_000));
         rare.failed(at(1_000));
         assert_eq!(rare.next_at(), 6_000);

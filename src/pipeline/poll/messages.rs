@@ -1,13 +1,10 @@
-//! What the poll machine receives, performs and tells.
+//! What the poll machine receives and tells.
 
 use std::sync::Arc;
 
-use super::decode::Decode;
 use crate::domain::shards::Member;
-use crate::domain::{Error, Event, Millis, NodeId, Occurrence, Pending, ScheduleId};
-use crate::machine::Operation;
-use crate::store::news::{Glance, GlanceQuery};
-use crate::store::{LargePayload, Page, PollQuery, Polled, Store};
+use crate::domain::{Event, Millis, NodeId, Occurrence, Pending};
+use crate::store::Page;
 use crate::time::Micros;
 
 pub(crate) enum PollInput {
@@ -102,53 +99,5 @@ impl Covered {
     pub(crate) fn has(&self, pending: &Pending) -> bool {
         let key = (pending.due, pending.id.0);
         self.pendings.0 < key && key <= self.pendings.1 || self.newest < key
-    }
-}
-
-#[derive(Clone)]
-pub(crate) enum PollOp {
-    Page(PollQuery),
-    Payloads(Vec<ScheduleId>),
-    Decode(Decode),
-    /// Looks for overdue schedules, however old.
-    Look(PollQuery),
-    /// Asks for news.
-    Glance(GlanceQuery),
-}
-
-#[expect(clippy::large_enum_variant, reason = "one at a time, and mostly the largest")]
-pub(crate) enum PollAnswer {
-    Page(Polled),
-    Payloads(Vec<LargePayload>),
-    Decoded,
-    Glance(Glance),
-}
-
-/// The operations' names in messages.
-pub(super) const POLL: &str = "poll";
-pub(super) const LOOK: &str = "looking for long overdue schedules";
-pub(super) const GLANCE: &str = "looking for news";
-
-impl Operation for PollOp {
-    type Answer = PollAnswer;
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Page(_) | Self::Payloads(_) | Self::Decode(_) => POLL,
-            Self::Look(_) => LOOK,
-            Self::Glance(_) => GLANCE,
-        }
-    }
-
-    fn perform(self, store: &dyn Store) -> Result<PollAnswer, Error> {
-        match self {
-            Self::Page(query) | Self::Look(query) => store.poll(&query).map(PollAnswer::Page),
-            Self::Glance(query) => store.glance(&query).map(PollAnswer::Glance),
-            Self::Payloads(schedules) => store.payloads(&schedules).map(PollAnswer::Payloads),
-            Self::Decode(decode) => {
-                decode.perform();
-                Ok(PollAnswer::Decoded)
-            }
-        }
     }
 }

@@ -19,6 +19,7 @@
 //! fire time (`skipping`), when it asks for news (`glances`), whose schedules polls ask for (`home`), how
 //! they walk over their pages (`pages`), and which large payloads they fetch (`payloads`).
 
+mod calls;
 pub(crate) mod decode;
 mod glances;
 mod grid;
@@ -30,20 +31,22 @@ mod skipping;
 
 use std::sync::Arc;
 
+use self::calls::{Answer, Answered, Asked, Op, join};
+#[cfg(test)]
+pub(crate) use self::calls::{Answer as PollAnswer, Op as PollOp};
 use self::decode::{Catalog, Decoders};
 use self::glances::Glances;
 use self::grid::{Next, Timetable};
 use self::home::Home;
-pub(crate) use self::messages::{Covered, PollAnswer, PollInput, PollOp, PollOutput, PollPlan};
-use self::messages::{GLANCE, LOOK, POLL};
+pub(crate) use self::messages::{Covered, PollInput, PollOutput, PollPlan};
 pub(crate) use self::pages::POLL_LIMIT;
 use self::pages::{Bookmark, OTHERS, Poll, PolledRows, SHORT_PAGE, Signs, Stage};
-use self::skipping::{Floors, Skipping};
+use self::skipping::{Look, Skipping};
 use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, Event, Millis, NodeId};
 use crate::machine::{Machine, Step};
 use crate::pipeline::expand::{Expanded, expand};
-use crate::store::news::{GlanceQuery, Marks, News};
+use crate::store::news::{Glance, GlanceQuery, Marks, News};
 use crate::store::{DueRows, Page, PollQuery, Polled};
 use crate::time::{GRACE, Now, OFFSET_JUMP, Offset, Window, span};
 
@@ -62,10 +65,8 @@ pub(crate) struct PollMachine {
     skipping: Skipping,
     home: Home,
     bookmark: Bookmark,
-    /// The poll under way.
+    /// The poll whose next call is to be sent.
     poll: Option<Poll>,
-    /// When the call under way began, boot clock.
-    called: Millis,
     outbox: Vec<PollOutput>,
     /// The last poll said that the node drains.
     drains: bool,
@@ -93,7 +94,6 @@ impl PollMachine {
             decoders: Decoders::new(catalog),
             bookmark: Bookmark::new(),
             poll: None,
-            called: now.boot,
             outbox: Vec::new(),
             drains: false,
             stopping: false,
@@ -101,33 +101,27 @@ impl PollMachine {
     }
 
     /// Begins a poll with its first page.
-    fn begin(&mut self, now: Now, tick: Option<Millis>) -> PollOp {
+    fn begin(&mut self, now: Now, tick: Option<Millis>) -> Poll {
         let until = self.until(now);
         let (page, limit) = (self.bookmark.first_page(), self.bookmark.limit);
         let pending_from = self.skipping.pending_floor(now);
         let query = PollQuery { pending_from, until, page, limit, ..self.home_query(now) };
-        self.send(Poll::new(tick, now.boot, query))
+        Poll::new(tick, now.boot, query)
     }
 
     /// Begins a short poll. What is due later is brought by the next poll that is not.
-    fn begin_short(&mut self, now: Now) -> PollOp {
+    fn begin_short(&mut self, now: Now) -> Poll {
         let page = Page { schedules: DueRows::Sections(Vec::new()), newest: true, ..Page::FIRST };
         let limit = self.bookmark.limit.min(SHORT_PAGE);
         let (pending_from, until) = (Skipping::recent(now), now.db + self.window.lead);
         let query = PollQuery { pending_from, until, page, limit, ..self.home_query(now) };
-        self.send(Poll { is_short: true, ..Poll::new(None, now.boot, query) })
+        Poll { is_short: true, ..Poll::new(None, now.boot, query) }
     }
 
     /// What polls that begin now ask for at home.
     fn home_query(&mut self, now: Now) -> PollQuery {
         let (shares, names) = (self.home.shares.clone(), self.home.names(now));
         PollQuery { shares, names, from: self.skipping.floor(now), ..self.look(now) }
-    }
-
-    fn send(&mut self, poll: Poll) -> PollOp {
-        let call = self.call(&poll);
-        self.poll = Some(poll);
-        call
     }
 
     /// The end of the window of a poll that begins now.
@@ -141,22 +135,13 @@ impl PollMachine {
     }
 
     /// Takes in the answer to a question for news.
-    fn glanced(&mut self, now: Now, answer: Result<PollAnswer, Error>) {
-        match answer {
-            Ok(PollAnswer::Glance(glance)) => {
-                let News { work, cancel } = self.glances.answered(now, glance);
-                if work {
-                    self.timetable.heard();
-                }
-                if cancel {
-                    self.outbox.push(PollOutput::CancelAsked);
-                }
-            }
-            Ok(PollAnswer::Page(_) | PollAnswer::Payloads(_) | PollAnswer::Decoded) => {}
-            Err(error) => {
-                self.glances.failed(now);
-                self.emit(Event::StoreFailed { operation: GLANCE, error });
-            }
+    fn glanced(&mut self, now: Now, glance: Glance) {
+        let News { work, cancel } = self.glances.answered(now, glance);
+        if work {
+            self.timetable.heard();
+        }
+        if cancel {
+            self.outbox.push(PollOutput::CancelAsked);
         }
     }
 
@@ -179,21 +164,11 @@ impl PollMachine {
         }
     }
 
-    /// Takes in the answer to a look. An extra poll brings what lies before the floors that polls began at;
-    /// after a look that failed, polls go on as before.
-    fn looked(&mut self, now: Now, floors: Floors, answer: Result<PollAnswer, Error>) {
-        self.skipping.looked(now, self.called, answer.is_ok());
-        match answer {
-            Ok(PollAnswer::Page(polled)) => {
-                self.measure(&polled);
-                self.timetable.wanted |= self.skipping.found(&polled, floors);
-                self.seen(now, Signs::of(&polled));
-            }
-            Ok(PollAnswer::Payloads(_) | PollAnswer::Decoded | PollAnswer::Glance(_)) => {}
-            Err(error) => {
-                self.emit(Event::StoreFailed { operation: LOOK, error });
-            }
-        }
+    /// Takes in the answer to a look. An extra poll brings what lies before the floors that polls began at.
+    fn looked(&mut self, now: Now, look: Look, polled: &Polled) {
+        self.measure(polled);
+        self.timetable.wanted |= self.skipping.looked(now, look, polled);
+        self.seen(now, Signs::of(polled));
     }
 
     fn seen(&mut self, now: Now, signs: Signs) {
@@ -201,14 +176,16 @@ impl PollMachine {
         self.outbox.push(PollOutput::Seen { app, node, pause_ended, election, late, from });
     }
 
-    /// The next page or large payloads.
-    fn call(&self, Poll { query, stage, payloads, .. }: &Poll) -> PollOp {
-        if *stage == Stage::Over {
-            return PollOp::Payloads(payloads.batch(query.limit));
+    /// The next call of a poll: a page, large payloads, or new payloads to decode.
+    fn call(&self, now: Now, mut poll: Poll) -> (Op, Asked) {
+        poll.called = now.boot;
+        if let Some(decode) = poll.decode.take() {
+            return Asked::decode(decode, poll);
         }
         // Both may have changed since the poll began.
-        let home = PollQuery { node: self.node, listed: self.home.listed(), ..query.clone() };
-        PollOp::Page(match stage {
+        let home = PollQuery { node: self.node, listed: self.home.listed(), ..poll.query.clone() };
+        let query = match poll.stage {
+            Stage::Over => return Asked::payloads(poll.payloads.batch(poll.query.limit), poll),
             Stage::Others => PollQuery {
                 shares: home.shares.iter().map(Share::others).collect(),
                 names: Vec::new(),
@@ -216,8 +193,9 @@ impl PollMachine {
                 limit: home.limit.min(OTHERS),
                 ..home
             },
-            Stage::Home | Stage::Over => home,
-        })
+            Stage::Home => home,
+        };
+        Asked::page(query, poll)
     }
 
     /// Takes a page in.
@@ -225,7 +203,7 @@ impl PollMachine {
         self.measure(&polled);
         poll.signs = Signs::of(&polled);
         if poll.is_first() {
-            self.skipping.polled(now, self.called, poll.query.late, &polled);
+            self.skipping.polled(now, poll.called, poll.query.late, &polled);
         }
         let Polled { rows, entries, pendings, large, next, .. } = polled;
         poll.rows += rows;
@@ -315,67 +293,14 @@ impl PollMachine {
         self.drains = signs.drains;
     }
 
-    fn emit(&mut self, event: Event) {
-        self.outbox.push(PollOutput::Event(event));
-    }
-}
-
-impl Machine for PollMachine {
-    type Op = PollOp;
-    type Input = PollInput;
-    type Output = PollOutput;
-
-    fn next(&mut self, now: Now) -> Step<PollOp, PollOutput> {
-        self.called = now.boot;
-        if !self.outbox.is_empty() {
-            return Step::Tell(self.outbox.remove(0));
-        }
-        if self.stopping {
-            return Step::Stop;
-        }
-        if let Some(decode) = self.poll.as_mut().and_then(|poll| poll.decode.take()) {
-            return Step::Do(PollOp::Decode(decode));
-        }
-        if let Some(poll) = &self.poll {
-            return Step::Do(self.call(poll));
-        }
-        if self.skipping.begin_look(now) {
-            return Step::Do(PollOp::Look(self.look(now)));
-        }
-        match self.timetable.next(now) {
-            Next::Begin { tick, skipped } => {
-                if skipped > 0 {
-                    self.emit(Event::TicksSkipped { count: skipped });
-                }
-                Step::Do(self.begin(now, tick))
-            }
-            Next::Short => Step::Do(self.begin_short(now)),
-            Next::Wait(until) if self.timetable.wanted => Step::Wait(until),
-            Next::Wait(until) => match self.glances.begin(now) {
-                Some(after) => Step::Do(PollOp::Glance(self.glance(now, after))),
-                None => Step::Wait(until.min(self.glances.next_at())),
-            },
-        }
-    }
-
-    fn done(&mut self, now: Now, answer: Result<PollAnswer, Error>) {
-        if let Some(floors) = self.skipping.looking() {
-            return self.looked(now, floors, answer);
-        }
-        if self.glances.has_ended() {
-            return self.glanced(now, answer);
-        }
-        let Some(mut poll) = self.poll.take() else { return };
-        self.outbox.extend(self.decoders.listen().into_iter().map(PollOutput::Event));
-        match answer {
-            Ok(PollAnswer::Page(polled)) => self.brought(now, poll, polled),
-            Ok(PollAnswer::Payloads(payloads)) => {
-                poll.payloads.fetched(poll.query.limit, payloads);
-                self.go_on(now, poll);
-            }
-            Ok(PollAnswer::Decoded) => self.planned(now, poll),
-            Ok(PollAnswer::Glance(_)) => {}
-            Err(error) => {
+    /// A call has failed.
+    fn failed(&mut self, now: Now, asked: Asked, error: Error) {
+        let operation = asked.name();
+        match asked {
+            // Polls go on as before.
+            Asked::Look(look) => self.skipping.look_failed(look),
+            Asked::Glance(()) => self.glances.failed(now),
+            Asked::Page(poll) | Asked::Payloads(poll) | Asked::Decode(poll) => {
                 if let Some(hangs) = self.decoders.give_up() {
                     self.emit(hangs);
                     return self.planned(now, poll);
@@ -384,8 +309,67 @@ impl Machine for PollMachine {
                 self.timetable.failed(now);
                 // While the database was away, somebody may have written rows that are overdue now.
                 self.skipping.skip(now);
-                self.emit(Event::StoreFailed { operation: POLL, error });
             }
+        }
+        self.emit(Event::StoreFailed { operation, error });
+    }
+
+    fn emit(&mut self, event: Event) {
+        self.outbox.push(PollOutput::Event(event));
+    }
+}
+
+impl Machine for PollMachine {
+    type Op = Op;
+    type Asked = Asked;
+    type Input = PollInput;
+    type Output = PollOutput;
+
+    fn next(&mut self, now: Now) -> Step<(Op, Asked), PollOutput> {
+        if !self.outbox.is_empty() {
+            return Step::Tell(self.outbox.remove(0));
+        }
+        if self.stopping {
+            return Step::Stop;
+        }
+        if let Some(poll) = self.poll.take() {
+            return Step::Do(self.call(now, poll));
+        }
+        if let Some(look) = self.skipping.look(now) {
+            return Step::Do(Asked::look(self.look(now), look));
+        }
+        match self.timetable.next(now) {
+            Next::Begin { tick, skipped } => {
+                if skipped > 0 {
+                    self.emit(Event::TicksSkipped { count: skipped });
+                }
+                let poll = self.begin(now, tick);
+                Step::Do(self.call(now, poll))
+            }
+            Next::Short => {
+                let poll = self.begin_short(now);
+                Step::Do(self.call(now, poll))
+            }
+            Next::Wait(until) if self.timetable.wanted => Step::Wait(until),
+            Next::Wait(until) => match self.glances.due(now) {
+                Some(after) => Step::Do(Asked::glance(self.glance(now, after), ())),
+                None => Step::Wait(until.min(self.glances.next_at())),
+            },
+        }
+    }
+
+    fn done(&mut self, now: Now, asked: Asked, answer: Result<Answer, Error>) {
+        self.outbox.extend(self.decoders.listen().into_iter().map(PollOutput::Event));
+        match join(asked, answer) {
+            Ok(Answered::Page(poll, polled)) => self.brought(now, poll, polled),
+            Ok(Answered::Payloads(mut poll, payloads)) => {
+                poll.payloads.fetched(poll.query.limit, payloads);
+                self.go_on(now, poll);
+            }
+            Ok(Answered::Decode(poll, ())) => self.planned(now, poll),
+            Ok(Answered::Look(look, polled)) => self.looked(now, look, &polled),
+            Ok(Answered::Glance((), glance)) => self.glanced(now, glance),
+            Err((asked, error)) => self.failed(now, asked, error),
         }
     }
 

@@ -38,24 +38,26 @@ const BACKLOG: usize = 256;
 type Key = (Millis, i64);
 
 /// The poll under way.
-pub(super) struct Poll {
+pub(crate) struct Poll {
     /// The tick it began with; `None` for an extra poll.
-    pub tick: Option<Millis>,
+    pub(super) tick: Option<Millis>,
     /// One page of the newest PENDING executions is all it asks for.
-    pub is_short: bool,
+    pub(super) is_short: bool,
     /// When it began, boot clock.
-    pub sent: Millis,
+    pub(super) sent: Millis,
+    /// When its last call was sent, boot clock.
+    pub(super) called: Millis,
     /// The question that its pages at home have in common, and the page asked for.
-    pub query: PollQuery,
-    pub stage: Stage,
-    pub walk: Walk,
+    pub(super) query: PollQuery,
+    pub(super) stage: Stage,
+    pub(super) walk: Walk,
     /// How many rows its pages have read, whether or not they were brought.
-    pub rows: usize,
-    pub brought: PolledRows,
-    pub payloads: Payloads,
+    pub(super) rows: usize,
+    pub(super) brought: PolledRows,
+    pub(super) payloads: Payloads,
     /// The payloads to decode next.
-    pub decode: Option<Decode>,
-    pub signs: Signs,
+    pub(super) decode: Option<Decode>,
+    pub(super) signs: Signs,
 }
 
 /// The states of application and node, as the last page showed them.
@@ -226,6 +228,7 @@ impl Poll {
             tick,
             is_short: false,
             sent,
+            called: sent,
             query,
             stage: Stage::Home,
             walk,

@@ -7,10 +7,10 @@
 //! Once a look is quick, polls begin with the first entry again.
 //!
 //! ```text
-//!     Off --slow or failed poll--> Due --poll with time left--> Following --sent--> Running
-//!      ^                            ^                                                  |
-//!      |                            '----------------- slow or failed -----------------|
-//!      '--------------------------------------- quick ---------------------------------'
+//!     Off --slow or failed poll--> Due --poll with time left--> Following
+//!      ^                            ^                               |
+//!      |                            '------ slow or failed look ----|
+//!      '------------------- quick look -----------------------------'
 //! ```
 
 use crate::domain::Millis;
@@ -35,15 +35,16 @@ enum Looks {
     Off,
     /// One follows the first poll that ends after this boot-clock instant and leaves it time.
     Due(Millis),
-    /// One follows the poll that has just ended.
+    /// One follows the poll that has just ended, or is under way.
     Following,
-    /// One is under way. It was sent while polls began at these floors.
-    Running(Floors),
 }
 
-/// Where polls began.
+/// A look under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Floors {
+pub(crate) struct Look {
+    /// When it was sent, boot clock.
+    sent: Millis,
+    /// Where polls began then.
     schedules: Millis,
     pendings: Millis,
 }
@@ -122,7 +123,7 @@ impl Skipping {
         now.db - PENDING_MARGIN
     }
 
-    /// A poll's first page has come. Its call began at `called`, boot clock, and what was due before `late`
+    /// A poll's first page has come. Its call was sent at `called`, boot clock, and what was due before `late`
     /// was late.
     pub(super) fn polled(&mut self, now: Now, called: Millis, late: Millis, polled: &Polled) {
         self.schedules.polled(polled.earliest, late);
@@ -162,35 +163,27 @@ impl Skipping {
         }
     }
 
-    /// Whether a look is to be sent now: from here on it is under way.
-    pub(super) fn begin_look(&mut self, now: Now) -> bool {
-        let follows = self.looks == Looks::Following;
-        if follows {
-            let (schedules, pendings) = (self.floor(now), self.pending_floor(now));
-            self.looks = Looks::Running(Floors { schedules, pendings });
-        }
-        follows
+    /// The look that is to be sent now.
+    pub(super) fn look(&self, now: Now) -> Option<Look> {
+        let (schedules, pendings) = (self.floor(now), self.pending_floor(now));
+        (self.looks == Looks::Following).then_some(Look { sent: now.boot, schedules, pendings })
     }
 
-    /// The floors below which the look under way finds what polls did not.
-    pub(super) fn looking(&self) -> Option<Floors> {
-        match self.looks {
-            Looks::Running(floors) => Some(floors),
-            _ => None,
-        }
+    /// A look has been answered; whether something lies before the floors at which polls began.
+    pub(super) fn looked(&mut self, now: Now, look: Look, polled: &Polled) -> bool {
+        self.look_ended(look, !self.is_slow(now, look.sent, 0));
+        let schedule = self.schedules.looked(polled.earliest, look.schedules);
+        self.pendings.looked(polled.earliest_pending, look.pendings) || schedule
     }
 
-    /// The look that began at `called`, boot clock, has ended, with or without an answer.
-    pub(super) fn looked(&mut self, now: Now, called: Millis, answered: bool) {
-        let quick = answered && !self.is_slow(now, called, 0);
-        self.looks = if quick { Looks::Off } else { Looks::Due(called + self.pause) };
+    /// A look has failed.
+    pub(super) fn look_failed(&mut self, look: Look) {
+        self.look_ended(look, false);
+    }
+
+    fn look_ended(&mut self, look: Look, is_quick: bool) {
+        self.looks = if is_quick { Looks::Off } else { Looks::Due(look.sent + self.pause) };
         self.pause = (2 * self.pause).min(LONGEST_PAUSE);
-    }
-
-    /// What a look saw; whether something lies before the floors.
-    pub(super) fn found(&mut self, polled: &Polled, floors: Floors) -> bool {
-        let schedule = self.schedules.looked(polled.earliest, floors.schedules);
-        self.pendings.looked(polled.earliest_pending, floors.pendings) || schedule
     }
 
     /// Whether a call that read so many rows took a good part of the time a call may take, or was in vain.

@@ -5,7 +5,7 @@ use super::*;
 use crate::domain::ErrorKind;
 use crate::domain::shards::Member;
 use crate::fixtures::{calls_while_down, cron};
-use crate::machine::Operation;
+use crate::machine::{Operation, Stepped};
 use crate::store::memory::MemoryStore;
 use crate::store::news::Glance;
 use crate::time::{Micros, TimeSample};
@@ -36,23 +36,23 @@ pub(super) fn at(time: Millis) -> Now {
 }
 
 /// One that does not look at all overdue schedules.
-pub(super) fn machine(now: Millis) -> PollMachine {
+pub(super) fn machine(now: Millis) -> Stepped<PollMachine> {
     let mut machine = glancing_every(now, NEVER);
     machine.receive(at(now), PollInput::Told(true));
     machine
 }
 
 /// One that glances at the database so often.
-fn glancing_every(now: Millis, glance: Millis) -> PollMachine {
+fn glancing_every(now: Millis, glance: Millis) -> Stepped<PollMachine> {
     // A node whose phase on the grid is 0.
-    PollMachine::new(
+    Stepped::new(PollMachine::new(
         NodeId(uuid::Uuid::nil()),
         "app".to_owned(),
         Arc::new(Strict),
         (Window::default(), glance),
         Offset::new(sample(now, now)),
         at(now),
-    )
+    ))
 }
 
 /// The database told this instant within no time.
@@ -80,16 +80,16 @@ pub(super) fn answer(now: Millis, entries: Vec<Entry>) -> Polled {
 }
 
 /// Decodes within no time.
-pub(super) fn decode(machine: &mut PollMachine, now: Millis, op: PollOp) {
+pub(super) fn decode(machine: &mut Stepped<PollMachine>, now: Millis, op: Op) {
     machine.done(at(now), op.perform(&MemoryStore::new(0)));
 }
 
 /// Runs until the next poll is asked for; gives when, and what was told on the way.
-pub(super) fn until_asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, Vec<PollOutput>) {
+pub(super) fn until_asked(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Millis, Vec<PollOutput>) {
     let mut told = Vec::new();
     loop {
         match machine.next(at(now)) {
-            Step::Do(op @ PollOp::Decode(_)) => decode(machine, now, op),
+            Step::Do(op @ Op::Decode(_)) => decode(machine, now, op),
             Step::Do(_) => return (now, told),
             Step::Tell(output) => told.push(output),
             Step::Wait(until) => now = now.max(until),
@@ -106,7 +106,7 @@ fn a_slow_comparison_is_no_step_of_the_clock() {
         let (now, _) = until_asked(&mut machine, 1_000_000);
         let exact = sample(now, now);
         let time = TimeSample { asked: exact.asked - 1_000 * round_trip, ..exact };
-        machine.done(at(now), Ok(PollAnswer::Page(Polled { time, ..answer(now, Vec::new()) })));
+        machine.done(at(now), Ok(Answer::Page(Polled { time, ..answer(now, Vec::new()) })));
         let (_, told) = until_asked(&mut machine, now);
         assert!(
             !told
@@ -120,7 +120,8 @@ fn a_slow_comparison_is_no_step_of_the_clock() {
 #[test]
 fn no_hot_loop_while_the_database_is_down() {
     for kind in [ErrorKind::Unavailable, ErrorKind::Unknown, ErrorKind::Refused] {
-        let calls = calls_while_down(&mut machine(1_000_000), 1_000_000, kind, || Some(PollInput::Wake));
+        let calls =
+            calls_while_down(&mut machine(1_000_000).machine, 1_000_000, kind, || Some(PollInput::Wake));
         assert!((20..=75).contains(&calls), "{calls} polls in a minute");
     }
 }
@@ -129,7 +130,7 @@ fn no_hot_loop_while_the_database_is_down() {
 fn overdue_rows_are_visible_to_the_poll() {
     let mut machine = machine(1_000_000);
     let (now, _) = until_asked(&mut machine, 1_000_000);
-    machine.done(at(now), Ok(PollAnswer::Page(answer(now, vec![cron(1, "0 * * * * ?", now - 30_000)]))));
+    machine.done(at(now), Ok(Answer::Page(answer(now, vec![cron(1, "0 * * * * ?", now - 30_000)]))));
     let (_, told) = until_asked(&mut machine, now);
     let planned = told.iter().find_map(|output| match output {
         PollOutput::Planned(planned) => planned.occurrences.first(),
@@ -147,7 +148,7 @@ fn a_payload_nobody_here_can_decode_is_left_alone_and_said_once() {
     let mut now = 1_000_000;
     for _ in 0..3 {
         now = until_asked(&mut machine, now).0;
-        machine.done(at(now), Ok(PollAnswer::Page(answer(now, vec![odd.clone()]))));
+        machine.done(at(now), Ok(Answer::Page(answer(now, vec![odd.clone()]))));
         let (_, told) = until_asked(&mut machine, now);
         said += told.iter().filter(|it| matches!(it, PollOutput::Event(Event::Undecodable { .. }))).count();
         let planned =
@@ -158,21 +159,21 @@ fn a_payload_nobody_here_can_decode_is_left_alone_and_said_once() {
 }
 
 /// A job's rows, brought again by each poll: when it polled, how many it decoded, how many it planned.
-fn polls(machine: &mut PollMachine, most: Micros, count: usize) -> Vec<(Millis, usize, usize)> {
+fn polls(machine: &mut Stepped<PollMachine>, most: Micros, count: usize) -> Vec<(Millis, usize, usize)> {
     let entries: Vec<Entry> = (1..=10).map(|id| cron(id, "0 * * * * ?", 1_000_000)).collect();
     let mut now = 1_000_000;
     let mut polls = Vec::new();
     for _ in 0..count {
         now = asked(machine, now).0;
-        machine.done(at(now), Ok(PollAnswer::Page(answer(now, entries.clone()))));
+        machine.done(at(now), Ok(Answer::Page(answer(now, entries.clone()))));
         let mut decoded = 0;
         let mut told = Vec::new();
         loop {
             match machine.next(at(now)) {
-                Step::Do(PollOp::Decode(mut op)) => {
+                Step::Do(Op::Decode(mut op)) => {
                     decoded = op.jobs.iter().map(VecDeque::len).sum();
                     op.most = most;
-                    decode(machine, now, PollOp::Decode(op));
+                    decode(machine, now, Op::Decode(op));
                 }
                 Step::Tell(output) => told.push(output),
                 _ => break,
@@ -203,11 +204,11 @@ fn a_poll_whose_decoding_hangs_plans_what_is_known() {
     let mut machine = machine(1_000_000);
     let known = cron(1, "0 * * * * ?", 1_000_000);
     let (now, _) = asked(&mut machine, 1_000_000);
-    machine.done(at(now), Ok(PollAnswer::Page(answer(now, vec![known.clone()]))));
+    machine.done(at(now), Ok(Answer::Page(answer(now, vec![known.clone()]))));
     let (now, _) = asked(&mut machine, now);
     let hangs = cron(2, "0 * * * * ?", 1_000_000);
-    machine.done(at(now), Ok(PollAnswer::Page(answer(now, vec![known, hangs]))));
-    let Step::Do(PollOp::Decode(op)) = machine.next(at(now)) else { panic!("something is new") };
+    machine.done(at(now), Ok(Answer::Page(answer(now, vec![known, hangs]))));
+    let Step::Do(Op::Decode(op)) = machine.next(at(now)) else { panic!("something is new") };
     op.hang(&op.jobs[0][0]);
     machine.done(at(now + 3_000), Err(Error::new(ErrorKind::Unknown, "no answer within 3 s")));
     let (_, told) = until_asked(&mut machine, now + 3_000);
@@ -218,7 +219,7 @@ fn a_poll_whose_decoding_hangs_plans_what_is_known() {
 }
 
 /// Beside one other node.
-pub(super) fn beside_another(now: Millis) -> PollMachine {
+pub(super) fn beside_another(now: Millis) -> Stepped<PollMachine> {
     let mut machine = machine(now);
     let other = Member { id: NodeId(uuid::Uuid::from_u128(1)), jobs: vec!["job".to_owned()] };
     machine.receive(at(now), PollInput::Members(vec![other]));
@@ -226,14 +227,14 @@ pub(super) fn beside_another(now: Millis) -> PollMachine {
 }
 
 /// What the next poll asks for, and when.
-pub(super) fn asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, PollQuery) {
+pub(super) fn asked(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Millis, PollQuery) {
     loop {
         match machine.next(at(now)) {
-            Step::Do(PollOp::Page(query)) => return (now, query),
-            Step::Do(op @ PollOp::Decode(_)) => decode(machine, now, op),
-            Step::Do(PollOp::Look(_)) => told_earliest(machine, now, None),
-            Step::Do(PollOp::Payloads(_)) => panic!("nothing is large"),
-            Step::Do(PollOp::Glance(_)) => panic!("who is told does not glance"),
+            Step::Do(Op::Page(query)) => return (now, query),
+            Step::Do(op @ Op::Decode(_)) => decode(machine, now, op),
+            Step::Do(Op::Look(_)) => told_earliest(machine, now, None),
+            Step::Do(Op::Payloads(_)) => panic!("nothing is large"),
+            Step::Do(Op::Glance(_)) => panic!("who is told does not glance"),
             Step::Tell(_) => {}
             Step::Wait(until) => now = now.max(until),
             Step::Stop => panic!("stopped"),
@@ -251,9 +252,15 @@ pub(super) fn planned(told: Vec<PollOutput>) -> PollPlan {
     planned.expect("a plan")
 }
 
-pub(super) fn told_earliest(machine: &mut PollMachine, now: Millis, earliest: Option<Millis>) {
+pub(super) fn told_earliest(machine: &mut Stepped<PollMachine>, now: Millis, earliest: Option<Millis>) {
     let late = earliest.is_some();
-    machine.done(at(now), Ok(PollAnswer::Page(Polled { late, earliest, ..answer(now, Vec::new()) })));
+    tell(machine, now, Polled { late, earliest, ..answer(now, Vec::new()) });
+}
+
+/// Answers the page or the look that is under way.
+pub(super) fn tell(machine: &mut Stepped<PollMachine>, now: Millis, polled: Polled) {
+    let is_look = matches!(machine.asked, Some(Asked::Look(_)));
+    machine.done(at(now), Ok(if is_look { Answer::Look(polled) } else { Answer::Page(polled) }));
 }
 
 /// Nobody may believe that the node has begun to drain while it may still claim.
@@ -262,7 +269,7 @@ fn a_drain_is_told_behind_the_plan_that_ends_the_claims() {
     let mut machine = machine(1_002_500);
     let _ = asked(&mut machine, 1_002_500);
     let drains = Polled { drains: true, node_enabled: false, ..answer(1_005_000, Vec::new()) };
-    machine.done(at(1_005_000), Ok(PollAnswer::Page(drains)));
+    machine.done(at(1_005_000), Ok(Answer::Page(drains)));
     let told: Vec<PollOutput> = std::iter::from_fn(|| match machine.next(at(1_005_000)) {
         Step::Tell(output) => Some(output),
         _ => None,
@@ -277,11 +284,11 @@ fn a_drain_is_told_behind_the_plan_that_ends_the_claims() {
 const SEEN: Glance = Glance { marks: Marks { run: 7, audit: 3 }, news: News { work: false, cancel: false } };
 
 /// Runs until a poll or a glance is asked for: when, and behind which marks if it is a glance.
-fn glanced(machine: &mut PollMachine, mut now: Millis) -> (Millis, Option<Marks>, Vec<PollOutput>) {
+fn glanced(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Millis, Option<Marks>, Vec<PollOutput>) {
     let mut told = Vec::new();
     loop {
         match machine.next(at(now)) {
-            Step::Do(PollOp::Glance(query)) => return (now, Some(query.after), told),
+            Step::Do(Op::Glance(query)) => return (now, Some(query.after), told),
             Step::Do(_) => return (now, None, told),
             Step::Tell(output) => told.push(output),
             Step::Wait(until) => now = now.max(until),
@@ -291,16 +298,16 @@ fn glanced(machine: &mut PollMachine, mut now: Millis) -> (Millis, Option<Marks>
 }
 
 /// One whose first poll, at a tick, has ended, and whose first glance has brought it another.
-fn glancing() -> (PollMachine, Millis) {
+fn glancing() -> (Stepped<PollMachine>, Millis) {
     let mut machine = glancing_every(1_000_000, 200);
     let (now, _, _) = glanced(&mut machine, 1_000_000);
-    machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+    machine.done(at(now), Ok(Answer::Page(answer(now, Vec::new()))));
     let (now, after, _) = glanced(&mut machine, now);
     assert_eq!(after, Some(Marks::END));
-    machine.done(at(now), Ok(PollAnswer::Glance(SEEN)));
+    machine.done(at(now), Ok(Answer::Glance(SEEN)));
     let (now, after, told) = glanced(&mut machine, now);
     assert!(after.is_none() && told.iter().any(|it| matches!(it, PollOutput::CancelAsked)), "nobody can say");
-    machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+    machine.done(at(now), Ok(Answer::Page(answer(now, Vec::new()))));
     (machine, now)
 }
 
@@ -309,18 +316,18 @@ fn what_a_glance_finds_wakes_the_poll_and_the_heartbeat() {
     let (mut machine, now) = glancing();
     let (now, after, _) = glanced(&mut machine, now + 200);
     assert_eq!(after, Some(SEEN.marks));
-    machine.done(at(now + 3), Ok(PollAnswer::Glance(SEEN)));
+    machine.done(at(now + 3), Ok(Answer::Glance(SEEN)));
     let (now, after, told) = glanced(&mut machine, now + 3);
     assert!(after.is_some() && told.is_empty());
     let news = News { work: true, cancel: false };
-    machine.done(at(now), Ok(PollAnswer::Glance(Glance { news, ..SEEN })));
+    machine.done(at(now), Ok(Answer::Glance(Glance { news, ..SEEN })));
     let (polled, after, told) = glanced(&mut machine, now);
     assert!((polled, after) == (now, None) && told.is_empty(), "it polls at once");
-    machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+    machine.done(at(now), Ok(Answer::Page(answer(now, Vec::new()))));
     let (now, after, _) = glanced(&mut machine, now);
     assert!(after.is_some());
     let news = News { work: false, cancel: true };
-    machine.done(at(now), Ok(PollAnswer::Glance(Glance { news, ..SEEN })));
+    machine.done(at(now), Ok(Answer::Glance(Glance { news, ..SEEN })));
     let (_, after, told) = glanced(&mut machine, now);
     assert!(after.is_some() && matches!(told[..], [PollOutput::CancelAsked]), "and does not poll");
 }
@@ -329,12 +336,15 @@ fn what_a_glance_finds_wakes_the_poll_and_the_heartbeat() {
 fn glances_are_for_what_is_due_before_the_next_poll_brings_it() {
     let (mut machine, now) = glancing();
     while let Step::Tell(_) = machine.next(at(now)) {}
-    let Step::Do(PollOp::Glance(query)) = machine.next(at(now + 200)) else { panic!("a glance is due") };
+    let Step::Do(Op::Glance(query)) = machine.next(at(now + 200)) else { panic!("a glance is due") };
     assert_eq!(query.until, machine.timetable.next_tick() + 1_000);
     machine.done(at(now + 200), Err(Error::new(ErrorKind::Unavailable, "away")));
     let (again, after, told) = glanced(&mut machine, now + 200);
     assert!(after.is_some() && again == now + 1_200);
-    assert!(matches!(told[..], [PollOutput::Event(Event::StoreFailed { operation: GLANCE, .. })]));
+    assert!(matches!(
+        told[..],
+        [PollOutput::Event(Event::StoreFailed { operation: "looking for news", .. })]
+    ));
 }
 
 #[test]
@@ -343,7 +353,7 @@ fn who_is_told_does_not_glance() {
     machine.receive(at(now), PollInput::Told(true));
     let (polled, after, _) = glanced(&mut machine, now);
     assert_eq!((polled, after), (machine.timetable.next_tick() - PERIOD, None));
-    machine.done(at(polled), Ok(PollAnswer::Page(answer(polled, Vec::new()))));
+    machine.done(at(polled), Ok(Answer::Page(answer(polled, Vec::new()))));
     machine.receive(at(polled), PollInput::Told(false));
     let (now, after, _) = glanced(&mut machine, polled);
     assert_eq!((now, after), (polled, Some(Marks::END)), "what came meanwhile is unknown");
@@ -354,14 +364,14 @@ fn who_is_told_does_not_glance() {
 fn a_poll_of_a_tick_is_followed_at_once() {
     let mut machine = machine(1_000_000);
     let (first, _) = asked(&mut machine, 1_000_000);
-    machine.done(at(first), Ok(PollAnswer::Page(answer(first, Vec::new()))));
+    machine.done(at(first), Ok(Answer::Page(answer(first, Vec::new()))));
     let (tick, _) = asked(&mut machine, first);
-    machine.done(at(tick), Ok(PollAnswer::Page(answer(tick, Vec::new()))));
+    machine.done(at(tick), Ok(Answer::Page(answer(tick, Vec::new()))));
     for pause in [0, FIRST_EXTRA_PAUSE] {
         machine.receive(at(tick), PollInput::Wake);
         let (now, _) = asked(&mut machine, tick);
         assert_eq!(now, tick + pause);
-        machine.done(at(tick), Ok(PollAnswer::Page(answer(tick, Vec::new()))));
+        machine.done(at(tick), Ok(Answer::Page(answer(tick, Vec::new()))));
     }
 }
 
@@ -385,17 +395,19 @@ fn polls_with_changes(takes: Millis, rows: usize) -> Vec<(Millis, Kind)> {
         machine.receive(at(now), PollInput::Changed("s".to_owned()));
         match machine.next(at(now)) {
             // A poll that took so long and brought nothing is followed by looks.
-            Step::Do(PollOp::Look(_)) => {
-                machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+            Step::Do(Op::Look(_)) => {
+                machine.done(at(now), Ok(Answer::Look(answer(now, Vec::new()))));
             }
-            Step::Do(op @ PollOp::Decode(_)) => decode(&mut machine, now, op),
+            Step::Do(op @ Op::Decode(_)) => decode(&mut machine, now, op),
             Step::Do(_) => {
-                let (tick, is_short) = machine.poll.as_ref().map(|poll| (poll.tick, poll.is_short)).unwrap();
+                let Some(Asked::Page(Poll { tick, is_short, .. })) = machine.asked else {
+                    panic!("a page is asked for")
+                };
                 let kind = if tick.is_some() { Kind::Tick } else { Kind::Extra };
                 begun.push((now - 1_000_000, if is_short { Kind::Short } else { kind }));
                 now += if is_short { takes / 20 } else { takes };
                 let brought = if is_short { Vec::new() } else { due.clone() };
-                machine.done(at(now), Ok(PollAnswer::Page(answer(now, brought))));
+                machine.done(at(now), Ok(Answer::Page(answer(now, brought))));
             }
             Step::Wait(_) => now += 1,
             Step::Tell(_) | Step::Stop => {}
@@ -437,14 +449,14 @@ fn while_a_long_poll_keeps_news_waiting_short_polls_look_for_it() {
 fn a_short_poll_brings_the_newest_of_what_may_start_now() {
     let mut machine = machine(1_000_000);
     let (now, first) = asked(&mut machine, 1_000_000);
-    machine.done(at(now + 500), Ok(PollAnswer::Page(answer(now + 500, Vec::new()))));
+    machine.done(at(now + 500), Ok(Answer::Page(answer(now + 500, Vec::new()))));
     machine.receive(at(now + 500), PollInput::News);
     let (now, query) = asked(&mut machine, now + 500);
     let page = Page { schedules: DueRows::Sections(Vec::new()), newest: true, ..Page::FIRST };
     assert_eq!((&query.page, query.limit, query.until), (&page, SHORT_PAGE, now + machine.window.lead));
     assert_eq!((query.shares, query.pending_from), (first.shares, now - 10_000));
     let next = Some(Page { schedules: DueRows::Sections(Vec::new()), newest: false, ..Page::FIRST });
-    machine.done(at(now), Ok(PollAnswer::Page(Polled { next, ..answer(now, Vec::new()) })));
+    machine.done(at(now), Ok(Answer::Page(Polled { next, ..answer(now, Vec::new()) })));
     let (_, told) = until_asked(&mut machine, now);
     assert_eq!(planned(told).covered, Covered::NOTHING, "what it did not bring stays planned");
 }
@@ -454,7 +466,7 @@ fn what_a_node_itself_wants_does_not_wait_as_news_does() {
     let mut machine = machine(1_000_000);
     let (now, _) = asked(&mut machine, 1_000_000);
     let ended = now + 500;
-    machine.done(at(ended), Ok(PollAnswer::Page(answer(ended, Vec::new()))));
+    machine.done(at(ended), Ok(Answer::Page(answer(ended, Vec::new()))));
     machine.receive(at(ended), PollInput::Changed("s".to_owned()));
     machine.receive(at(ended), PollInput::Wake);
     assert_eq!(asked(&mut machine, ended).0, ended + FIRST_EXTRA_PAUSE);

@@ -3,16 +3,15 @@
 use super::*;
 use crate::domain::{Entry, Error, ErrorKind, MisfirePolicy, ScheduleId};
 use crate::fixtures::{behind, cron};
-use crate::machine::Machine;
 use crate::store::{Applied, OverduePage, Repair};
-use crate::upkeep::MisfireAnswer;
-use crate::upkeep::tests::{NOW, at, batch, in_a_pass, overdue, overdue_rows, repaired, repairs, run};
+use crate::upkeep::calls::{Answer, Op};
+use crate::upkeep::tests::{NOW, at, batch, in_a_pass, overdue_rows, repaired, repairs, run};
 
 /// One transaction for each schedule, and so much time for each pass: hours of catching up after an outage.
 #[test]
 fn catching_up_goes_on_batch_by_batch_until_all_is_done() {
     let mut machine = in_a_pass(None);
-    machine.done(at(0), overdue(1..=3_000));
+    machine.found_overdue(overdue_rows(1..=3_000), at(0));
     let (mut batches, mut schedules, mut boot) = (0, 0, 0);
     loop {
         let batch = batch(&mut machine, at(boot));
@@ -29,7 +28,7 @@ fn catching_up_goes_on_batch_by_batch_until_all_is_done() {
 #[test]
 fn a_batch_that_is_slow_is_followed_by_a_smaller_one_and_a_quick_one_by_a_larger() {
     let mut machine = in_a_pass(None);
-    machine.done(at(0), overdue(1..=3_000));
+    machine.found_overdue(overdue_rows(1..=3_000), at(0));
     let mut sizes = Vec::new();
     let mut boot = 0;
     for took in [SLOW + 1, SLOW + 1, SLOW, QUICK, QUICK - 1, QUICK - 1, 0] {
@@ -48,15 +47,15 @@ fn a_batch_is_bounded_by_the_rows_it_writes() {
     let mut machine = in_a_pass(None);
     let row = |id| Entry { id: ScheduleId(id), ..behind(MisfirePolicy::FireAll, 100) };
     let entries = (1..=20).map(row).collect();
-    machine.done(at(0), Ok(MisfireAnswer::Overdue(OverduePage { entries, ..overdue_rows([]) })));
+    machine.found_overdue(OverduePage { entries, ..overdue_rows([]) }, at(0));
     run(&mut machine, at(0), |op| {
-        let MisfireOp::Write(changes) = op else { panic!("no repair") };
+        let Op::Repair(changes) = op else { panic!("no repair") };
         let repairs = repairs(changes);
         let rows: usize = repairs.iter().map(Repair::writes).sum();
         assert!(rows <= MOST_ROWS || repairs.len() == 1, "{rows} rows");
-        Ok(MisfireAnswer::Written(vec![Applied::Lost; repairs.len()]))
+        Ok(Answer::Repair(vec![Applied::Lost; repairs.len()]))
     });
-    assert!(machine.todo.is_empty());
+    assert!(machine.pass.is_empty());
 }
 
 /// Crons of each second, a day behind: to search their occurrences takes far longer than to write the
@@ -66,15 +65,15 @@ fn a_batch_is_bounded_by_the_occurrences_it_searches() {
     let mut machine = in_a_pass(None);
     let a_day_later = Now { db: NOW + 86_400_000, ..at(0) };
     let entries = (1..=10).map(|id| cron(id, "* * * * * ?", NOW)).collect();
-    machine.done(a_day_later, Ok(MisfireAnswer::Overdue(OverduePage { entries, ..overdue_rows([]) })));
+    machine.found_overdue(OverduePage { entries, ..overdue_rows([]) }, a_day_later);
     let mut repaired = 0;
     run(&mut machine, a_day_later, |op| {
-        let MisfireOp::Write(changes) = op else { panic!("no repair") };
+        let Op::Repair(changes) = op else { panic!("no repair") };
         let repairs = repairs(changes);
         let passed: u64 = repairs.iter().map(|repair| repair.passed).sum();
         assert!(passed < 2 * MOST_PASSED, "{passed} occurrences");
         repaired += repairs.len();
-        Ok(MisfireAnswer::Written(vec![Applied::Lost; repairs.len()]))
+        Ok(Answer::Repair(vec![Applied::Lost; repairs.len()]))
     });
     assert_eq!(repaired, 10);
 }
@@ -83,12 +82,12 @@ fn a_batch_is_bounded_by_the_occurrences_it_searches() {
 fn one_row_that_is_refused_is_found_by_halves_and_keeps_no_other_from_repair() {
     for kind in [ErrorKind::Data, ErrorKind::Refused, ErrorKind::Unavailable, ErrorKind::Unknown] {
         let mut machine = in_a_pass(None);
-        machine.done(at(0), overdue(1..=100));
+        machine.found_overdue(overdue_rows(1..=100), at(0));
         let (mut boot, mut done, mut calls) = (0, Vec::new(), 0);
         loop {
             let batch = batch(&mut machine, at(boot));
             if batch.is_empty() {
-                if machine.todo.is_empty() {
+                if machine.pass.is_empty() {
                     break;
                 }
                 boot = machine.hold;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use super::*;
 use crate::domain::{Error, ErrorKind, Event, ExecutionState};
 use crate::fixtures::stranded;
-use crate::machine::{Machine, Operation, Step};
+use crate::machine::{Operation, Step, Stepped};
 use crate::store::memory::MemoryStore;
 use crate::store::{Applied, StrandedPage};
+use crate::upkeep::calls::{Answer, Op};
 use crate::upkeep::takeover::FIRST;
-use crate::upkeep::tests::{NOW, at, id, in_a_pass, keeping, nothing_found, polled};
-use crate::upkeep::{MisfireAnswer, MisfireInput, MisfireMachine, MisfireOutput};
+use crate::upkeep::tests::{NOW, at, id, in_a_pass, keeping, nothing_found, polled, written};
+use crate::upkeep::{MisfireInput, MisfireMachine, MisfireOutput};
 
 fn streak(query: &StreakQuery) -> Option<Streak> {
     let (application, reason) = ("app".to_owned(), "why".to_owned());
@@ -18,33 +19,33 @@ fn streak(query: &StreakQuery) -> Option<Streak> {
 }
 
 /// Executions of schedules that have survived two nodes, and one that has not run yet.
-fn found(machine: &mut MisfireMachine, schedules: &[i64]) {
+fn found(machine: &mut Stepped<MisfireMachine>, schedules: &[i64]) {
     let killer = |(n, schedule): (i64, &i64)| crate::store::Stranded {
         schedule: ScheduleId(*schedule),
         ..stranded(n, ExecutionState::Running, 1)
     };
     let mut list: Vec<_> = (1..).zip(schedules).map(killer).collect();
     list.push(stranded(99, ExecutionState::Claimed, 0));
-    machine.done(at(0), Ok(MisfireAnswer::Stranded(StrandedPage { stranded: list, next: None })));
+    machine.found_stranded(StrandedPage { stranded: list, next: None }, at(0));
 }
 
 /// What the machine asks for, in a word each, until it waits; `answer` answers counts and pauses.
 fn asked(
-    machine: &mut MisfireMachine,
+    machine: &mut Stepped<MisfireMachine>,
     after: Millis,
-    mut answer: impl FnMut(MisfireOp) -> Result<MisfireAnswer, Error>,
+    mut answer: impl FnMut(Op) -> Result<Answer, Error>,
 ) -> Vec<String> {
     let mut asked = Vec::new();
     loop {
         match machine.next(at(after)) {
-            Step::Do(MisfireOp::Write(changes)) => {
+            Step::Do(Op::TakeBack(changes)) => {
                 asked.push(format!("write {:?}", changes.iter().map(id).collect::<Vec<_>>()));
-                machine.done(at(after), Ok(MisfireAnswer::Written(vec![Applied::Done; changes.len()])));
+                machine.done(at(after), Ok(Answer::TakeBack(vec![Applied::Done; changes.len()])));
             }
             Step::Do(op) => {
                 asked.push(match &op {
-                    MisfireOp::Count(query) => format!("count {}", query.schedule),
-                    MisfireOp::Contain(query, _) => format!("pause {}", query.schedule),
+                    Op::Count(query) => format!("count {}", query.schedule),
+                    Op::Contain(streak) => format!("pause {}", streak.schedule),
                     op => op.name().to_owned(),
                 });
                 machine.done(at(after), answer(op));
@@ -56,13 +57,10 @@ fn asked(
     }
 }
 
-fn contains(op: MisfireOp) -> Result<MisfireAnswer, Error> {
+fn contains(op: Op) -> Result<Answer, Error> {
     Ok(match op {
-        MisfireOp::Count(query) => {
-            let streak = streak(&query);
-            MisfireAnswer::Counted(query, streak)
-        }
-        MisfireOp::Contain(query, streak) => MisfireAnswer::Contained(query, streak, Applied::Done),
+        Op::Count(query) => Answer::Count(streak(&query)),
+        Op::Contain(_) => Answer::Contain(Applied::Done),
         op => panic!("{}", op.name()),
     })
 }
@@ -84,8 +82,8 @@ fn a_count_that_fails_withholds_its_own_executions_alone() {
         let mut machine = in_a_pass(None);
         found(&mut machine, &[7, 8, 7]);
         let mut answer = |op| match op {
-            MisfireOp::Count(query) if query.schedule.0 == 7 => Err(Error::new(kind, "made up")),
-            MisfireOp::Count(query) => Ok(MisfireAnswer::Counted(query, None)),
+            Op::Count(query) if query.schedule.0 == 7 => Err(Error::new(kind, "made up")),
+            Op::Count(_) => Ok(Answer::Count(None)),
             op => panic!("{}", op.name()),
         };
         let mut steps = asked(&mut machine, 0, &mut answer);
@@ -94,7 +92,7 @@ fn a_count_that_fails_withholds_its_own_executions_alone() {
         assert!(asked(&mut machine, 10 * FAILURE_PAUSE, &mut answer).is_empty(), "left to the next takeover");
         found(&mut machine, &[7]);
         assert_eq!(asked(&mut machine, 10 * FAILURE_PAUSE, contains), ["write [99]"], "still withheld");
-        machine.done(at(10 * FAILURE_PAUSE), Ok(MisfireAnswer::Elected(Applied::Done)));
+        machine.elected(at(10 * FAILURE_PAUSE));
         found(&mut machine, &[7]);
         assert!(machine.containment.has_dying());
     }
@@ -106,9 +104,7 @@ fn a_schedule_that_was_changed_meanwhile_is_counted_anew() {
     machine.receive(at(0), MisfireInput::Failed(ScheduleId(7)));
     let mut is_first = true;
     let mut answer = |op| match op {
-        MisfireOp::Contain(query, streak) if std::mem::take(&mut is_first) => {
-            Ok(MisfireAnswer::Contained(query, streak, Applied::Lost))
-        }
+        Op::Contain(_) if std::mem::take(&mut is_first) => Ok(Answer::Contain(Applied::Lost)),
         op => contains(op),
     };
     assert_eq!(asked(&mut machine, 0, &mut answer), ["count 7", "pause 7"]);
@@ -124,10 +120,8 @@ fn what_has_failed_here_is_counted_here_until_the_database_answers() {
         machine.receive(at(0), MisfireInput::Failed(ScheduleId(schedule)));
     }
     let mut answer = |op| match op {
-        MisfireOp::Count(query) if query.schedule.0 == 7 => {
-            Err(Error::new(ErrorKind::Unavailable, "made up"))
-        }
-        MisfireOp::Count(query) => Ok(MisfireAnswer::Counted(query, None)),
+        Op::Count(query) if query.schedule.0 == 7 => Err(Error::new(ErrorKind::Unavailable, "made up")),
+        Op::Count(_) => Ok(Answer::Count(None)),
         op => panic!("{}", op.name()),
     };
     assert_eq!(asked(&mut machine, 0, &mut answer), ["count 7"]);
@@ -154,12 +148,12 @@ fn minute_of_counts(took: Millis, is_error: bool) -> Vec<String> {
             Step::Stop => break,
             Step::Do(op) => {
                 asked.push(match &op {
-                    MisfireOp::Write(changes) => format!("write {}", id(&changes[0])),
-                    MisfireOp::Count(query) => format!("count {}", query.schedule),
+                    Op::Repair(changes) | Op::TakeBack(changes) => format!("write {}", id(&changes[0])),
+                    Op::Count(query) => format!("count {}", query.schedule),
                     op => op.name().to_owned(),
                 });
                 let answer = match op {
-                    MisfireOp::FindStranded { after, .. } => {
+                    Op::FindStranded(_, after, _) => {
                         let page = if after == FIRST { 0 } else { 100 };
                         let killer = |n| crate::store::Stranded {
                             schedule: ScheduleId(n),
@@ -168,16 +162,18 @@ fn minute_of_counts(took: Millis, is_error: bool) -> Vec<String> {
                         let mut list: Vec<_> = (page + 1..=page + 50).map(killer).collect();
                         list.push(stranded(page + 99, ExecutionState::Claimed, 0));
                         let next = (page == 0).then_some(ExecutionId(100));
-                        MisfireAnswer::Stranded(StrandedPage { stranded: list, next })
+                        Answer::FindStranded(StrandedPage { stranded: list, next })
                     }
-                    MisfireOp::Write(changes) => MisfireAnswer::Written(vec![Applied::Done; changes.len()]),
-                    MisfireOp::Count(query) => {
+                    Op::Repair(ref changes) | Op::TakeBack(ref changes) => {
+                        written(&op, vec![Applied::Done; changes.len()])
+                    }
+                    Op::Count(_) => {
                         after += took;
                         if is_error {
                             machine.done(at(after), Err(Error::new(ErrorKind::Unavailable, "made up")));
                             continue;
                         }
-                        MisfireAnswer::Counted(query, None)
+                        Answer::Count(None)
                     }
                     op => nothing_found(&op),
                 };
@@ -217,8 +213,8 @@ fn a_pause_waits_for_nobody_who_holds_the_schedules_row() {
     let held = store.hold(ScheduleId(7));
     let query = StreakQuery { schedule: ScheduleId(7), dying: Vec::new(), reach: Reach::MOST };
     let streak = streak(&query).unwrap();
-    let answer = MisfireOp::Contain(query, streak).perform(&*store);
-    assert!(matches!(answer, Ok(MisfireAnswer::Contained(_, _, Applied::Lost))));
+    let answer = Op::Contain(streak).perform(&*store);
+    assert!(matches!(answer, Ok(Answer::Contain(Applied::Lost))));
     drop(held);
 }
 
@@ -227,9 +223,7 @@ fn a_pause_that_is_lost_again_and_again_is_tried_ever_more_rarely_and_holds_up_n
     let mut machine = in_a_pass(None);
     machine.receive(at(0), MisfireInput::Failed(ScheduleId(7)));
     let mut lost = |op| match op {
-        MisfireOp::Contain(query, streak) if query.schedule.0 == 7 => {
-            Ok(MisfireAnswer::Contained(query, streak, Applied::Lost))
-        }
+        Op::Contain(streak) if streak.schedule.0 == 7 => Ok(Answer::Contain(Applied::Lost)),
         op => contains(op),
     };
     let mut tries = Vec::new();

@@ -1,11 +1,11 @@
 //! When the machine stands for election, and what it asks once it is elected.
 
 use super::*;
-use crate::machine::Machine;
+use crate::machine::Stepped;
 use crate::store::{Applied, Purged};
-use crate::upkeep::retention::PurgedStep;
+use crate::upkeep::calls::{Answer, Asked};
 use crate::upkeep::tests::*;
-use crate::upkeep::{FAILURE_PAUSE, MisfireAnswer, MisfireInput, MisfireMachine, PollReport};
+use crate::upkeep::{FAILURE_PAUSE, MisfireInput, MisfireMachine, PollReport};
 
 /// An idle cluster pays for neither an election before its time nor a search for schedules that cannot have
 /// stalled.
@@ -29,7 +29,7 @@ fn nothing_is_asked_that_the_poll_has_answered() {
 #[test]
 fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
     let [mut hanging, mut second] = ["one", "two"].map(|application| {
-        let mut machine = MisfireMachine::new(application.to_owned(), Window::default());
+        let mut machine = Stepped::new(MisfireMachine::new(application.to_owned(), Window::default()));
         machine.receive(at(0), polled());
         machine
     });
@@ -38,7 +38,7 @@ fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
         if machine.application == "two" {
             assert_eq!(asked(machine, at(0)), "electing the misfire handler");
         }
-        machine.done(at(0), Ok(MisfireAnswer::Elected(Applied::Done)));
+        machine.done(at(0), Ok(Answer::Elect(Applied::Done)));
         assert_eq!(asked(machine, at(0)), "looking for executions of dead nodes");
         machine.done(at(0), Ok(none_stranded()));
         assert_eq!(asked(machine, at(0)), "looking for misfires");
@@ -48,9 +48,9 @@ fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
 }
 
 /// The machine stands and wins, and looks for dead nodes' executions first: there are none.
-fn is_elected(machine: &mut MisfireMachine, now: Now) {
+fn is_elected(machine: &mut Stepped<MisfireMachine>, now: Now) {
     assert_eq!(asked(machine, now), "electing the misfire handler");
-    machine.done(now, Ok(MisfireAnswer::Elected(Applied::Done)));
+    machine.done(now, Ok(Answer::Elect(Applied::Done)));
     assert_eq!(asked(machine, now), "looking for executions of dead nodes");
     machine.done(now, Ok(none_stranded()));
 }
@@ -72,7 +72,7 @@ fn a_pass_renews_its_election_and_takes_back_dead_nodes_work_first() {
 
     repaired(&mut machine, &second, at(2 * interval));
     assert_eq!(asked(&mut machine, at(2 * interval)), "electing the misfire handler");
-    machine.done(at(2 * interval), Ok(MisfireAnswer::Elected(Applied::Lost)));
+    machine.done(at(2 * interval), Ok(Answer::Elect(Applied::Lost)));
     assert_eq!(asked(&mut machine, at(2 * interval)), "rest", "another node goes on");
 }
 
@@ -105,20 +105,15 @@ fn a_node_that_is_switched_off_or_busy_stands_for_no_election() {
     assert_eq!(asked(&mut off, at(0)), "rest");
 
     let mut repairing = in_a_pass(None);
-    repairing.done(at(0), overdue([1]));
+    repairing.found_overdue(overdue_rows([1]), at(0));
     repairing.receive(at(0), polled());
     assert_eq!(asked(&mut repairing, at(0)), "repairing misfires");
-    repairing.done(at(0), Ok(MisfireAnswer::Written(vec![Applied::Lost])));
+    repairing.done(at(0), Ok(Answer::Repair(vec![Applied::Lost])));
     assert_eq!(asked(&mut repairing, at(0)), "rest");
 
     let mut purging = in_a_pass(Some(3_600_000));
-    purging.done(
-        at(0),
-        Ok(MisfireAnswer::Purged(PurgedStep::Schedules(Purged {
-            next: Some("m".to_owned()),
-            ..Purged::default()
-        }))),
-    );
+    purging.asked = Some(Asked::Purge(()));
+    purging.done(at(0), Ok(Answer::Purge(Purged { next: Some("m".to_owned()), ..Purged::default() })));
     purging.receive(at(0), polled());
     assert_eq!(asked(&mut purging, at(0)), "purging the ledger");
 }

@@ -3,12 +3,13 @@
 use super::*;
 use crate::domain::{Cursor, Event, ExecutionId, Millis};
 use crate::fixtures::cron;
-use crate::machine::{Machine, Step};
+use crate::machine::Step;
 use crate::repair::MOST_PASSED;
 use crate::store::Applied;
 use crate::time::Now;
-use crate::upkeep::tests::{NOW, at, in_a_pass, none_stranded, overdue, overdue_rows, run};
-use crate::upkeep::{MisfireAnswer, MisfireOutput, Task, takeover, tests};
+use crate::upkeep::calls::{Answer, Op};
+use crate::upkeep::tests::{NOW, at, in_a_pass, none_stranded, overdue_rows, run};
+use crate::upkeep::{MisfireOutput, takeover, tests};
 
 /// It took a pass for each 100,000 occurrences.
 #[test]
@@ -18,11 +19,11 @@ fn a_schedule_that_is_days_behind_is_repaired_in_one_pass_after_all_others() {
     let far = cron(1, "* * * * * ?", NOW);
     let near =
         Entry { cursor: Cursor { prev: None, next: Some(now.db - 70_000) }, ..cron(2, "0 * * * * ?", NOW) };
-    machine.todo.push_back(Task::Perform(takeover::search("app", ExecutionId(0))));
+    machine.pass.last(takeover::search("app", ExecutionId(0)));
     machine.found_overdue(OverduePage { entries: vec![far, near], ..overdue_rows([]) }, now);
     let (mut steps, mut repairs) = (Vec::new(), Vec::new());
     run(&mut machine, now, |op| {
-        let MisfireOp::Write(changes) = op else {
+        let Op::Repair(changes) = op else {
             steps.push(0);
             return Ok(none_stranded());
         };
@@ -30,7 +31,7 @@ fn a_schedule_that_is_days_behind_is_repaired_in_one_pass_after_all_others() {
         steps.extend(batch.iter().map(|repair| repair.id.0));
         let won = vec![Applied::Done; batch.len()];
         repairs.extend(batch);
-        Ok(MisfireAnswer::Written(won))
+        Ok(Answer::Repair(won))
     });
     assert_eq!(steps, [1, 2, 0, 1, 1]);
     for (before, after) in [(0, 2), (2, 3)] {
@@ -47,20 +48,20 @@ fn a_lost_repair_of_a_schedule_that_is_days_behind_is_left_to_the_next_pass() {
     let now = Now { db: NOW + 250_000_000, ..at(0) };
     machine
         .found_overdue(OverduePage { entries: vec![cron(1, "* * * * * ?", NOW)], ..overdue_rows([]) }, now);
-    assert!(matches!(machine.next(now), Step::Do(MisfireOp::Write(_))));
-    machine.done(now, Ok(MisfireAnswer::Written(vec![Applied::Lost])));
-    assert!(machine.todo.is_empty());
+    assert!(matches!(machine.next(now), Step::Do(Op::Repair(_))));
+    machine.done(now, Ok(Answer::Repair(vec![Applied::Lost])));
+    assert!(machine.pass.is_empty());
 }
 
 #[test]
 fn repairs_are_told_and_wake_the_poll_when_all_are_done() {
     let mut machine = in_a_pass(None);
-    machine.done(at(0), overdue([1, 2]));
+    machine.found_overdue(overdue_rows([1, 2]), at(0));
     let mut seen = Vec::new();
     loop {
         seen.push(match machine.next(at(0)) {
-            Step::Do(MisfireOp::Write(_)) => {
-                machine.done(at(0), Ok(MisfireAnswer::Written(vec![Applied::Done, Applied::Lost])));
+            Step::Do(Op::Repair(_)) => {
+                machine.done(at(0), Ok(Answer::Repair(vec![Applied::Done, Applied::Lost])));
                 "repair"
             }
             Step::Tell(MisfireOutput::Event(Event::Repaired { schedule, .. })) => {

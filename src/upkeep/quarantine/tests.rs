@@ -3,11 +3,12 @@
 use super::*;
 use crate::domain::{Cursor, Entry, Error, ErrorKind, MisfirePolicy};
 use crate::fixtures::behind;
-use crate::machine::{Machine, Operation, Step};
+use crate::machine::{Operation, Step, Stepped};
 use crate::store::Applied;
 use crate::store::{CursorAhead, SeenSchedule, UnreadablePage, UnreadableRow};
+use crate::upkeep::MisfireMachine;
+use crate::upkeep::calls::{Answer, Op};
 use crate::upkeep::tests::{NOW, TODAY, at, keeping, nothing_found, polled, run};
-use crate::upkeep::{MisfireAnswer, MisfireMachine};
 
 /// However many rows there are, a pass walks over a step of them; once at the end, it begins anew.
 #[test]
@@ -17,9 +18,9 @@ fn the_search_for_broken_rows_goes_on_where_the_last_pass_left_it() {
     for next in [Some(ScheduleId(7)), Some(ScheduleId(9)), None, None] {
         machine.receive(at(0), polled());
         run(&mut machine, at(0), |op| {
-            let MisfireOp::FindUnreadable(query) = op else { return Ok(nothing_found(&op)) };
+            let Op::FindUnreadable(query) = op else { return Ok(nothing_found(&op)) };
             begun_after.push(query.after);
-            Ok(MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), ahead: Vec::new(), next }))
+            Ok(Answer::FindUnreadable(UnreadablePage { broken: Vec::new(), ahead: Vec::new(), next }))
         });
     }
     assert_eq!(begun_after, [FIRST, ScheduleId(7), ScheduleId(9), FIRST]);
@@ -36,14 +37,14 @@ fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
             let now = at(15_000 * round);
             machine.receive(now, polled());
             run(&mut machine, now, |op| match op {
-                MisfireOp::FindUnreadable(query) => {
+                Op::FindUnreadable(query) => {
                     begun_after.push(query.after.0);
                     let next = Some(ScheduleId(query.after.0.max(0) + 10));
                     let broken = vec![broken(1), broken(2)];
-                    Ok(MisfireAnswer::Unreadable(UnreadablePage { broken, ahead: Vec::new(), next }))
+                    Ok(Answer::FindUnreadable(UnreadablePage { broken, ahead: Vec::new(), next }))
                 }
-                MisfireOp::Quarantine(row) if goes_well => Ok(MisfireAnswer::Quarantined(row, Applied::Lost)),
-                MisfireOp::Quarantine(_) => Err(Error::new(ErrorKind::Unknown, "away")),
+                Op::Quarantine(_) if goes_well => Ok(Answer::Quarantine(Applied::Lost)),
+                Op::Quarantine(_) => Err(Error::new(ErrorKind::Unknown, "away")),
                 op => Ok(nothing_found(&op)),
             });
         }
@@ -53,11 +54,11 @@ fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
 }
 
 /// A pass at this many milliseconds of the boot clock; from which instant it looks for cursors ahead.
-fn looks_ahead_of(machine: &mut MisfireMachine, boot: Millis, db: Millis) -> Option<Millis> {
+fn looks_ahead_of(machine: &mut Stepped<MisfireMachine>, boot: Millis, db: Millis) -> Option<Millis> {
     let (now, mut ahead) = (Now { db, boot, apart: 0 }, None);
     machine.receive(now, polled());
     run(machine, now, |op| {
-        if let MisfireOp::FindUnreadable(query) = &op {
+        if let Op::FindUnreadable(query) = &op {
             ahead = query.ahead;
         }
         Ok(nothing_found(&op))
@@ -87,21 +88,22 @@ fn a_clock_is_believed_once_it_has_run_steadily() {
 /// All schedules may be ahead alike.
 #[test]
 fn a_pass_finds_all_pages_of_cursors_ahead() {
-    let (mut machine, mut pages, mut written) = (keeping(None).trusting(), 3, 0);
+    let (mut machine, mut pages, mut written) = (keeping(None), 3, 0);
+    machine.quarantine.clock.is_trusted = true;
     machine.receive(at(0), polled());
     run(&mut machine, at(0), |op| {
         Ok(match op {
-            MisfireOp::FindUnreadable(_) => {
+            Op::FindUnreadable(_) => {
                 pages -= 1;
                 let cursor = Cursor { prev: Some(NOW + 100_000), next: Some(NOW + 101_000) };
                 let entry = Entry { cursor, ..behind(MisfirePolicy::FireOnce, 1_000) };
                 let ahead = vec![CursorAhead { entry, seen: NOW }; 10];
                 let next = (pages > 0).then_some(ScheduleId(9));
-                MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), ahead, next })
+                Answer::FindUnreadable(UnreadablePage { broken: Vec::new(), ahead, next })
             }
-            MisfireOp::Write(changes) => {
+            Op::Repair(changes) => {
                 written += changes.len();
-                MisfireAnswer::Written(vec![Applied::Done; changes.len()])
+                Answer::Repair(vec![Applied::Done; changes.len()])
             }
             op => nothing_found(&op),
         })
@@ -132,14 +134,14 @@ fn a_clock_that_steps_in_a_pass_is_believed_no_more() {
                 now.db -= 24 * 3_600_000;
             }
             let answer = match op {
-                MisfireOp::FindUnreadable(query) => {
+                Op::FindUnreadable(query) => {
                     let ahead = vec![CursorAhead { entry: entry.clone(), seen: NOW }];
                     let ahead = if query.ahead.is_some() { ahead } else { Vec::new() };
-                    MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), ahead, next: None })
+                    Answer::FindUnreadable(UnreadablePage { broken: Vec::new(), ahead, next: None })
                 }
-                MisfireOp::Write(changes) => {
+                Op::Repair(changes) => {
                     written += changes.len();
-                    MisfireAnswer::Written(vec![Applied::Done; changes.len()])
+                    Answer::Repair(vec![Applied::Done; changes.len()])
                 }
                 op => nothing_found(&op),
             };

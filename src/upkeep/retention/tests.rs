@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use super::*;
-use crate::domain::{Answer, ExecutionState};
+use crate::domain::ExecutionState;
 use crate::fixtures::Changes;
 use crate::fixtures::{claim, definition};
-use crate::machine::{Machine, Operation, Step};
+use crate::machine::{Operation, Step, Stepped};
 use crate::store::memory::MemoryStore;
 use crate::store::{ExecutionQuery, Verbs};
 use crate::time::Window;
 use crate::trigger::Trigger;
+use crate::upkeep::calls::{Answer, Op};
 use crate::upkeep::tests::{TODAY, keeping, nothing_found, pass, polled};
-use crate::upkeep::{MisfireAnswer, MisfireMachine, MisfireOutput};
+use crate::upkeep::{MisfireMachine, MisfireOutput};
 
 const HOUR: Millis = 3_600_000;
 
@@ -22,7 +23,7 @@ fn with_an_old_execution() -> MemoryStore {
     let store = MemoryStore::new(now);
     store.ensure(&definition("s", Trigger::every(Duration::from_secs(1)).unwrap())).unwrap();
     let claimed = claim(&store, "s", true, now);
-    store.settle(&[claimed.finish(Answer::Done, None, now)]).unwrap();
+    store.settle(&[claimed.finish(crate::domain::Answer::Done, None, now)]).unwrap();
     store.set_time(TODAY);
     store
 }
@@ -79,14 +80,14 @@ fn without_a_retention_nothing_is_purged() {
 fn a_walk_that_is_interrupted_goes_on_where_it_stopped() {
     let interval = Window::default().election;
     let mut machine = keeping(Some(HOUR));
-    let purged_after = |machine: &mut MisfireMachine, boot, next: Option<&str>| {
+    let purged_after = |machine: &mut Stepped<MisfireMachine>, boot, next: Option<&str>| {
         let now = Now { db: TODAY + boot, boot, apart: 0 };
         let mut names = Vec::new();
         loop {
             match machine.next(now) {
-                Step::Do(MisfireOp::Purge(PurgeStep::Schedules(purge))) => {
+                Step::Do(Op::Purge(purge)) => {
                     let step = Purged { next: next.map(str::to_owned), ..Purged::default() };
-                    machine.done(now, Ok(MisfireAnswer::Purged(PurgedStep::Schedules(step))));
+                    machine.done(now, Ok(Answer::Purge(step)));
                     return (names, Some(purge.after));
                 }
                 Step::Do(op) => {
@@ -116,7 +117,8 @@ fn only_a_purge_that_removed_something_is_told() {
         let mut machine = keeping(Some(HOUR));
         let now = Now { db: TODAY, boot: 0, apart: 0 };
         let purged = Purged { occurrences, schedules, nodes, next: None };
-        machine.done(now, Ok(MisfireAnswer::Purged(PurgedStep::Schedules(purged))));
+        machine.asked = Some(Asked::Purge(()));
+        machine.done(now, Ok(Answer::Purge(purged)));
         let mut told = 0;
         while let Step::Tell(output) = machine.next(now) {
             let MisfireOutput::Event(Event::Purged { occurrences, schedules, nodes }) = output else {
@@ -127,11 +129,12 @@ fn only_a_purge_that_removed_something_is_told() {
         assert_eq!(told, occurrences + schedules + nodes);
     }
     for executions in [0, 5] {
-        let queues = PurgedStep::Queues(PurgedQueues { executions, next: None });
-        let orphans = PurgedStep::Orphans(PurgedOrphans { executions, next: None });
-        for purged in [queues, orphans] {
+        let queues = Answer::PurgeQueues(PurgedQueues { executions, next: None });
+        let orphans = Answer::PurgeOrphans(PurgedOrphans { executions, next: None });
+        for (asked, purged) in [(Asked::PurgeQueues(()), queues), (Asked::PurgeOrphans(()), orphans)] {
             let (mut machine, now) = (keeping(Some(HOUR)), Now { db: TODAY, boot: 0, apart: 0 });
-            machine.done(now, Ok(MisfireAnswer::Purged(purged)));
+            machine.asked = Some(asked);
+            machine.done(now, Ok(purged));
             let told = machine.next(now);
             let is_event =
                 matches!(told, Step::Tell(MisfireOutput::Event(Event::Purged { occurrences: 5, .. })));

@@ -2,25 +2,26 @@
 
 use crate::domain::{Event, ExecutionState};
 use crate::fixtures::stranded;
-use crate::machine::{Machine, Step};
+use crate::machine::Step;
 use crate::store::{Applied, StrandedPage};
+use crate::upkeep::MisfireOutput;
+use crate::upkeep::calls::{Answer, Op};
 use crate::upkeep::tests::{at, id, keeping};
-use crate::upkeep::{MisfireAnswer, MisfireOp, MisfireOutput};
 
 /// The newest ran last: it is taken back last, and the event says that it was given up.
 #[test]
 fn an_occurrence_that_no_node_survives_is_given_up_aloud() {
     let mut machine = keeping(None);
     let stranded = vec![stranded(2, ExecutionState::Running, 1), stranded(1, ExecutionState::Running, 0)];
-    machine.done(at(0), Ok(MisfireAnswer::Stranded(StrandedPage { stranded, next: None })));
+    machine.found_stranded(StrandedPage { stranded, next: None }, at(0));
     let (mut order, mut told) = (Vec::new(), Vec::new());
     loop {
         match machine.next(at(0)) {
-            Step::Do(MisfireOp::Write(changes)) => {
+            Step::Do(Op::TakeBack(changes)) => {
                 order.extend(changes.iter().map(id));
-                machine.done(at(0), Ok(MisfireAnswer::Written(vec![Applied::Done; changes.len()])));
+                machine.done(at(0), Ok(Answer::TakeBack(vec![Applied::Done; changes.len()])));
             }
-            Step::Do(MisfireOp::Count(query)) => machine.done(at(0), Ok(MisfireAnswer::Counted(query, None))),
+            Step::Do(Op::Count(_)) => machine.done(at(0), Ok(Answer::Count(None))),
             Step::Tell(MisfireOutput::Event(Event::Exhausted { attempt, deaths })) => {
                 assert_eq!(&*attempt.schedule, "nightly");
                 told.push((attempt.execution.0, deaths));

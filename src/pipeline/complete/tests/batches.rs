@@ -10,14 +10,14 @@ fn at(boot: Millis) -> Now {
     Now { db: NOW, boot, apart: 0 }
 }
 
-fn machine(count: i64) -> CompleteMachine {
-    let mut machine = CompleteMachine::new(Arc::default());
+fn machine(count: i64) -> Stepped<CompleteMachine> {
+    let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
     (0..count).for_each(|n| machine.receive(at(0), CompleteInput::Settle(finish(n, "no"), None)));
     machine
 }
 
 /// The size of the next batch, past what the machine tells.
-fn batch(machine: &mut CompleteMachine, now: Now) -> usize {
+fn batch(machine: &mut Stepped<CompleteMachine>, now: Now) -> usize {
     loop {
         match machine.next(now) {
             Step::Do(SettleOp(batch)) => return batch.len(),
@@ -327,8 +327,8 @@ fn what_is_asked_for_is_stored() {
 /// Somebody holds its schedule's row: the others do not wait for that.
 #[test]
 fn an_end_whose_schedule_is_held_holds_up_no_other() {
-    let mut machine = CompleteMachine::new(Arc::default());
-    let settle = |machine: &mut CompleteMachine, n, now| {
+    let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
+    let settle = |machine: &mut Stepped<CompleteMachine>, n, now| {
         machine.receive(at(now), CompleteInput::Settle(finish(n, "no"), None));
     };
     (0..3).for_each(|n| settle(&mut machine, n, 0));
@@ -347,8 +347,8 @@ fn an_end_whose_schedule_is_held_holds_up_no_other() {
 
 #[test]
 fn a_start_that_is_lost_makes_room_for_another_of_its_job() {
-    let mut machine = CompleteMachine::new(Arc::default());
-    let told = |machine: &mut CompleteMachine, settled: Applied| {
+    let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
+    let told = |machine: &mut Stepped<CompleteMachine>, settled: Applied| {
         let of_job = Some(BoundOf { job: "job".into(), group: None });
         let start =
             ExecutionChange { bound_of: of_job, ..changed(1, ChangeKind::Start, ExecutionState::Running) };

@@ -11,7 +11,7 @@ fn at(boot: Millis) -> Now {
 
 /// A machine, and a run that it watches: how it ends, and what its handler has settled if it returns late.
 struct Watched {
-    machine: CompleteMachine,
+    machine: Stepped<CompleteMachine>,
     stuck: Stuck,
     end: RunEnd,
     release: ExecutionChange,
@@ -20,7 +20,7 @@ struct Watched {
 impl Watched {
     fn new() -> Self {
         let stuck = Stuck::default();
-        let mut machine = CompleteMachine::new(Arc::default());
+        let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
         let (end, change) = (RunEnd::new(LIMIT), changed(7, ChangeKind::TimeOut, ExecutionState::TimedOut));
         let release =
             ExecutionChange { kind: ChangeKind::Release, fresh: Some(Token::fresh()), ..change.clone() };

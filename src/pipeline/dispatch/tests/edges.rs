@@ -24,13 +24,18 @@ pub(super) fn waits_until(bench: &mut Bench) -> Millis {
 /// The one claim that is due.
 fn claim_due(bench: &mut Bench) -> ClaimRequest {
     match bench.next() {
-        Some(ClaimOp::Claim(requests)) if requests.len() == 1 => requests[0].clone(),
+        Some(Op::Claim(requests)) if requests.len() == 1 => requests[0].clone(),
         _ => panic!("one claim is due"),
     }
 }
 
 fn answer(bench: &mut Bench, claim: Claim) {
-    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(vec![claim])));
+    bench.machine.done(bench.now(), Ok(Answer::Claim(vec![claim])));
+}
+
+/// Tells what became of the one claim that it asks about.
+fn resolve(bench: &mut Bench, claim: Claim) {
+    bench.machine.done(bench.now(), Ok(Answer::Resolve(vec![claim])));
 }
 
 #[test]
@@ -94,7 +99,7 @@ fn in_doubt() -> (Bench, Vec<ClaimRequest>) {
     let mut bench = Bench::new(2, 9);
     bench.poll(START + 3_000);
     bench.now = START + 1_000;
-    let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("two claims are due") };
+    let Some(Op::Claim(requests)) = bench.next() else { panic!("two claims are due") };
     bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "the connection broke")));
     assert_eq!(waits_until(&mut bench), bench.now + FAILURE_PAUSE);
     bench.now += FAILURE_PAUSE;
@@ -104,7 +109,7 @@ fn in_doubt() -> (Bench, Vec<ClaimRequest>) {
 /// The claims it asks about.
 fn doubts(bench: &mut Bench) -> Vec<Token> {
     match bench.next() {
-        Some(ClaimOp::Resolve(requests, _)) => requests.iter().map(|request| request.token).collect(),
+        Some(Op::Resolve(requests, _)) => requests.iter().map(|request| request.token).collect(),
         _ => panic!("something is in doubt"),
     }
 }
@@ -113,7 +118,7 @@ fn doubts(bench: &mut Bench) -> Vec<Token> {
 fn answer_the_first(bench: &mut Bench, requests: &[ClaimRequest]) {
     assert_eq!(doubts(bench).len(), 2);
     let first = bench.store.resolve(&requests[..1], true).unwrap().remove(0);
-    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(vec![first, Claim::Skipped])));
+    bench.machine.done(bench.now(), Ok(Answer::Resolve(vec![first, Claim::Skipped])));
 }
 
 #[test]
@@ -128,7 +133,7 @@ fn a_node_that_is_switched_off_makes_no_claim_that_is_in_doubt() {
         sent: bench.now,
     };
     bench.machine.receive(bench.now(), DispatchInput::Planned(off));
-    assert!(matches!(bench.next(), Some(ClaimOp::Resolve(_, false))));
+    assert!(matches!(bench.next(), Some(Op::Resolve(_, false))));
 }
 
 #[test]
@@ -137,7 +142,7 @@ fn a_row_held_beside_a_lost_commit_holds_up_no_others() {
     answer_the_first(&mut bench, &requests);
     bench.run(bench.now);
     assert_eq!(bench.chairs.load(Ordering::Relaxed), 8, "its seat is for others meanwhile");
-    let asked = bench.now + DOUBT_PAUSE;
+    let asked = bench.now + doubts::PAUSE;
     bench.run(START + 2_000);
     assert_eq!(bench.times(), [1_000, 2_000], "of the first");
     assert_eq!(waits_until(&mut bench), asked);
@@ -145,9 +150,9 @@ fn a_row_held_beside_a_lost_commit_holds_up_no_others() {
         bench.now = waits_until(&mut bench);
         assert!(bench.held.contains(requests[1].token));
         assert_eq!(doubts(&mut bench), [requests[1].token]);
-        answer(&mut bench, Claim::Skipped);
+        resolve(&mut bench, Claim::Skipped);
     }
-    bench.run(bench.now + DOUBT_PAUSE);
+    bench.run(bench.now + doubts::PAUSE);
     let times = bench.times();
     assert_eq!(times.iter().filter(|at| **at == 1_000).count(), 2, "{times:?}");
     let told = bench.events.iter().filter(|event| matches!(event, Event::CommitUnknown { .. }));
@@ -159,7 +164,7 @@ fn a_row_held_beside_a_lost_commit_holds_up_no_others() {
 fn a_doubt_that_cannot_be_asked_about_holds_up_no_others() {
     let (mut bench, requests) = in_doubt();
     answer_the_first(&mut bench, &requests);
-    bench.now += DOUBT_PAUSE;
+    bench.now += doubts::PAUSE;
     assert_eq!(doubts(&mut bench), [requests[1].token]);
     bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "no answer")));
     bench.now = waits_until(&mut bench);
@@ -210,7 +215,7 @@ fn two_executions_of_one_schedule_are_asked_about_one_after_the_other() {
     bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "the connection broke again")));
     bench.now += FAILURE_PAUSE;
     assert_eq!(doubts(&mut bench), [retried.token]);
-    answer(&mut bench, Claim::Lost);
+    resolve(&mut bench, Claim::Lost);
     bench.now = waits_until(&mut bench);
     assert_eq!(doubts(&mut bench), [requests[1].token]);
 }
@@ -230,7 +235,7 @@ fn a_doubt_won_after_its_lease_goes_back_and_takes_no_seat() {
     assert_eq!(bench.chairs.load(Ordering::Relaxed), 9);
     let won = bench.store.resolve(&requests[1..], true).unwrap().remove(0);
     assert!(matches!(won, Claim::Won(_)));
-    answer(&mut bench, won);
+    resolve(&mut bench, won);
     bench.next();
     assert_eq!((bench.ran.len(), bench.given_back.len()), (0, 1));
 }
@@ -242,7 +247,7 @@ fn a_doubt_won_without_a_free_thread_goes_back() {
     answer_the_first(&mut bench, &requests);
     bench.run(bench.now);
     bench.chairs.store(0, Ordering::Relaxed);
-    bench.run(bench.now + DOUBT_PAUSE);
+    bench.run(bench.now + doubts::PAUSE);
     assert_eq!(bench.given_back.len(), 1);
     assert_eq!(bench.given_back[0].token, requests[1].token);
 }
@@ -254,8 +259,8 @@ fn a_node_does_not_stop_while_a_claim_is_in_doubt() {
     answer_the_first(&mut bench, &requests);
     bench.machine.receive(bench.now(), DispatchInput::Stop);
     bench.run(bench.now);
-    assert_eq!(waits_until(&mut bench), bench.now + DOUBT_PAUSE);
-    bench.run(bench.now + DOUBT_PAUSE);
+    assert_eq!(waits_until(&mut bench), bench.now + doubts::PAUSE);
+    bench.run(bench.now + doubts::PAUSE);
     assert!(matches!(bench.machine.next(bench.now()), Step::Stop));
     assert_eq!(bench.given_back.len(), 1, "a claim that comes in after the stop goes back");
 }
@@ -266,10 +271,10 @@ fn too_large() -> Claim {
 
 /// Answers the claim of two schedules: the first fails alone, the second is won or not.
 fn answer_two(bench: &mut Bench, wins: bool) -> Vec<ClaimRequest> {
-    let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("two claims are due") };
+    let Some(Op::Claim(requests)) = bench.next() else { panic!("two claims are due") };
     assert_eq!(requests.len(), 2);
     let second = if wins { bench.store.claim(&requests[1..]).unwrap().remove(0) } else { too_large() };
-    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(vec![too_large(), second])));
+    bench.machine.done(bench.now(), Ok(Answer::Claim(vec![too_large(), second])));
     requests.to_vec()
 }
 
@@ -284,13 +289,13 @@ fn a_row_that_alone_cannot_be_claimed_while_others_are_is_quarantined() {
         bench.poll(START + 1_500);
         assert_eq!(claim_due(&mut bench).candidate.entry().id, entry.id);
         answer(&mut bench, too_large());
-        let Some(ClaimOp::Quarantine(broken)) = bench.next() else { panic!("no quarantine") };
+        let Some(Op::Quarantine(broken)) = bench.next() else { panic!("no quarantine") };
         assert_eq!(
             (broken.seen.id, broken.seen.version, broken.seen.state.as_str()),
             (entry.id, entry.version, "EXECUTING")
         );
         assert_eq!(broken.reason.as_str(), "too large");
-        bench.machine.done(bench.now(), Ok(ClaimAnswer::Quarantined(broken, won.into())));
+        bench.machine.done(bench.now(), Ok(Answer::Quarantine(won.into())));
         assert!(bench.next().is_none());
         let told = bench.events.iter().find_map(|event| match event {
             Event::Quarantined { schedule, .. } => Some(Arc::clone(schedule)),
@@ -398,6 +403,11 @@ impl Seats for Waiting {
     }
 }
 
+fn machine<S: Seats>(seats: S, now: Now) -> Stepped<DispatchMachine<S>> {
+    let (node, seats) = (NodeId::fresh(), (Lanes::default(), seats));
+    Stepped::new(DispatchMachine::new(node, Arc::default(), lease(Millis::MAX), seats, now))
+}
+
 #[test]
 fn what_waited_too_long_in_the_pool_goes_back_and_the_next_look_is_not_missed() {
     let store = MemoryStore::new(START);
@@ -406,13 +416,7 @@ fn what_waited_too_long_in_the_pool_goes_back_and_the_next_look_is_not_missed() 
     let (execution, looks) = (claimed.execution(), Arc::default());
     let seats = Waiting { late: vec![claimed], looks: Arc::clone(&looks) };
     let mut now = Now { db: START, boot: START, apart: 0 };
-    let mut machine = DispatchMachine::new(
-        NodeId::fresh(),
-        Arc::default(),
-        lease(Millis::MAX),
-        (Lanes::default(), seats),
-        now,
-    );
+    let mut machine = machine(seats, now);
     let told = machine.next(now);
     assert!(
         matches!(told, Step::Tell(DispatchOutput::Event(Event::GivenBack { attempt: it })) if it.execution == execution)
@@ -498,13 +502,7 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
     for (seat, (occurrences, pendings), at_once) in cases {
         let context = format!("{seat:?} {occurrences:?} {pendings:?}");
         let now = Now { db: START, boot: START, apart: 0 };
-        let mut machine = DispatchMachine::new(
-            NodeId::fresh(),
-            Arc::default(),
-            lease(Millis::MAX),
-            (Lanes::default(), All(seat)),
-            now,
-        );
+        let mut machine = machine(All(seat), now);
         let planned = PollPlan {
             occurrences,
             pendings,
@@ -514,7 +512,7 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
             sent: START,
         };
         machine.receive(now, DispatchInput::Planned(planned));
-        let Step::Do(ClaimOp::Claim(requests)) = machine.next(now) else { panic!("nothing due") };
+        let Step::Do(Op::Claim(requests)) = machine.next(now) else { panic!("nothing due") };
         assert_eq!(requests[0].at_once, at_once, "{context}");
     }
 }
@@ -528,13 +526,7 @@ fn a_doubt_won_for_a_place_in_the_queue_goes_back() {
         store.ensure(&definition("s", every)).unwrap();
         let entry = Arc::new(store.find("app", "s").unwrap().unwrap());
         let mut now = Now { db: START, boot: START, apart: 0 };
-        let mut machine = DispatchMachine::new(
-            NodeId::fresh(),
-            Arc::default(),
-            lease(Millis::MAX),
-            (Lanes::default(), All(seat)),
-            now,
-        );
+        let mut machine = machine(All(seat), now);
         let planned = PollPlan {
             occurrences: vec![Occurrence::head(&entry).unwrap()],
             pendings: Vec::new(),
@@ -544,11 +536,11 @@ fn a_doubt_won_for_a_place_in_the_queue_goes_back() {
             sent: START,
         };
         machine.receive(now, DispatchInput::Planned(planned));
-        let held = Ok(ClaimAnswer::Claims(vec![Claim::Skipped]));
+        let held = Ok(Answer::Resolve(vec![Claim::Skipped]));
         for answer in [Err(Error::new(ErrorKind::Unknown, "the connection broke")), held] {
             while !matches!(machine.next(now), Step::Do(_)) {}
             machine.done(now, answer);
-            now = Now { db: now.db + DOUBT_PAUSE, boot: now.boot + DOUBT_PAUSE, ..now };
+            now = Now { db: now.db + doubts::PAUSE, boot: now.boot + doubts::PAUSE, ..now };
         }
         let op = loop {
             if let Step::Do(op) = machine.next(now) {

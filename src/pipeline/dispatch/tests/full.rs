@@ -72,13 +72,13 @@ fn a_job_whose_row_another_claim_holds_is_tried_again_soon() {
     let mut bench = bench();
     bench.poll(START + 1_500);
     bench.now = START + 1_000;
-    let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("something is due") };
+    let Some(Op::Claim(requests)) = bench.next() else { panic!("something is due") };
     let busy = |request: &ClaimRequest| match request.candidate.entry().bounds.is_none() {
         false => Claim::Busy,
         true => bench.store.claim(std::slice::from_ref(request)).unwrap().remove(0),
     };
     let answers = requests.iter().map(busy).collect();
-    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(answers)));
+    bench.machine.done(bench.now(), Ok(Answer::Claim(answers)));
     assert!(bench.next().is_none(), "not at once");
     let again = waits_until(&mut bench);
     assert!((START + 1_020..START + 1_040).contains(&again), "{again}");
@@ -94,11 +94,11 @@ fn an_end_during_a_claim_is_not_forgotten() {
     bench.run(START + 1_000);
     bench.poll(START + 1_500);
     bench.now = START + 1_100;
-    assert!(matches!(bench.next(), Some(ClaimOp::Claim(requests)) if requests.len() == 1));
+    assert!(matches!(bench.next(), Some(Op::Claim(requests)) if requests.len() == 1));
+    bench.machine.done(bench.now(), Ok(Answer::Claim(vec![Claim::Full(FULL)])));
     bench.machine.receive(bench.now(), DispatchInput::Freed(limited()));
-    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(vec![Claim::Full(FULL)])));
-    assert!(matches!(bench.next(), Some(ClaimOp::Claim(requests)) if requests.len() == 1), "tried again");
-    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(vec![Claim::Full(FULL)])));
+    assert!(matches!(bench.next(), Some(Op::Claim(requests)) if requests.len() == 1), "tried again");
+    bench.machine.done(bench.now(), Ok(Answer::Claim(vec![Claim::Full(FULL)])));
     assert!(bench.next().is_none());
 }
 
@@ -122,13 +122,13 @@ fn a_job_beyond_its_rate_is_tried_at_its_time() {
     bench.poll(START + 1_500);
     bench.now = START + 1_000;
     let until = Some(START + 1_700);
-    let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("something is due") };
+    let Some(Op::Claim(requests)) = bench.next() else { panic!("something is due") };
     let full = |request: &ClaimRequest| match request.candidate.entry().bounds.is_none() {
         false => Claim::Full(Full { of_group: false, until }),
         true => bench.store.claim(std::slice::from_ref(request)).unwrap().remove(0),
     };
     let answers = requests.iter().map(full).collect();
-    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(answers)));
+    bench.machine.done(bench.now(), Ok(Answer::Claim(answers)));
     bench.machine.receive(bench.now(), DispatchInput::Freed(limited()));
     assert!(bench.next().is_none());
     assert_eq!(waits_until(&mut bench), START + 1_700);

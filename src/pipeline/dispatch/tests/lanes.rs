@@ -20,7 +20,8 @@ fn bench(chairs: usize, is_its_own: bool) -> (Bench, Arc<AtomicUsize>) {
     let second = Arc::new(AtomicUsize::new(chairs));
     let seats = Chairs(vec![Arc::clone(&bench.chairs), Arc::clone(&second)]);
     let (node, held, now) = (bench.node, Arc::clone(&bench.held), bench.now());
-    bench.machine = DispatchMachine::new(node, held, lease(START + 90_000), (lanes, seats), now);
+    let machine = DispatchMachine::new(node, held, lease(START + 90_000), (lanes, seats), now);
+    bench.machine = Stepped::new(machine);
     (bench, second)
 }
 
@@ -76,16 +77,16 @@ fn a_claim_in_doubt_gets_a_seat_of_its_own_lane_again() {
     bench.chairs.store(0, Ordering::Relaxed);
     bench.poll(START + 1_500);
     bench.now = START + 1_000;
-    assert!(matches!(bench.next(), Some(ClaimOp::Claim(requests)) if requests.len() == 1));
+    assert!(matches!(bench.next(), Some(Op::Claim(requests)) if requests.len() == 1));
     bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "no answer")));
     assert!(bench.next().is_none());
     bench.now += FAILURE_PAUSE;
-    assert!(matches!(bench.next(), Some(ClaimOp::Resolve(..))));
-    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(vec![Claim::Skipped])));
+    assert!(matches!(bench.next(), Some(Op::Resolve(..))));
+    bench.machine.done(bench.now(), Ok(Answer::Resolve(vec![Claim::Skipped])));
     bench.chairs.store(9, Ordering::Relaxed);
     chairs.store(1, Ordering::Relaxed);
-    bench.now += DOUBT_PAUSE;
-    assert!(matches!(bench.next(), Some(ClaimOp::Resolve(..))));
+    bench.now += doubts::PAUSE;
+    assert!(matches!(bench.next(), Some(Op::Resolve(..))));
     assert_eq!(chairs.load(Ordering::Relaxed), 0);
 }
 

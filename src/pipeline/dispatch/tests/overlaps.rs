@@ -1,26 +1,41 @@
 //! Schedules whose executions may not overlap.
 
 use super::*;
-use crate::domain::{ExecutionId, Overlap};
+use crate::domain::{ExecutionId, Overlap, ScheduleId};
 use crate::store::audit::Order;
 use crate::store::order::{Ordered, RunOrder};
 
 impl Bench {
     /// Its schedule gets this rule.
     fn keep_apart(&self, rule: Overlap) {
-        let entry = self.store.find("app", "s0").unwrap().unwrap();
-        let trigger = entry.timing.trigger().clone();
-        let definition = crate::fixtures::definition("s0", trigger);
-        let job = JobSpec { name: "job".to_owned(), policy: JobPolicy::DEFAULT };
-        self.store.ensure(&Definition { job, overlap: Some(rule), ..definition }).unwrap();
+        self.keep_each_apart(&["s0"], rule);
     }
 
-    /// Ends the execution that began first.
+    fn keep_each_apart(&self, schedules: &[&str], rule: Overlap) {
+        for name in schedules {
+            let trigger = self.store.find("app", name).unwrap().unwrap().timing.trigger().clone();
+            let definition = crate::fixtures::definition(name, trigger);
+            let job = JobSpec { name: "job".to_owned(), policy: JobPolicy::DEFAULT };
+            self.store.ensure(&Definition { job, overlap: Some(rule), ..definition }).unwrap();
+        }
+    }
+
+    /// Ends the execution that began first, and tells of it.
     fn end_the_first(&mut self) {
+        let schedule = self.settle_the_first();
+        self.slot_freed(schedule);
+    }
+
+    /// Ends the execution that began first; the schedule whose slot is free now.
+    fn settle_the_first(&mut self) -> ScheduleId {
         let (_, claimed) = self.ran.remove(0);
         let change = claimed.finish(crate::domain::Answer::Done, None, self.now);
         let (schedule, _) = change.frees.expect("it kept a slot");
         assert!(self.store.settle(std::slice::from_ref(&change)).unwrap()[0].is_done());
+        schedule
+    }
+
+    fn slot_freed(&mut self, schedule: ScheduleId) {
         self.machine.receive(self.now(), DispatchInput::SlotFreed(schedule));
     }
 
@@ -119,10 +134,10 @@ fn what_cannot_be_passed_over_is_tried_again() {
     bench.poll(START + 6_000);
     bench.run(START + 1_000);
     bench.now = START + 2_000;
-    let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("the second is due") };
+    let Some(Op::Claim(requests)) = bench.next() else { panic!("the second is due") };
     let claims = bench.store.claim(&requests).unwrap();
-    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(claims)));
-    let Some(ClaimOp::PassOver(changes)) = bench.next() else { panic!("it would overlap") };
+    bench.machine.done(bench.now(), Ok(Answer::Claim(claims)));
+    let Some(Op::PassOver(changes)) = bench.next() else { panic!("it would overlap") };
     bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unavailable, "away")));
     bench.end_the_first();
     bench.run(bench.now + FAILURE_PAUSE);
@@ -130,6 +145,26 @@ fn what_cannot_be_passed_over_is_tried_again() {
 
     bench.now = START + 3_000;
     assert!(!bench.store.apply(&changes).unwrap()[0].is_done(), "the guard sees that it was claimed");
+}
+
+/// The end that came before is no reason to poll for one that is queued behind another execution.
+#[test]
+fn an_end_before_a_pass_that_failed_is_forgotten() {
+    let mut bench = Bench::new(1, 9);
+    bench.keep_apart(Overlap::Queue(1));
+    bench.poll(START + 6_000);
+    bench.run(START + 1_000);
+    bench.now = START + 2_000;
+    let Some(Op::Claim(requests)) = bench.next() else { panic!("the second is due") };
+    let claims = bench.store.claim(&requests).unwrap();
+    bench.machine.done(bench.now(), Ok(Answer::Claim(claims)));
+    bench.end_the_first();
+    assert!(matches!(bench.next(), Some(Op::PassOver(_))));
+    bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unavailable, "away")));
+    bench.run(bench.now + FAILURE_PAUSE);
+    assert_eq!(bench.times(), [2_000]);
+    bench.run(START + 3_000);
+    assert_eq!((bench.row(3).1.as_str(), bench.wakes), ("queued", 0));
 }
 
 /// Another schedule's occurrence is due in a moment: nobody sleeps until a seat is free.
@@ -158,11 +193,12 @@ fn a_late_answer_to_an_early_claim_skips_nothing() {
     bench.poll(START + 6_000);
     bench.run(START + 1_000);
     bench.now = START + 2_000 - LEAST_LEAD;
-    let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("the second is due soon") };
+    let Some(Op::Claim(requests)) = bench.next() else { panic!("the second is due soon") };
     let claims = bench.store.claim(&requests).unwrap();
-    bench.end_the_first();
+    let schedule = bench.settle_the_first();
     bench.now = START + 2_100;
-    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(claims)));
+    bench.machine.done(bench.now(), Ok(Answer::Claim(claims)));
+    bench.slot_freed(schedule);
     bench.run(START + 2_100);
     assert_eq!(bench.times(), [2_000]);
 }
@@ -181,11 +217,12 @@ fn an_end_that_a_claim_or_a_poll_has_missed_is_not_forgotten() {
     bench.machine.receive(bench.now(), DispatchInput::Planned(early));
     let order = bench.order();
     bench.poll(START + 2_500);
-    let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("somebody waits") };
+    let Some(Op::Claim(requests)) = bench.next() else { panic!("somebody waits") };
     let claims = bench.store.claim(&requests).unwrap();
     assert!(bench.held.are_slots_awaited(), "the end is to be told");
-    bench.end_the_first();
-    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(claims)));
+    let schedule = bench.settle_the_first();
+    bench.machine.done(bench.now(), Ok(Answer::Claim(claims)));
+    bench.slot_freed(schedule);
     bench.run(bench.now);
     assert_eq!(bench.ran.len(), 1, "of the two that wait one begins: {order}");
 }
@@ -202,10 +239,10 @@ fn a_held_row_is_passed_over_once_more_and_then_left_to_the_next_poll() {
         bench.now = now;
         while let Some(op) = bench.next() {
             let answer = match op {
-                ClaimOp::PassOver(changes) => {
+                Op::PassOver(changes) => {
                     passes += 1;
                     assert!(passes < 9, "it asks again and again");
-                    Ok(ClaimAnswer::PassedOver(vec![Applied::Lost; changes.len()]))
+                    Ok(Answer::PassOver(vec![Applied::Lost; changes.len()]))
                 }
                 op => op.perform(&bench.store),
             };
@@ -219,13 +256,7 @@ fn a_held_row_is_passed_over_once_more_and_then_left_to_the_next_poll() {
 #[test]
 fn one_that_cannot_be_passed_over_does_not_keep_the_others() {
     let mut bench = Bench::new(3, 9);
-    for name in ["s0", "s1", "s2"] {
-        let trigger = bench.store.find("app", name).unwrap().unwrap().timing.trigger().clone();
-        let definition = crate::fixtures::definition(name, trigger);
-        let job = JobSpec { name: "job".to_owned(), policy: JobPolicy::DEFAULT };
-        let overlap = Some(Overlap::Skip);
-        bench.store.ensure(&Definition { job, overlap, ..definition }).unwrap();
-    }
+    bench.keep_each_apart(&["s0", "s1", "s2"], Overlap::Skip);
     let broken = bench.store.find("app", "s1").unwrap().unwrap().id;
     bench.poll(START + 2_500);
     bench.run(START + 1_000);
@@ -234,11 +265,11 @@ fn one_that_cannot_be_passed_over_does_not_keep_the_others() {
     let mut sizes = Vec::new();
     while let Some(op) = bench.next() {
         let answer = match op {
-            ClaimOp::PassOver(changes) => {
+            Op::PassOver(changes) => {
                 sizes.push(changes.len());
                 let is_broken = changes.iter().any(|it| it.schedule() == Some(broken));
                 let refused = || Err(Error::new(ErrorKind::Data, "it holds what no ledger row can"));
-                if is_broken { refused() } else { ClaimOp::PassOver(changes).perform(&bench.store) }
+                if is_broken { refused() } else { Op::PassOver(changes).perform(&bench.store) }
             }
             op => op.perform(&bench.store),
         };
@@ -246,6 +277,27 @@ fn one_that_cannot_be_passed_over_does_not_keep_the_others() {
     }
     assert_eq!(sizes, [3, 1, 1, 1]);
     assert_eq!(bench.rows(ExecutionState::Skipped), 2);
+}
+
+/// One row cannot be written for what it holds: the others are stored one by one.
+#[test]
+fn an_end_before_passes_that_are_stored_apart_is_not_forgotten() {
+    let mut bench = Bench::new(3, 9);
+    bench.keep_each_apart(&["s0", "s1", "s2"], Overlap::Queue(1));
+    bench.poll(START + 2_500);
+    bench.run(START + 1_000);
+    bench.now = START + 2_000;
+    let answer = bench.next().expect("three are due").perform(&bench.store);
+    bench.machine.done(bench.now(), answer);
+    (0..3).for_each(|_| bench.end_the_first());
+    while let Some(op) = bench.next() {
+        let answer = match op {
+            Op::PassOver(changes) if changes.len() > 1 => Err(Error::new(ErrorKind::Data, "one is at fault")),
+            op => op.perform(&bench.store),
+        };
+        bench.machine.done(bench.now(), answer);
+    }
+    assert_eq!((bench.rows(ExecutionState::Pending), bench.wakes), (3, 3));
 }
 
 /// A claim of another schedule is still in doubt, and looking at it fails for what its row holds.
@@ -259,11 +311,11 @@ fn what_is_to_be_passed_over_is_not_blamed_for_a_claim_in_doubt() {
     let blocked = || Claim::Blocked(Blocked { holder: ExecutionId(7), waiting: Vec::new() });
     let is_apart = |request: &ClaimRequest| request.candidate.entry().name.contains("s0");
     let claims = requests.iter().map(|it| if is_apart(it) { blocked() } else { Claim::Skipped }).collect();
-    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(claims)));
-    bench.now += FAILURE_PAUSE + DOUBT_PAUSE;
-    let Some(ClaimOp::Resolve(requests, true)) = bench.next() else { panic!("one is still in doubt") };
+    bench.machine.done(bench.now(), Ok(Answer::Resolve(claims)));
+    bench.now += FAILURE_PAUSE + doubts::PAUSE;
+    let Some(Op::Resolve(requests, true)) = bench.next() else { panic!("one is still in doubt") };
     assert_eq!(requests.len(), 1);
     bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Data, "a row that fails alone")));
-    let Some(ClaimOp::PassOver(changes)) = bench.next() else { panic!("it would still overlap") };
+    let Some(Op::PassOver(changes)) = bench.next() else { panic!("it would still overlap") };
     assert_eq!(changes.len(), 1);
 }

@@ -1,8 +1,9 @@
 use super::*;
 use crate::domain::Event;
-use crate::machine::{Machine, Step};
-use crate::pipeline::poll::tests::{PERIOD, answer, at, machine, sample, until_asked};
-use crate::pipeline::poll::{PollAnswer, PollInput, PollOutput};
+use crate::machine::Step;
+use crate::pipeline::poll::calls::Answer;
+use crate::pipeline::poll::tests::{PERIOD, answer, at, machine, sample, tell, until_asked};
+use crate::pipeline::poll::{PollInput, PollOutput};
 use crate::store::Polled;
 
 fn ticks(told: &[PollOutput]) -> impl Iterator<Item = Millis> {
@@ -34,7 +35,7 @@ fn polls_stay_on_the_grid_over_100_hours_of_random_delays() {
         // Mostly a few milliseconds, now and then longer than a period.
         let delay = if (seed >> 33) % 50 == 0 { (seed >> 40) % 17_000 } else { (seed >> 40) % 900 };
         now = asked + i64::try_from(delay).unwrap();
-        machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+        tell(&mut machine, now, answer(now, Vec::new()));
     }
     let periods = u64::try_from(HOURS / PERIOD).unwrap();
     assert!(skipped > 100, "the delays never overran");
@@ -55,12 +56,12 @@ fn extra_polls_never_move_the_grid() {
     let mut machine = machine(1_000_000);
     let (first, _) = until_asked(&mut machine, 1_000_000);
     assert_eq!(first, 1_000_000, "a node polls at once when it starts");
-    machine.done(at(first), Ok(PollAnswer::Page(answer(first, Vec::new()))));
+    machine.done(at(first), Ok(Answer::Page(answer(first, Vec::new()))));
     let grid = machine.timetable.next_tick();
     machine.receive(at(first + 500), PollInput::Wake);
     let (extra, _) = until_asked(&mut machine, first + 500);
     assert!(extra < grid);
-    machine.done(at(extra), Ok(PollAnswer::Page(answer(extra, Vec::new()))));
+    machine.done(at(extra), Ok(Answer::Page(answer(extra, Vec::new()))));
     assert_eq!(until_asked(&mut machine, extra).0, grid);
 }
 
@@ -74,7 +75,7 @@ fn pauses_behind_extra_polls_grow_and_begin_anew_after_a_rest() {
         let (asked, _) = until_asked(&mut machine, now + rest);
         pauses.push(asked - now);
         now = asked;
-        machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+        machine.done(at(now), Ok(Answer::Page(answer(now, Vec::new()))));
         machine.receive(at(now), PollInput::Wake);
     }
     assert_eq!(pauses, [0, 10, 20, 40, 80, 100, 999, 100, 1_000, 10]);
@@ -85,10 +86,10 @@ fn a_retry_is_looked_for_before_it_is_due_and_once_with_others() {
     let polled_at = |retries: &[Millis]| {
         let mut machine = machine(1_000_000);
         let (first, _) = until_asked(&mut machine, 1_000_000);
-        machine.done(at(first), Ok(PollAnswer::Page(answer(first, Vec::new()))));
+        machine.done(at(first), Ok(Answer::Page(answer(first, Vec::new()))));
         retries.iter().for_each(|due| machine.receive(at(first), PollInput::Retry(first + due)));
         let (extra, _) = until_asked(&mut machine, first);
-        machine.done(at(extra), Ok(PollAnswer::Page(answer(extra, Vec::new()))));
+        machine.done(at(extra), Ok(Answer::Page(answer(extra, Vec::new()))));
         [extra, until_asked(&mut machine, extra).0].map(|at| at - first)
     };
     assert_eq!(polled_at(&[2_000, 1_000, 1_050]), [900, PERIOD]);
@@ -105,10 +106,10 @@ fn a_backward_clock_step_does_not_sleep_for_hours() {
 
     let mut machine = machine(day);
     let (asked, _) = until_asked(&mut machine, day);
-    machine.done(at(asked), Ok(PollAnswer::Page(answer(asked, Vec::new()))));
+    machine.done(at(asked), Ok(Answer::Page(answer(asked, Vec::new()))));
     let (asked, _) = until_asked(&mut machine, asked);
     let time = sample(asked, asked - 3_600_000);
-    machine.done(at(asked), Ok(PollAnswer::Page(Polled { time, ..answer(asked, Vec::new()) })));
+    machine.done(at(asked), Ok(Answer::Page(Polled { time, ..answer(asked, Vec::new()) })));
     // The correction comes before what was planned by it, and so does word that the plan is gone.
     let (mut boot, mut step, mut told) = (asked, 0, Vec::new());
     let again = loop {

@@ -1,9 +1,9 @@
 use super::*;
 use crate::fixtures::simple;
-use crate::machine::Machine;
+use crate::pipeline::poll::PollInput;
+use crate::pipeline::poll::calls::Answer;
 use crate::pipeline::poll::grid::FIRST_EXTRA_PAUSE;
 use crate::pipeline::poll::tests::{answer, asked, at, beside_another, planned, shards, until_asked};
-use crate::pipeline::poll::{PollAnswer, PollInput};
 
 fn me() -> NodeId {
     NodeId(uuid::Uuid::nil())
@@ -22,7 +22,7 @@ fn what_this_process_changed_is_asked_for_whatever_its_shard_until_its_owner_has
     assert!(!query.names.contains(&"schedule-0".to_owned()), "the oldest is left to its owner");
     let mut until = now;
     while !query.names.is_empty() {
-        machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+        machine.done(at(now), Ok(Answer::Page(answer(now, Vec::new()))));
         let query;
         (now, query) = asked(&mut machine, now);
         if query.names.is_empty() {
@@ -45,7 +45,7 @@ fn a_late_occurrence_of_another_nodes_schedule_is_planned_though_its_slot_became
         let (now, query) = asked(&mut machine, NOW);
         assert_eq!((now, &query.names), (NOW, &vec![name.clone()]));
         let entry = Entry { name: name.into(), ..simple(1, due, 1_000, 0, None) };
-        machine.done(at(now), Ok(PollAnswer::Page(answer(now, vec![entry]))));
+        machine.done(at(now), Ok(Answer::Page(answer(now, vec![entry]))));
         let (_, told) = until_asked(&mut machine, now);
         assert_eq!(planned(told).occurrences.len(), usize::from(is_planned), "due {} ms ago", NOW - due);
     }
@@ -55,7 +55,7 @@ fn a_late_occurrence_of_another_nodes_schedule_is_planned_though_its_slot_became
 fn a_node_that_leaves_or_a_new_name_brings_a_poll_and_other_shards() {
     let mut machine = beside_another(1_000_000);
     let (now, _) = asked(&mut machine, 1_000_000);
-    machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+    machine.done(at(now), Ok(Answer::Page(answer(now, Vec::new()))));
     let members = machine.home.members.clone();
     machine.receive(at(now), PollInput::Members(members));
     assert!(!machine.timetable.wanted, "nothing has changed");

@@ -1,11 +1,12 @@
 use super::*;
 use crate::domain::{Cause, Error, ErrorKind, ExecutionId, Token};
 use crate::fixtures::cron;
-use crate::machine::{Machine, Step};
+use crate::machine::{Step, Stepped};
+use crate::pipeline::poll::calls::{Answer, Op};
 use crate::pipeline::poll::tests::{
     PERIOD, answer, asked, at, beside_another, decode, machine, planned, shards, told_earliest, until_asked,
 };
-use crate::pipeline::poll::{PollAnswer, PollInput, PollMachine, PollOp, PollOutput, PollPlan};
+use crate::pipeline::poll::{PollInput, PollMachine, PollOutput, PollPlan};
 use crate::store::{PollQuery, Section};
 use crate::time::GRACE;
 
@@ -18,13 +19,13 @@ fn what_is_late_in_others_shards_is_asked_for_behind_ones_own() {
     let mut machine = beside_another(1_000_000);
     let (now, home) = asked(&mut machine, 1_000_000);
     assert_eq!((shards(&home).len(), home.until > now), (8, true));
-    machine.done(at(now), Ok(PollAnswer::Page(late(now, Vec::new()))));
+    machine.done(at(now), Ok(Answer::Page(late(now, Vec::new()))));
     let (now, others) = asked(&mut machine, now);
     let mut all = [shards(&home), shards(&others)].concat();
     all.sort_unstable();
     assert_eq!(all, (0..16).collect::<Vec<_>>());
     assert_eq!((others.until, others.page), (now - GRACE, Page::FIRST));
-    machine.done(at(now), Ok(PollAnswer::Page(late(now, vec![cron(1, "0 * * * * ?", now - 3_000)]))));
+    machine.done(at(now), Ok(Answer::Page(late(now, vec![cron(1, "0 * * * * ?", now - 3_000)]))));
     let (_, told) = until_asked(&mut machine, now);
     let planned = told.iter().find_map(|it| if let PollOutput::Planned(it) = it { Some(it) } else { None });
     assert_eq!(planned.map(|planned| (planned.occurrences.len(), planned.complete)), Some((1, true)));
@@ -35,12 +36,12 @@ fn what_is_late_in_others_shards_is_asked_for_behind_ones_own() {
 fn late_rows_of_others_that_do_not_fit_are_cut_off() {
     let mut machine = beside_another(1_000_000);
     let (now, _) = asked(&mut machine, 1_000_000);
-    machine.done(at(now), Ok(PollAnswer::Page(late(now, Vec::new()))));
+    machine.done(at(now), Ok(Answer::Page(late(now, Vec::new()))));
     let (now, others) = asked(&mut machine, now);
     assert_eq!(others.limit, OTHERS);
     let rows = (1..).take(OTHERS).map(|id| cron(id, "0 * * * * ?", 990_000)).collect();
     let next = Some(Page { pendings: (990_000, 1), ..Page::FIRST });
-    machine.done(at(now), Ok(PollAnswer::Page(Polled { next, ..late(now, rows) })));
+    machine.done(at(now), Ok(Answer::Page(Polled { next, ..late(now, rows) })));
     let plan = planned(until_asked(&mut machine, now).1);
     assert_eq!((plan.occurrences.len(), plan.complete), (OTHERS, false));
 }
@@ -56,7 +57,7 @@ fn others_shards_are_left_alone_while_nothing_is_late_or_one_is_alone_or_behind(
     ];
     for (n, (mut machine, polled, asks)) in cases.into_iter().enumerate() {
         let (now, _) = asked(&mut machine, 1_000_000);
-        machine.done(at(now), Ok(PollAnswer::Page(polled)));
+        machine.done(at(now), Ok(Answer::Page(polled)));
         let (_, told) = until_asked(&mut machine, now);
         let planned = told.iter().any(|output| matches!(output, PollOutput::Planned(_)));
         assert_eq!(planned, !asks, "case {n}");
@@ -70,9 +71,9 @@ fn what_was_changed_here_and_is_late_elsewhere_is_planned_once() {
     let entry = cron(1, "0 * * * * ?", 990_000);
     machine.receive(at(1_000_000), PollInput::Changed(entry.name.to_string()));
     let (now, _) = asked(&mut machine, 1_000_000);
-    machine.done(at(now), Ok(PollAnswer::Page(late(now, vec![entry.clone()]))));
+    machine.done(at(now), Ok(Answer::Page(late(now, vec![entry.clone()]))));
     let (now, _) = asked(&mut machine, now);
-    machine.done(at(now), Ok(PollAnswer::Page(late(now, vec![entry]))));
+    machine.done(at(now), Ok(Answer::Page(late(now, vec![entry]))));
     let (_, told) = until_asked(&mut machine, now);
     let planned = told.iter().find_map(|it| if let PollOutput::Planned(it) = it { Some(it) } else { None });
     assert_eq!(planned.map(|planned| planned.occurrences.len()), Some(1));
@@ -89,7 +90,7 @@ fn a_poll_that_fails_halves_the_page_and_one_that_does_not_doubles_it() {
         (now, query) = asked(&mut machine, now);
         limits.push(query.limit);
         let failed = Err(Error::new(ErrorKind::Unknown, "no answer"));
-        machine.done(at(now), if n < 10 { failed } else { Ok(PollAnswer::Page(answer(now, Vec::new()))) });
+        machine.done(at(now), if n < 10 { failed } else { Ok(Answer::Page(answer(now, Vec::new()))) });
     }
     let falling = [25_000, 12_500, 6_250, 3_125, 1_562, 781, 390, 195, 97, 64];
     let rising = [64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 25_000];
@@ -118,13 +119,13 @@ fn a_poll_begins_no_page_when_its_time_is_over() {
     let (sent, first) = asked(&mut machine, 1_000_000);
     assert_eq!(first.page, Page::FIRST);
     let next = Some(page(&[1, 2, 3, 4, 5], (7, 7)));
-    machine.done(at(sent), Ok(PollAnswer::Page(Polled { next, ..answer(sent, Vec::new()) })));
+    machine.done(at(sent), Ok(Answer::Page(Polled { next, ..answer(sent, Vec::new()) })));
     let (now, second) = asked(&mut machine, sent);
     assert_eq!((now, sections(&second), second.page.pendings), (sent, vec![1, 2, 3, 4, 5], (7, 7)));
     let next = Some(page(&[3, 4, 5, 1], (8, 8)));
     let now = sent + PATIENCE;
     let rows = vec![cron(1, "0 * * * * ?", 990_000)];
-    machine.done(at(now), Ok(PollAnswer::Page(Polled { next: next.clone(), ..answer(sent, rows) })));
+    machine.done(at(now), Ok(Answer::Page(Polled { next: next.clone(), ..answer(sent, rows) })));
     let (_, told) = until_asked(&mut machine, now);
     let plan = planned(told);
     assert_eq!((plan.occurrences.len(), plan.complete), (1, false));
@@ -134,7 +135,7 @@ fn a_poll_begins_no_page_when_its_time_is_over() {
     let (now, third) = asked(&mut machine, now);
     assert_eq!(third.page, Page { pendings: (8, 8), newest: true, ..Page::FIRST });
     let next = Some(page(&[1, 2, 3, 4, 5], Page::END));
-    machine.done(at(now), Ok(PollAnswer::Page(Polled { next, ..answer(now, Vec::new()) })));
+    machine.done(at(now), Ok(Answer::Page(Polled { next, ..answer(now, Vec::new()) })));
     let (_, fourth) = asked(&mut machine, now);
     assert_eq!((sections(&fourth), third.limit), (vec![3, 4, 5, 1, 2], 4), "two sections were asked before");
 }
@@ -147,7 +148,7 @@ fn a_page_that_does_not_hold_all_rows_is_followed_by_another_however_long_it_too
     let next =
         Some(Page { schedules: DueRows::Sections(vec![section(1)]), pendings: Page::END, newest: false });
     let late = now + 2 * PATIENCE;
-    machine.done(at(late), Ok(PollAnswer::Page(Polled { next, ..answer(now, Vec::new()) })));
+    machine.done(at(late), Ok(Answer::Page(Polled { next, ..answer(now, Vec::new()) })));
     let (again, query) = asked(&mut machine, late);
     assert_eq!((again, sections(&query)), (late, vec![1]));
 }
@@ -199,22 +200,22 @@ impl PendingTable {
     }
 
     /// One poll of a machine: the page asked for, and what it planned.
-    fn poll(&self, machine: &mut PollMachine, now: Millis) -> (Vec<PollQuery>, PollPlan) {
+    fn poll(&self, machine: &mut Stepped<PollMachine>, now: Millis) -> (Vec<PollQuery>, PollPlan) {
         let (mut now, mut query) = asked(machine, now);
         let mut queries = Vec::new();
         loop {
             queries.push(query.clone());
             now += self.takes;
-            machine.done(at(now), Ok(PollAnswer::Page(self.answer(&query, now))));
+            machine.done(at(now), Ok(Answer::Page(self.answer(&query, now))));
             let mut told = Vec::new();
             loop {
                 match machine.next(at(now)) {
-                    Step::Do(PollOp::Page(next)) if told.is_empty() => query = next,
-                    Step::Do(op @ PollOp::Decode(_)) => {
+                    Step::Do(Op::Page(next)) if told.is_empty() => query = next,
+                    Step::Do(op @ Op::Decode(_)) => {
                         decode(machine, now, op);
                         continue;
                     }
-                    Step::Do(PollOp::Look(_)) => {
+                    Step::Do(Op::Look(_)) => {
                         told_earliest(machine, now, None);
                         continue;
                     }

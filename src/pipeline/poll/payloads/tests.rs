@@ -1,17 +1,18 @@
 use super::*;
 use crate::domain::{Error, ErrorKind};
 use crate::fixtures::cron;
-use crate::machine::{Machine, Step};
+use crate::machine::{Step, Stepped};
+use crate::pipeline::poll::PollMachine;
+use crate::pipeline::poll::calls::{Answer, Op};
 use crate::pipeline::poll::pages::PATIENCE;
 use crate::pipeline::poll::tests::{answer, asked, at, decode, machine, planned, until_asked};
-use crate::pipeline::poll::{PollAnswer, PollMachine, PollOp};
 use crate::store::Polled;
 
 /// What the machine does next: a store call, and when.
-fn call(machine: &mut PollMachine, mut now: Millis) -> (Millis, PollOp) {
+fn call(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Millis, Op) {
     loop {
         match machine.next(at(now)) {
-            Step::Do(op @ PollOp::Decode(_)) => decode(machine, now, op),
+            Step::Do(op @ Op::Decode(_)) => decode(machine, now, op),
             Step::Do(op) => return (now, op),
             Step::Tell(_) => {}
             Step::Wait(until) => now = now.max(until),
@@ -39,11 +40,11 @@ fn large_payloads_are_fetched_for_each_job_in_turn_until_the_bytes_are_used() {
     let ticking = large(1_000, "ticking", 1_000_500);
     let entries: Vec<Entry> = heavy.chain([ticking, cron(2_000, "0 * * * * ?", 1_001_000)]).collect();
     let sizes = entries[..401].iter().map(|entry| (entry.id, 200_000)).collect();
-    machine.done(at(now), Ok(PollAnswer::Page(Polled { large: sizes, ..answer(now, entries) })));
+    machine.done(at(now), Ok(Answer::Page(Polled { large: sizes, ..answer(now, entries) })));
     let mut fetched = Vec::new();
     let told = loop {
         let op = match machine.next(at(now)) {
-            Step::Do(PollOp::Payloads(schedules)) => schedules,
+            Step::Do(Op::Payloads(schedules)) => schedules,
             Step::Do(op) => {
                 decode(&mut machine, now, op);
                 break Vec::new();
@@ -52,7 +53,7 @@ fn large_payloads_are_fetched_for_each_job_in_turn_until_the_bytes_are_used() {
         };
         assert!(op.len() * 200_000 <= PAGE_BYTES, "{} in one call", op.len());
         now += 1;
-        machine.done(at(now), Ok(PollAnswer::Payloads(op.iter().map(|id| payload(id.0, 0)).collect())));
+        machine.done(at(now), Ok(Answer::Payloads(op.iter().map(|id| payload(id.0, 0)).collect())));
         fetched.extend(op.into_iter().map(|id| id.0));
     };
     assert_eq!(fetched[..4], [0, 1_000, 1, 2]);
@@ -69,10 +70,10 @@ fn a_row_that_changed_before_its_payload_was_fetched_is_left_to_the_next_poll() 
     let (now, _) = asked(&mut machine, 1_000_000);
     let entries = vec![large(1, "job", 990_000), large(2, "job", 991_000), large(3, "job", 992_000)];
     let large = entries.iter().map(|entry| (entry.id, 2_000)).collect();
-    machine.done(at(now), Ok(PollAnswer::Page(Polled { large, ..answer(now, entries) })));
+    machine.done(at(now), Ok(Answer::Page(Polled { large, ..answer(now, entries) })));
     let (_, op) = call(&mut machine, now);
-    assert!(matches!(op, PollOp::Payloads(ids) if ids.len() == 3));
-    machine.done(at(now), Ok(PollAnswer::Payloads(vec![payload(1, 0), payload(3, 1)])));
+    assert!(matches!(op, Op::Payloads(ids) if ids.len() == 3));
+    machine.done(at(now), Ok(Answer::Payloads(vec![payload(1, 0), payload(3, 1)])));
     let plan = planned(until_asked(&mut machine, now).1);
     let ids: Vec<i64> = plan.occurrences.iter().map(|it| it.entry.id.0).collect();
     assert_eq!((ids, plan.complete), (vec![1], false));
@@ -82,13 +83,13 @@ fn a_row_that_changed_before_its_payload_was_fetched_is_left_to_the_next_poll() 
 #[test]
 fn a_slow_poll_fetches_some_large_payloads_and_fewer_after_a_failure() {
     let mut machine = machine(1_000_000);
-    let poll = |machine: &mut PollMachine, now| {
+    let poll = |machine: &mut Stepped<PollMachine>, now| {
         let (now, _) = asked(machine, now);
         let entries: Vec<Entry> = (0..100).map(|id| large(id, "job", now - 1_000)).collect();
         let large = entries.iter().map(|entry| (entry.id, 200_000)).collect();
         let late = now + PATIENCE;
-        machine.done(at(late), Ok(PollAnswer::Page(Polled { large, ..answer(now, entries) })));
-        let (_, PollOp::Payloads(ids)) = call(machine, late) else { panic!("some are to be fetched") };
+        machine.done(at(late), Ok(Answer::Page(Polled { large, ..answer(now, entries) })));
+        let (_, Op::Payloads(ids)) = call(machine, late) else { panic!("some are to be fetched") };
         (late, ids)
     };
     let (now, ids) = poll(&mut machine, 1_000_000);
@@ -97,7 +98,7 @@ fn a_slow_poll_fetches_some_large_payloads_and_fewer_after_a_failure() {
     machine.done(at(now), Err(error));
     let (now, ids) = poll(&mut machine, now);
     assert_eq!(ids.len(), 10);
-    machine.done(at(now), Ok(PollAnswer::Payloads(ids.iter().map(|id| payload(id.0, 0)).collect())));
+    machine.done(at(now), Ok(Answer::Payloads(ids.iter().map(|id| payload(id.0, 0)).collect())));
     let plan = planned(until_asked(&mut machine, now).1);
     assert_eq!((plan.occurrences.len(), plan.complete), (10, false));
 }

@@ -1,27 +1,27 @@
 use super::*;
 use crate::domain::shards::Member;
 use crate::domain::{Error, ErrorKind, Event, NodeId};
-use crate::machine::{Machine, Step};
-use crate::pipeline::poll::messages::LOOK;
-use crate::pipeline::poll::tests::{PERIOD, answer, asked, at, decode, machine, told_earliest};
-use crate::pipeline::poll::{PollAnswer, PollInput, PollMachine, PollOp, PollOutput};
+use crate::machine::{Step, Stepped};
+use crate::pipeline::poll::calls::Op;
+use crate::pipeline::poll::tests::{PERIOD, answer, asked, at, decode, machine, tell, told_earliest};
+use crate::pipeline::poll::{PollInput, PollMachine, PollOutput};
 use crate::time::GRACE;
 
 /// How long a store call may take.
 const CALL: Millis = 3_000;
 
 /// What the machine asks for next, and when: (the beginning, whether it is a look at all overdue schedules).
-fn next_question(machine: &mut PollMachine, mut now: Millis) -> (Millis, Millis, bool) {
+fn next_question(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Millis, Millis, bool) {
     loop {
         match machine.next(at(now)) {
-            Step::Do(PollOp::Page(query)) => return (now, query.from, false),
-            Step::Do(PollOp::Look(query)) => {
+            Step::Do(Op::Page(query)) => return (now, query.from, false),
+            Step::Do(Op::Look(query)) => {
                 assert!(query.shares.is_empty() && query.names.is_empty(), "it brings nothing");
                 return (now, query.from, true);
             }
-            Step::Do(op @ PollOp::Decode(_)) => decode(machine, now, op),
-            Step::Do(PollOp::Payloads(_)) => panic!("nothing is large"),
-            Step::Do(PollOp::Glance(_)) => panic!("who is told does not glance"),
+            Step::Do(op @ Op::Decode(_)) => decode(machine, now, op),
+            Step::Do(Op::Payloads(_)) => panic!("nothing is large"),
+            Step::Do(Op::Glance(_)) => panic!("who is told does not glance"),
             Step::Tell(_) => {}
             Step::Wait(until) => now = now.max(until),
             Step::Stop => panic!("stopped"),
@@ -30,12 +30,17 @@ fn next_question(machine: &mut PollMachine, mut now: Millis) -> (Millis, Millis,
 }
 
 /// What a question comes to: an answer after so long, or none.
-fn comes_after(machine: &mut PollMachine, now: Millis, takes: Millis, earliest: Option<Millis>) -> Millis {
+fn comes_after(
+    machine: &mut Stepped<PollMachine>,
+    now: Millis,
+    takes: Millis,
+    earliest: Option<Millis>,
+) -> Millis {
     told_earliest(machine, now + takes, earliest);
     now + takes
 }
 
-fn comes_to_nothing(machine: &mut PollMachine, now: Millis) {
+fn comes_to_nothing(machine: &mut Stepped<PollMachine>, now: Millis) {
     machine.done(at(now), Err(Error::new(ErrorKind::Unknown, "no answer in time")));
 }
 
@@ -45,7 +50,7 @@ fn before_a_poll(asked: Millis) -> Millis {
 }
 
 /// A machine whose first poll, at `now`, knew of nothing due and whose second failed.
-fn behind_a_failed_poll(now: Millis) -> PollMachine {
+fn behind_a_failed_poll(now: Millis) -> Stepped<PollMachine> {
     let mut machine = machine(now);
     for fails in [false, true] {
         let (now, from, look) = next_question(&mut machine, now);
@@ -91,9 +96,9 @@ fn polls_that_skip_begin_at_the_first_pending_execution_that_a_poll_or_a_look_sa
     let mut machine = behind_a_failed_poll(begin);
     let floor = |machine: &PollMachine, now| machine.skipping.pending_floor(at(now));
     assert_eq!(floor(&machine, begin), begin - GRACE - PENDING_MARGIN);
-    let told = |machine: &mut PollMachine, now, earliest_pending| {
+    let told = |machine: &mut Stepped<PollMachine>, now, earliest_pending| {
         let polled = Polled { earliest_pending, ..answer(now, Vec::new()) };
-        machine.done(at(now), Ok(PollAnswer::Page(polled)));
+        tell(machine, now, polled);
     };
     let (mut now, mut looked) = (begin + 60_000, false);
     while !looked {
@@ -222,7 +227,7 @@ fn what_lies_before_the_beginning_is_polled_at_once() {
     assert!(look);
     let old = begin - 3_600_000;
     let now = comes_after(&mut machine, now, CALL / 2, Some(old));
-    let seen = |machine: &mut PollMachine| match machine.next(at(begin)) {
+    let seen = |machine: &mut Stepped<PollMachine>| match machine.next(at(begin)) {
         Step::Tell(PollOutput::Seen { late, from, .. }) => Some((late, from)),
         _ => None,
     };
@@ -254,7 +259,7 @@ fn a_look_that_fails_costs_no_poll() {
     else {
         panic!("nothing is told")
     };
-    assert_eq!((operation, machine.bookmark.limit), (LOOK, limit));
+    assert_eq!((operation, machine.bookmark.limit), ("looking for long overdue schedules", limit));
     let tick = machine.timetable.next_tick();
     assert_eq!(next_question(&mut machine, now + 3_000).0, tick, "polls go on as before");
 }

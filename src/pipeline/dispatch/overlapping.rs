@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::plan::ItemKey;
 use crate::domain::{Entry, Event, Millis, ScheduleId};
+use crate::pipeline::plan::ItemKey;
 use crate::store::{Change, LedgerRow, Repair};
 
 /// Every so many skips in a row somebody is told.
@@ -15,17 +15,22 @@ const MOST_STREAKS: usize = 10_000;
 
 #[derive(Default)]
 pub(super) struct Overlapping {
-    passes: Vec<(ItemKey, Pass)>,
+    passes: Vec<PassedItem>,
     /// One of these makes the call fail for what its row holds: they are stored one by one.
     apart: bool,
     /// How many in a row were skipped here.
     in_a_row: FxHashMap<ScheduleId, u32>,
     /// Schedules of which occurrences were queued here, and when (boot clock), until a poll brings them.
     queued: FxHashMap<ScheduleId, Millis>,
+    /// Schedules whose slots became free while passes waited to be stored.
+    freed: FxHashSet<ScheduleId>,
 }
 
+/// An occurrence that is passed over, with its item in the plan.
+pub(crate) type PassedItem = (ItemKey, Pass);
+
 /// An occurrence that is passed over.
-pub(super) struct Pass {
+pub(crate) struct Pass {
     pub entry: Arc<Entry>,
     pub repair: Repair,
 }
@@ -42,6 +47,9 @@ pub(super) enum Failed {
 
 impl Overlapping {
     pub(super) fn add(&mut self, item: ItemKey, entry: &Arc<Entry>, repair: Repair) {
+        if self.passes.is_empty() {
+            self.freed.clear();
+        }
         self.passes.push((item, Pass { entry: Arc::clone(entry), repair }));
     }
 
@@ -49,41 +57,26 @@ impl Overlapping {
         self.passes.is_empty()
     }
 
-    /// What the next call stores, in the order in which [`Overlapping::take`] gives it.
-    pub(super) fn changes(&self) -> Arc<Vec<Change>> {
-        let asked = self.passes.iter().take(self.asked());
-        Arc::new(asked.map(|(_, pass)| Change::Repair(pass.repair.clone())).collect())
-    }
-
-    /// What the call has answered.
-    pub(super) fn take(&mut self) -> Vec<(ItemKey, Pass)> {
-        let asked = self.asked();
-        let taken = self.passes.drain(..asked).collect();
+    /// The changes that the next call stores, and whose they are.
+    pub(super) fn ask(&mut self) -> (Vec<Change>, Vec<PassedItem>) {
+        let count = if self.apart { self.passes.len().min(1) } else { self.passes.len() };
+        let asked: Vec<PassedItem> = self.passes.drain(..count).collect();
         self.apart &= !self.passes.is_empty();
-        taken
-    }
-
-    fn asked(&self) -> usize {
-        if self.apart { self.passes.len().min(1) } else { self.passes.len() }
+        (asked.iter().map(|(_, pass)| Change::Repair(pass.repair.clone())).collect(), asked)
     }
 
     /// The call failed, if `of_a_row` for what one of its rows holds.
-    pub(super) fn failed(&mut self, of_a_row: bool) -> Failed {
-        match self.asked() {
-            2.. if of_a_row => {
-                self.apart = true;
-                Failed::ApartNext
-            }
-            1 if of_a_row => {
-                let (item, pass) = self.passes.remove(0);
-                self.apart &= !self.passes.is_empty();
-                Failed::Alone(item, pass)
-            }
-            _ => {
-                self.apart = false;
-                Failed::All(std::mem::take(&mut self.passes).into_iter().map(|(item, _)| item).collect())
-            }
+    pub(super) fn failed(&mut self, mut asked: Vec<PassedItem>, of_a_row: bool) -> Failed {
+        if of_a_row && asked.len() > 1 {
+            asked.append(&mut self.passes);
+            (self.passes, self.apart) = (asked, true);
+            return Failed::ApartNext;
         }
+        if of_a_row && let Some((item, pass)) = asked.pop() {
+            return Failed::Alone(item, pass);
+        }
+        self.apart = false;
+        Failed::All(asked.into_iter().chain(self.passes.drain(..)).map(|(item, _)| item).collect())
     }
 
     /// It was passed over; what to tell of that.
@@ -106,8 +99,22 @@ impl Overlapping {
         self.queued.retain(|_, queued| *queued >= sent);
     }
 
-    /// The slot of a schedule is free; whether only a poll brings what waits for it.
-    pub(super) fn freed(&mut self, schedule: ScheduleId) -> bool {
+    /// The slot of a schedule is free; whether only a poll brings the execution that waits for it.
+    pub(super) fn slot_freed(&mut self, schedule: ScheduleId) -> bool {
+        if !self.passes.is_empty() {
+            self.freed.insert(schedule);
+        }
+        self.wants_poll(schedule)
+    }
+
+    /// Whether only a poll brings the execution that may begin behind this pass: the one it replaces had not
+    /// begun, and has ended with its cancel; or the slot became free meanwhile.
+    pub(super) fn lets_begin(&mut self, pass: &Pass) -> bool {
+        let may_begin = pass.repair.replaces.is_some() || self.freed.contains(&pass.entry.id);
+        may_begin && self.wants_poll(pass.entry.id)
+    }
+
+    fn wants_poll(&mut self, schedule: ScheduleId) -> bool {
         self.queued.remove(&schedule).is_some()
     }
 

@@ -7,18 +7,21 @@
 //!
 //! The machine that joins, beats, ends dead nodes and leaves.
 
+mod calls;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{Held, Standing, observer::Observer};
+#[cfg(test)]
+pub(crate) use self::calls::Op as NodeOp;
+use self::calls::{Answer, Answered, Asked, Op, join};
+use super::observer::Observer;
+use super::{Held, Standing};
 use crate::domain::shards::Member;
 use crate::domain::{Error, Event, ExecutionId, JobSpec, Lineage, Millis, NodeId};
-use crate::machine::{Machine, Operation, Step};
+use crate::machine::{Machine, Step};
 use crate::repair::recover;
-use crate::store::{
-    Applied, Change, ExecutionChange, Figures, Heartbeat, HeartbeatReply, NewNode, NodeEnd, Peer, Store,
-    Stranded,
-};
+use crate::store::{Applied, Figures, Heartbeat, HeartbeatReply, NewNode, NodeEnd, Peer, Stranded};
 use crate::time::{Lease, Now, Window};
 
 /// However often somebody asks for the end of an execution, heartbeats are so far apart.
@@ -44,59 +47,6 @@ impl Identity {
             pid: self.pid,
             jobs: self.jobs.clone(),
             now,
-        }
-    }
-}
-
-#[derive(Clone)]
-pub(crate) enum NodeOp {
-    Register(NewNode),
-    Heartbeat(Heartbeat),
-    DeclareDead(Peer, Millis),
-    Revoke(ExecutionChange),
-    SawCancels(Vec<ExecutionId>),
-    Leave(NodeId, Millis),
-}
-
-pub(crate) enum NodeAnswer {
-    Registered,
-    HeartbeatReply(HeartbeatReply, Option<Lineage>),
-    Declared(Peer, Applied),
-    Revoked,
-    SawCancels,
-    Left,
-}
-
-impl Operation for NodeOp {
-    type Answer = NodeAnswer;
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Register(_) => "joining",
-            Self::Heartbeat(_) => "heartbeat",
-            Self::DeclareDead(..) => "declaring a node dead",
-            Self::Revoke(_) => "settling an execution nobody holds",
-            Self::SawCancels(_) => "noting that cancels were seen",
-            Self::Leave(..) => "leaving",
-        }
-    }
-
-    fn perform(self, store: &dyn Store) -> Result<NodeAnswer, Error> {
-        match self {
-            Self::Register(node) => store.register(&node).map(|_| NodeAnswer::Registered),
-            Self::Heartbeat(beat) => {
-                store.beat(&beat).map(|reply| NodeAnswer::HeartbeatReply(reply, store.lineage()))
-            }
-            Self::DeclareDead(peer, now) => {
-                let end = NodeEnd { node: peer.id, beat: Some(peer.beat), now };
-                store.apply_one(Change::End(end)).map(|applied| NodeAnswer::Declared(peer, applied))
-            }
-            Self::Revoke(change) => store.apply_one(change.into()).map(|_| NodeAnswer::Revoked),
-            Self::SawCancels(executions) => store.saw_cancels(&executions).map(|()| NodeAnswer::SawCancels),
-            Self::Leave(node, now) => {
-                let end = NodeEnd { node, beat: None, now };
-                store.apply_one(Change::End(end)).map(|_| NodeAnswer::Left)
-            }
         }
     }
 }
@@ -147,18 +97,6 @@ enum Drain {
     Done,
 }
 
-/// What is asked of the database right now.
-enum Asked {
-    Register,
-    /// To end the row of a registration in doubt.
-    Retract,
-    Heartbeat {
-        sent: Now,
-    },
-    Other(&'static str),
-    Leave,
-}
-
 /// The live nodes as shards are shared out among them.
 pub(crate) fn members(peers: &[Peer]) -> Vec<Member> {
     peers.iter().map(|peer| Member { id: peer.id, jobs: peer.jobs.clone() }).collect()
@@ -182,8 +120,7 @@ pub(crate) struct NodeMachine<F> {
     /// first: however many ask and however long heartbeats take, others are declared dead.
     hurry: Option<Millis>,
     hold: Millis,
-    asked: Option<Asked>,
-    todo: VecDeque<NodeOp>,
+    todo: VecDeque<(Op, Asked)>,
     /// Cancels that were heard of, and of which the database does not know that.
     heard: Vec<ExecutionId>,
     outbox: VecDeque<NodeOutput>,
@@ -217,7 +154,6 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             sent: now.boot,
             hurry: None,
             hold: Millis::MIN,
-            asked: None,
             todo: VecDeque::new(),
             heard: Vec::new(),
             outbox: VecDeque::new(),
@@ -234,41 +170,32 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         self.observer = Observer::default();
     }
 
-    fn ask(&mut self, now: Now) -> Option<NodeOp> {
+    fn call(&mut self, now: Now) -> Option<(Op, Asked)> {
         if self.stopping {
-            self.asked = Some(Asked::Leave);
-            return Some(NodeOp::Leave(self.id, now.db));
+            return Some(Asked::leave(self.id, now.db, ()));
         }
         match self.membership {
             Membership::Joined => {}
-            Membership::NotYet => {
-                self.asked = Some(Asked::Register);
-                return Some(NodeOp::Register(self.identity.new_node(self.id, now.db)));
-            }
-            Membership::InDoubt => {
-                self.asked = Some(Asked::Retract);
-                return Some(NodeOp::Leave(self.id, now.db));
-            }
+            Membership::NotYet => return Some(Asked::register(self.identity.new_node(self.id, now.db), ())),
+            Membership::InDoubt => return Some(Asked::retract(self.id, now.db, ())),
         }
         let hurries = self.todo.is_empty() && self.hurry.is_some_and(|at| now.boot >= at);
-        if now.boot >= self.next_beat || hurries {
-            self.hurry = None;
-            // Beats keep their own rhythm; one that came late does not pull the next ones closer together.
-            (self.next_beat, self.sent) = (now.boot + self.window.beat, now.boot);
-            self.asked = Some(Asked::Heartbeat { sent: now });
-            self.held.asking();
-            return Some(NodeOp::Heartbeat(Heartbeat {
-                node: self.id,
-                application: self.identity.application.clone(),
-                figures: (self.figures)(),
-                withdraw: self.withdrawn,
-                drained: self.drain == Drain::Done,
-                now: now.db,
-            }));
+        if now.boot < self.next_beat && !hurries {
+            return self.todo.pop_front();
         }
-        let op = self.todo.pop_front()?;
-        self.asked = Some(Asked::Other(op.name()));
-        Some(op)
+        self.hurry = None;
+        // Beats keep their own rhythm; one that came late does not pull the next ones closer together.
+        (self.next_beat, self.sent) = (now.boot + self.window.beat, now.boot);
+        self.held.asking();
+        let beat = Heartbeat {
+            node: self.id,
+            application: self.identity.application.clone(),
+            figures: (self.figures)(),
+            withdraw: self.withdrawn,
+            drained: self.drain == Drain::Done,
+            now: now.db,
+        };
+        Some(Asked::beat(beat, now))
     }
 
     fn reply(&mut self, pulse: HeartbeatReply, sent: Now, now: Now) {
@@ -290,7 +217,8 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 }
                 // The answer is the whole truth: tasks of earlier ones that failed are in it again.
                 self.todo.clear();
-                self.todo.extend(dead.into_iter().map(|peer| NodeOp::DeclareDead(peer, now.db)));
+                let end = |peer: &Peer| NodeEnd { node: peer.id, beat: Some(peer.beat), now: now.db };
+                self.todo.extend(dead.into_iter().map(|peer| Asked::declare_dead(end(&peer), peer)));
                 let asked = owned.iter().filter(|it| it.is_cancelled).map(|it| it.id);
                 let new = self.standing.ask(asked.collect());
                 let heard = owned.iter().filter(|it| new.contains(&it.id)).map(Stranded::named);
@@ -298,10 +226,11 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 self.outbox.extend(heard);
                 self.heard.extend(new);
                 if !self.heard.is_empty() {
-                    self.todo.push_front(NodeOp::SawCancels(self.heard.clone()));
+                    self.todo.push_front(Asked::saw_cancels(self.heard.clone(), ()));
                 }
                 let orphans = self.held.orphans(owned).into_iter();
-                self.todo.extend(orphans.map(|it| NodeOp::Revoke(recover(it, now.db, now.db).change())));
+                let revocations = orphans.map(|it| recover(it, now.db, now.db).change());
+                self.todo.extend(revocations.map(|change| Asked::revoke(change, ())));
             }
             HeartbeatReply::Ended => self.rebirth(),
             HeartbeatReply::DatabaseReplaced(path) => {
@@ -335,38 +264,30 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         self.outbox.push_back(NodeOutput::Event(Event::Fenced { old, new: self.id }));
     }
 
-    fn failed(&mut self, asked: Asked, error: Error, now: Now) {
+    fn failed(&mut self, asked: &Asked, error: Error, now: Now) {
         self.hold = now.boot + (self.window.beat / 5).min(1_000);
-        if !matches!(asked, Asked::Other(_)) {
+        if !matches!(asked, Asked::DeclareDead(_) | Asked::Revoke(()) | Asked::SawCancels(())) {
             self.next_beat = self.next_beat.min(self.hold);
         }
-        let operation = match asked {
-            Asked::Register => {
-                self.membership = Membership::InDoubt;
-                "joining"
-            }
-            Asked::Retract => "joining",
-            Asked::Heartbeat { .. } => {
-                self.observer.failed();
-                "heartbeat"
-            }
-            Asked::Other(name) => name,
+        match asked {
+            Asked::Register(()) => self.membership = Membership::InDoubt,
+            Asked::Beat(_) => self.observer.failed(),
             // Tried once: a node that could not say that it left is found dead.
-            Asked::Leave => {
-                self.left = true;
-                "leaving"
-            }
-        };
+            Asked::Leave(()) => self.left = true,
+            Asked::Retract(()) | Asked::DeclareDead(_) | Asked::Revoke(()) | Asked::SawCancels(()) => {}
+        }
+        let operation = asked.name();
         self.outbox.push_back(NodeOutput::Event(Event::StoreFailed { operation, error }));
     }
 }
 
 impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
-    type Op = NodeOp;
+    type Op = Op;
+    type Asked = Asked;
     type Input = NodeInput;
     type Output = NodeOutput;
 
-    fn next(&mut self, now: Now) -> Step<NodeOp, NodeOutput> {
+    fn next(&mut self, now: Now) -> Step<(Op, Asked), NodeOutput> {
         if let Some(output) = self.outbox.pop_front() {
             return Step::Tell(output);
         }
@@ -376,41 +297,38 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
         if now.boot < self.hold {
             return Step::Wait(self.hold);
         }
-        match self.ask(now) {
-            Some(op) => Step::Do(op),
+        match self.call(now) {
+            Some(call) => Step::Do(call),
             None => Step::Wait(self.hurry.map_or(self.next_beat, |at| at.min(self.next_beat))),
         }
     }
 
-    fn done(&mut self, now: Now, answer: Result<NodeAnswer, Error>) {
-        let Some(asked) = self.asked.take() else { return };
-        match answer {
-            Ok(NodeAnswer::Registered) => {
+    fn done(&mut self, now: Now, asked: Asked, answer: Result<Answer, Error>) {
+        match join(asked, answer) {
+            Ok(Answered::Register((), ())) => {
                 self.membership = Membership::Joined;
                 self.next_beat = now.boot;
                 self.outbox.push_back(NodeOutput::Reborn(self.id));
                 self.outbox.push_back(NodeOutput::Event(Event::Joined { node: self.id }));
             }
-            Ok(NodeAnswer::HeartbeatReply(pulse, lineage)) => {
-                self.follow(lineage);
-                if let Asked::Heartbeat { sent } = asked {
-                    self.reply(pulse, sent, now);
-                }
-            }
-            Ok(NodeAnswer::Declared(peer, Applied::Done)) => {
-                self.outbox.push_back(NodeOutput::Event(Event::NodeDied { node: peer.id }));
-            }
-            Ok(NodeAnswer::Declared(..) | NodeAnswer::Revoked) => {}
-            Ok(NodeAnswer::SawCancels) => self.heard.clear(),
-            Ok(NodeAnswer::Left) if matches!(asked, Asked::Retract) => {
+            Ok(Answered::Retract((), ())) => {
                 self.id = self.id.next_incarnation();
                 self.membership = Membership::NotYet;
             }
-            Ok(NodeAnswer::Left) => {
+            Ok(Answered::Beat(sent, (reply, lineage))) => {
+                self.follow(lineage);
+                self.reply(reply, sent, now);
+            }
+            Ok(Answered::DeclareDead(peer, Applied::Done)) => {
+                self.outbox.push_back(NodeOutput::Event(Event::NodeDied { node: peer.id }));
+            }
+            Ok(Answered::DeclareDead(..) | Answered::Revoke(..)) => {}
+            Ok(Answered::SawCancels((), ())) => self.heard.clear(),
+            Ok(Answered::Leave((), ())) => {
                 self.left = true;
                 self.outbox.push_back(NodeOutput::Left);
             }
-            Err(error) => self.failed(asked, error, now),
+            Err((asked, error)) => self.failed(&asked, error, now),
         }
     }
 

@@ -104,9 +104,9 @@ struct Unsettled {
     then: Option<ExecutionChange>,
 }
 
-/// The settlements of the call under way.
+/// The settlements of a call.
 #[derive(Clone, Copy)]
-enum Asked {
+pub(crate) enum Asked {
     /// This many from the head of the queue.
     Queue(usize),
     /// The first that was set aside.
@@ -142,7 +142,8 @@ pub(crate) struct CompleteMachine {
     queue: VecDeque<Unsettled>,
     /// Settlements that failed alone.
     aside: VecDeque<Unsettled>,
-    asked: Asked,
+    /// The last call was for the first of these: the next is the queue's.
+    was_aside: bool,
     /// This many from the head of the queue failed together: at least one of them cannot be stored.
     suspects: usize,
     /// The number of suspects tried together.
@@ -220,7 +221,7 @@ impl CompleteMachine {
             stuck: HashMap::new(),
             queue: VecDeque::new(),
             aside: VecDeque::new(),
-            asked: Asked::Queue(0),
+            was_aside: false,
             suspects: 0,
             part: 0,
             awaited: 0,
@@ -281,23 +282,23 @@ impl CompleteMachine {
         popped
     }
 
-    fn failed(&mut self, error: Error, now: Now) {
-        match self.asked {
+    fn failed(&mut self, asked: Asked, error: Error, now: Now) {
+        match asked {
             Asked::Aside => self.aside_pace.failed(now),
             // The database works: it refused this text after reading it.
             Asked::Queue(_) if error.kind() == ErrorKind::Data => {}
             Asked::Queue(_) => self.pace.failed(now),
         }
-        match self.asked {
-            Asked::Queue(asked) if asked > 1 => {
-                (self.suspects, self.part) = (asked, asked.div_ceil(PARTS));
+        match asked {
+            Asked::Queue(count) if count > 1 => {
+                (self.suspects, self.part) = (count, count.div_ceil(PARTS));
             }
-            Asked::Queue(asked) => {
+            Asked::Queue(count) => {
                 self.suspects = 0;
                 if self.aside.is_empty() {
                     self.aside_pace.failed(now);
                 }
-                self.pop(asked).into_iter().for_each(|it| self.set_aside(it, error.kind()));
+                self.pop(count).into_iter().for_each(|it| self.set_aside(it, error.kind()));
             }
             Asked::Aside => {
                 self.aside.pop_front().into_iter().for_each(|it| self.set_aside(it, error.kind()));
@@ -317,8 +318,8 @@ impl CompleteMachine {
     }
 
     /// Somebody holds the row of the schedule that an end plans: it is tried alone and at its own pace.
-    fn hold_back(&mut self, it: Unsettled, now: Now) {
-        if self.aside.is_empty() && matches!(self.asked, Asked::Queue(_)) {
+    fn hold_back(&mut self, it: Unsettled, asked: Asked, now: Now) {
+        if self.aside.is_empty() && matches!(asked, Asked::Queue(_)) {
             self.aside_pace.failed(now);
         }
         self.aside.push_back(it);
@@ -372,10 +373,11 @@ impl CompleteMachine {
 
 impl Machine for CompleteMachine {
     type Op = SettleOp;
+    type Asked = Asked;
     type Input = CompleteInput;
     type Output = CompleteOutput;
 
-    fn next(&mut self, now: Now) -> Step<SettleOp, CompleteOutput> {
+    fn next(&mut self, now: Now) -> Step<(SettleOp, Asked), CompleteOutput> {
         self.time_out(now);
         if let Some(output) = self.outbox.pop_front() {
             return Step::Tell(output);
@@ -389,32 +391,31 @@ impl Machine for CompleteMachine {
         if now.boot < queue_at.min(aside_at) {
             return Step::Wait(queue_at.min(aside_at).min(self.limits.next_at()));
         }
-        let is_queues_turn = matches!(self.asked, Asked::Aside) || now.boot < aside_at;
-        let changes = if is_queues_turn && now.boot >= queue_at {
-            let count =
-                if self.suspects > 0 { self.part.min(self.suspects) } else { self.queue.len().min(BATCH) };
-            self.asked = Asked::Queue(count);
-            self.queue.iter().take(count).map(Unsettled::change).collect()
-        } else {
-            self.asked = Asked::Aside;
-            self.aside.iter().take(1).map(Unsettled::change).collect()
-        };
-        Step::Do(SettleOp(changes))
+        let is_queues_turn = self.was_aside || now.boot < aside_at;
+        self.was_aside = !is_queues_turn || now.boot < queue_at;
+        if self.was_aside {
+            let changes = self.aside.iter().take(1).map(Unsettled::change).collect();
+            return Step::Do((SettleOp(changes), Asked::Aside));
+        }
+        let count =
+            if self.suspects > 0 { self.part.min(self.suspects) } else { self.queue.len().min(BATCH) };
+        let changes = self.queue.iter().take(count).map(Unsettled::change).collect();
+        Step::Do((SettleOp(changes), Asked::Queue(count)))
     }
 
-    fn done(&mut self, now: Now, answer: Result<Vec<Applied>, Error>) {
+    fn done(&mut self, now: Now, asked: Asked, answer: Result<Vec<Applied>, Error>) {
         let settled = match answer {
             Ok(settled) => settled,
-            Err(error) => return self.failed(error, now),
+            Err(error) => return self.failed(asked, error, now),
         };
         self.succeeded += 1;
-        let batch = match self.asked {
-            Asked::Queue(asked) => {
+        let batch = match asked {
+            Asked::Queue(count) => {
                 self.pace.succeeded();
                 // A batch this large was a backlog: outcomes come faster than they are stored.
-                self.gather = now.boot + if asked > ENOUGH { REST } else { GATHER };
-                self.suspects = self.suspects.saturating_sub(asked);
-                self.pop(asked)
+                self.gather = now.boot + if count > ENOUGH { REST } else { GATHER };
+                self.suspects = self.suspects.saturating_sub(count);
+                self.pop(count)
             }
             Asked::Aside if settled.contains(&Applied::Held) => {
                 self.aside_pace.failed(now);
@@ -432,7 +433,7 @@ impl Machine for CompleteMachine {
         self.outbox.extend(retries.min().map(CompleteOutput::Retry));
         for (it, settled) in batch.into_iter().zip(settled) {
             match settled {
-                Applied::Held => self.hold_back(it, now),
+                Applied::Held => self.hold_back(it, asked, now),
                 Applied::Done | Applied::Lost => self.settled(it, settled),
             }
         }

@@ -1,0 +1,40 @@
+//! The requests of a claim, each with the seat it would fill.
+
+use std::sync::Arc;
+
+use crate::domain::{BoundOf, Candidate, Millis};
+use crate::pipeline::plan::ItemKey;
+use crate::pipeline::pool::Seat;
+use crate::store::ClaimRequest;
+
+/// Claims that were asked for, or asked about.
+pub(crate) struct Sent<P> {
+    /// When, boot clock.
+    pub at: Millis,
+    pub requests: Arc<Vec<ClaimRequest>>,
+    /// For each request its item in the plan, and the seat it would fill, if it has one.
+    pub seats: Vec<(ItemKey, Option<P>)>,
+}
+
+/// Whether a candidate's claim already records it as RUNNING: it begins at once, or it may run again should the
+/// node die before. That excludes executions that may run only once, and those that have met a death before.
+pub(super) fn counts_as_begun(candidate: &Candidate, seat: Seat, now: Millis) -> bool {
+    let may_run_again = candidate.entry().recover
+        && match candidate {
+            Candidate::Planned(_) => true,
+            Candidate::Pending(pending) => pending.entry.is_queue && pending.attempt == 1,
+        };
+    let begins_now = seat == Seat::Thread && candidate.due() <= now;
+    begins_now || seat != Seat::Place && may_run_again
+}
+
+/// Whether a candidate waits for the slot of its schedule.
+pub(super) fn waits_for_slot(request: &ClaimRequest) -> bool {
+    matches!(request.candidate, Candidate::Pending(_)) && request.candidate.entry().overlap.has_slot()
+}
+
+/// The bound that a candidate shares with its job or its group.
+pub(super) fn bound_of(candidate: &Candidate, of_group: bool) -> BoundOf {
+    let group = candidate.group().filter(|_| of_group).cloned();
+    BoundOf { job: Arc::clone(&candidate.entry().job), group }
+}

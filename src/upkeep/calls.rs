@@ -1,0 +1,73 @@
+//! The misfire handler's store calls: the only place of this room that touches the store.
+
+use super::batch::Batch;
+use crate::domain::{Entry, ExecutionId, Millis};
+use crate::machine::calls;
+use crate::store::audit::AuditEntry;
+use crate::store::streak::{Streak, StreakQuery};
+use crate::store::switch::{EndedPause, PassedQuery, SeenSwitch};
+use crate::store::{
+    Applied, Change, OrphanWalk, OverduePage, OverdueQuery, Purge, Purged, PurgedOrphans, PurgedQueues,
+    QueueWalk, StrandedPage, UnreadablePage, UnreadableQuery, UnreadableRow, Withdrawn,
+};
+
+calls! { []
+    elect = Elect {
+        "electing the misfire handler", asks (application: String, now: Millis, interval: Millis),
+        keeps (), brings Applied
+    } |store| store.elect(&application, now, interval);
+    find_stranded = FindStranded {
+        "looking for executions of dead nodes", asks (application: String, after: ExecutionId, limit: usize),
+        keeps (), brings StrandedPage
+    } |store| store.stranded(&application, after, limit);
+    find_withdrawn = FindWithdrawn {
+        "looking for executions of removed schedules", asks (application: String, limit: usize),
+        keeps (), brings Vec<Withdrawn>
+    } |store| store.withdrawn(&application, limit);
+    find_ended_pauses = FindEndedPauses {
+        "looking for ended pauses", asks (application: String), keeps (), brings Vec<EndedPause>
+    } |store| store.ended_pauses(&application);
+    /// Looks for the occurrences that the pause of a job or the application has held back.
+    find_passed = FindPassed {
+        "looking for what a pause held back", asks (query: PassedQuery),
+        keeps (PassedQuery, SeenSwitch), brings Vec<Entry>
+    } |store| store.passed(&query);
+    /// Passes a part of the occurrences that the pause of a schedule has held back.
+    pass_on = PassOn { "ending a pause", asks (change: Box<Change>), keeps (), brings () }
+        |store| store.apply_one(*change).map(drop);
+    end_pause = EndPause {
+        "ending a pause", asks (change: Box<Change>, audit: AuditEntry), keeps AuditEntry, brings Applied
+    } |store| store.apply_audited(*change, &audit);
+    count = Count {
+        "counting what failed in a row", asks (query: StreakQuery), keeps StreakQuery, brings Option<Streak>
+    } |store| store.streak(&query);
+    /// Pauses a schedule for its streak.
+    contain = Contain {
+        "pausing a schedule that fails", asks (streak: Streak), keeps (StreakQuery, Streak), brings Applied
+    } |store| { let (change, audit) = streak.pause(); store.apply_audited(change, &audit) };
+    find_overdue = FindOverdue {
+        "looking for misfires", asks (query: OverdueQuery), keeps (), brings OverduePage
+    } |store| store.overdue(&query);
+    repair = Repair { "repairing misfires", asks (changes: Vec<Change>), keeps Batch, brings Vec<Applied> }
+        |store| store.apply(&changes);
+    take_back = TakeBack {
+        "taking executions back from dead nodes", asks (changes: Vec<Change>), keeps Batch, brings Vec<Applied>
+    } |store| store.apply(&changes);
+    find_unreadable = FindUnreadable {
+        "looking for broken rows", asks (query: UnreadableQuery), keeps (), brings UnreadablePage
+    } |store| store.unreadable(&query);
+    quarantine = Quarantine {
+        "putting a broken row into quarantine", asks (row: UnreadableRow), keeps UnreadableRow, brings Applied
+    } |store| store.apply_one(Change::Quarantine(row));
+    purge = Purge { "purging the ledger", asks (purge: Purge), keeps (), brings Purged }
+        |store| store.purge(&purge);
+    purge_queues = PurgeQueues {
+        "purging enqueued executions", asks (walk: QueueWalk), keeps (), brings PurgedQueues
+    } |store| store.purge_queues(&walk);
+    purge_orphans = PurgeOrphans {
+        "purging executions without a schedule", asks (walk: OrphanWalk), keeps (), brings PurgedOrphans
+    } |store| store.purge_orphans(&walk);
+}
+
+/// A call with what is kept of it.
+pub(super) type Call = (Op, Asked);
