@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use crate::api::config::check_name;
+use crate::api::job::check_job;
 use crate::api::{Job, Lane, Scheduler};
 use crate::domain::{Answer, Error, ErrorKind, Event};
 use crate::node::Node;
@@ -274,7 +274,7 @@ impl Builder {
             return Err(Error::new(ErrorKind::Config, message));
         }
         for spec in &specs {
-            check_name("job name", &spec.name, 200)?;
+            check_job(spec)?;
         }
         let config = self.config.checked()?;
         for it in self.handlers.lanes() {

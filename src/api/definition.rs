@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::api::Job;
-use crate::api::config::{check_name, check_schedule_name};
+use crate::api::config::check_schedule_name;
+use crate::api::job::check_job;
 use crate::domain::{Error, ErrorKind, MisfirePolicy, Overlap, payload};
 use crate::store::Definition;
 use crate::time::millis;
@@ -41,10 +42,10 @@ impl Schedule {
     /// [`ErrorKind::Config`] if the name cannot be used or the payload cannot be written as JSON.
     pub fn new<P: Serialize>(name: &str, job: Job<P>, payload: &P, trigger: Trigger) -> Result<Self, Error> {
         check_schedule_name(name)?;
-        check_name("job name", job.name(), 200)?;
+        let job = job.spec();
+        check_job(&job)?;
         let payload = payload::encode(payload)
             .map_err(|error| Error::new(ErrorKind::Config, format!("schedule {name:?}: payload: {error}")))?;
-        let job = job.spec();
         Ok(Self { definition: Definition { payload, job, ..Definition::new(name, "", trigger) } })
     }
 

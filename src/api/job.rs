@@ -3,7 +3,8 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use crate::domain::{JobPolicy, JobSpec, Millis, Rate, Retry};
+use super::config::check_name;
+use crate::domain::{Error, JobPolicy, JobSpec, Millis, Rate, Retry};
 
 /// A job: a name that stays the same over releases and servers, and the type of its payload.
 ///
@@ -254,8 +255,13 @@ impl<P> Job<P> {
     }
 
     pub(crate) fn spec(&self) -> JobSpec {
-        JobSpec { name: self.name.to_owned(), policy: self.policy }
+        JobSpec::new(self.name, self.policy)
     }
+}
+
+/// Refuses jobs that no row can hold.
+pub(super) fn check_job(job: &JobSpec) -> Result<(), Error> {
+    check_name("job name", &job.name, 200)
 }
 
 const fn some(count: u32) -> Option<u32> {
@@ -282,7 +288,7 @@ mod tests {
     #[test]
     fn retries_allow_no_more_deaths() {
         let retry = Retry::fixed(Duration::ZERO).at_most(10);
-        let policy = Job::<()>::new("job").retry(retry).spec().policy;
+        let policy = Job::<()>::new("job").retry(retry).spec().settings.policy;
         assert_eq!((policy.max_attempts, policy.retry.at_most), (2, 10));
     }
 }

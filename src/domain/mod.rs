@@ -38,7 +38,7 @@ pub use ids::{ExecutionId, NodeId, ScheduleId};
 pub use lineage::Lineage;
 pub use overlap::Overlap;
 pub use policy::Retry;
-pub(crate) use policy::{JobPolicy, JobSpec, LONGEST_ERROR};
+pub(crate) use policy::{JobPolicy, JobSettings, JobSpec, LONGEST_ERROR};
 #[cfg(any(feature = "sql", test))]
 pub(crate) use room::{Noted, Room};
 pub(crate) use states::Reason;

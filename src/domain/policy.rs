@@ -121,11 +121,31 @@ impl JobPolicy {
     pub(crate) const NO_JOB: Self = Self { recover: false, max_attempts: 1, ..Self::DEFAULT };
 }
 
+/// What a job's row says of it: its nodes tell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct JobSettings {
+    pub policy: JobPolicy,
+}
+
+/// Settings that say no more than the policy.
+impl From<JobPolicy> for JobSettings {
+    fn from(policy: JobPolicy) -> Self {
+        Self { policy }
+    }
+}
+
 /// What a job is called and how it behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct JobSpec {
     pub name: String,
-    pub policy: JobPolicy,
+    pub settings: JobSettings,
+}
+
+impl JobSpec {
+    /// A job of this policy, and all else by default.
+    pub(crate) fn new(name: &str, policy: JobPolicy) -> Self {
+        Self { name: name.to_owned(), settings: policy.into() }
+    }
 }
 
 #[cfg(test)]

@@ -439,7 +439,7 @@ impl Handlers {
     }
 
     pub(crate) fn policy(&self, job: &str) -> Option<JobPolicy> {
-        self.by_name.get(job).map(|handler| handler.spec.policy)
+        self.by_name.get(job).map(|handler| handler.spec.settings.policy)
     }
 
     pub(crate) fn run(&self, context: &Context, payload: &str) -> Result<Answer, HandlerError> {
@@ -483,7 +483,7 @@ mod tests {
     use super::*;
 
     fn named(name: &str) -> JobSpec {
-        JobSpec { name: name.to_owned(), policy: JobPolicy::DEFAULT }
+        JobSpec::new(name, JobPolicy::DEFAULT)
     }
 
     /// Both in one unwinding would end the process.

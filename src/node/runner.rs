@@ -251,7 +251,7 @@ mod tests {
     impl Bench {
         fn new(run: impl Fn(&Context) -> Result<(), HandlerError> + Send + Sync + 'static) -> Self {
             let retry = Retry::fixed(Duration::from_secs(7)).at_most(1);
-            let spec = JobSpec { name: "job".to_owned(), policy: JobPolicy { retry, ..JobPolicy::DEFAULT } };
+            let spec = JobSpec::new("job", JobPolicy { retry, ..JobPolicy::DEFAULT });
             let mut handlers = Handlers::default();
             assert!(handlers.add(spec, None, move |context, ()| run(context)));
             Self(RunnerBench::new(handlers))

@@ -44,7 +44,7 @@ impl Starting {
     fn start_within(&self, window: Window) -> Result<Node, Error> {
         let (ran, heard) = (Arc::clone(&self.life), Arc::clone(&self.life));
         let mut handlers = Handlers::default();
-        handlers.add(JobSpec { name: "job".to_owned(), policy: JobPolicy::DEFAULT }, None, move |_, ()| {
+        handlers.add(JobSpec::new("job", JobPolicy::DEFAULT), None, move |_, ()| {
             drop(Arc::clone(&ran));
             Ok(())
         });

@@ -33,7 +33,7 @@ pub(super) fn all() -> [JobSpec; 3] {
         ("flaky", policy(true, 2, 2, limit, Bounds::NONE)),
         ("once", policy(false, 2, 0, limit, bounded)),
     ]
-    .map(|(name, policy)| JobSpec { name: name.to_owned(), policy })
+    .map(|(name, policy)| JobSpec::new(name, policy))
 }
 
 /// What the judge makes of a bound.
@@ -49,7 +49,7 @@ pub(super) fn group(dice: &mut Dice) -> String {
 
 /// How long a job's handlers may take.
 pub(super) fn limit(job: &str) -> Option<Millis> {
-    all().iter().find(|it| it.name == job)?.policy.time_limit.map(millis)
+    all().iter().find(|it| it.name == job)?.settings.policy.time_limit.map(millis)
 }
 
 /// A payload whose decoding takes so long.

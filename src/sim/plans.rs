@@ -274,7 +274,7 @@ impl Plans {
         let rows: BTreeMap<String, _> =
             store.schedules(None).unwrap().into_iter().map(|row| (row.name.clone(), row)).collect();
         let plan = |made: &Made| {
-            let (policy, row) = (made.definition.job.policy, rows.get(&made.definition.name));
+            let (policy, row) = (made.definition.job.settings.policy, rows.get(&made.definition.name));
             // What is removed is in no listing.
             let state = row.map_or(ScheduleState::Removed.as_str().to_owned(), |row| row.state.clone());
             assert_eq!(row.is_none(), made.removed.is_some(), "{state}");
@@ -303,12 +303,12 @@ impl Plans {
         let queue = |job: &JobSpec| judge::Plan {
             schedule: queue_of(&job.name),
             job: job.name.clone(),
-            recovers: job.policy.recover,
-            deaths: job.policy.max_attempts,
-            retries: job.policy.retry.at_most,
-            limit: job.policy.time_limit.map(crate::time::millis),
-            at_once: jobs::limit_of(&job.policy.bounds.job),
-            group_at_once: jobs::limit_of(&job.policy.bounds.group),
+            recovers: job.settings.policy.recover,
+            deaths: job.settings.policy.max_attempts,
+            retries: job.settings.policy.retry.at_most,
+            limit: job.settings.policy.time_limit.map(crate::time::millis),
+            at_once: jobs::limit_of(&job.settings.policy.bounds.job),
+            group_at_once: jobs::limit_of(&job.settings.policy.bounds.group),
             state: ScheduleState::Complete.as_str().to_owned(),
             ..judge::Plan::default()
         };

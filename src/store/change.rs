@@ -10,8 +10,8 @@ use super::rules::ChangeValue::{PausedUntil, ToNext, ToPrev, Why};
 use super::rules::{ChangeKind, Rule};
 use super::switch::{SwitchChange, SwitchRow};
 use crate::domain::{
-    Attempt, BoundOf, Cursor, Entry, Event, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, Overlap,
-    Reason, ScheduleId, ScheduleState, Token,
+    Attempt, BoundOf, Cursor, Entry, Event, ExecutionId, ExecutionState, JobSettings, Millis, NodeId,
+    Overlap, Reason, ScheduleId, ScheduleState, Token,
 };
 
 /// A guarded change of one row, with the rows that its transaction writes because of it.
@@ -250,13 +250,13 @@ impl SeenSchedule {
     }
 }
 
-/// A job's policies as its node has them.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A job's settings as its node has them.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PolicyChange {
     pub job: i64,
-    /// The guard: the policies that were read.
-    pub seen: JobPolicy,
-    pub becomes: JobPolicy,
+    /// The guard: the settings that were read.
+    pub seen: JobSettings,
+    pub becomes: JobSettings,
     pub now: Millis,
 }
 
@@ -529,7 +529,7 @@ impl Change {
             Self::Remove(removal) => removal.seen.seen(column),
             Self::Policy(change) => Seen::Same(match column {
                 Column::Id => Datum::Number(change.job),
-                Column::Job(column) => Datum::Number(column.value(&change.seen)),
+                Column::Job(column) => column.value(&change.seen),
                 _ => column.absent(Datum::Null),
             }),
             Self::Switch(change) => Seen::Same(match (column, &change.seen.row) {
@@ -570,7 +570,7 @@ impl Change {
             (Self::Quarantine(broken), Why) => Datum::Text(&broken.reason),
             (Self::Remove(removal), Why) => Datum::Text(&removal.reason),
             (Self::Policy(change), Now) => Datum::Number(change.now),
-            (Self::Policy(change), ChangeValue::Job(column)) => Datum::Number(column.value(&change.becomes)),
+            (Self::Policy(change), ChangeValue::Job(column)) => column.value(&change.becomes),
             (Self::End(end), Now) => Datum::Number(end.now),
             _ => value.missing(),
         }

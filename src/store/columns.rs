@@ -13,7 +13,7 @@ use super::definition::Definition;
 use super::streak::LONGEST_STREAK;
 use super::when::NONE;
 use crate::domain::text::shortened;
-use crate::domain::{Bounds, JobPolicy, Millis, MisfirePolicy, ScheduleState};
+use crate::domain::{Bounds, JobPolicy, JobSettings, Millis, MisfirePolicy, ScheduleState};
 use crate::time::{millis, span};
 
 /// Defines an enum of things that SQL names; those of jobs' policies have their names from [`JobColumn`].
@@ -99,6 +99,21 @@ impl Datum<'_> {
     pub(crate) fn time(time: Option<Millis>) -> Self {
         Datum::Number(time.unwrap_or(NONE))
     }
+}
+
+impl<'a> From<&'a Cell> for Datum<'a> {
+    fn from(cell: &'a Cell) -> Self {
+        match cell {
+            Cell::Int(value) => Self::Number(*value),
+            Cell::Text(text) => Self::Text(text),
+            Cell::Null | Cell::NoNumber => Self::Null,
+        }
+    }
+}
+
+/// A number; -1 where it is none.
+pub(crate) fn number(value: Datum<'_>) -> i64 {
+    if let Datum::Number(number) = value { number } else { NONE }
 }
 
 /// A column of a job's policy: its place in [`JOB_COLUMNS`].
@@ -194,6 +209,12 @@ impl JobColumn {
         all
     };
 
+    /// Those of its policy: repair reads these alone.
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has columns"))]
+    pub(crate) fn policy() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter()
+    }
+
     /// Those of its bounds.
     #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has columns"))]
     pub(crate) fn bounds() -> impl Iterator<Item = Self> {
@@ -212,19 +233,19 @@ impl JobColumn {
         brought
     }
 
-    /// What a policy says in it.
-    pub(crate) fn value(self, of: &JobPolicy) -> i64 {
+    /// What a job's settings say in it.
+    pub(crate) fn value(self, of: &JobSettings) -> Datum<'_> {
         match JOB_COLUMNS[self.0] {
-            Policy(_, _, value, _) => value(of),
-            Bound(_, _, value, _) => value(&of.bounds),
+            Policy(_, _, value, _) => Datum::Number(value(&of.policy)),
+            Bound(_, _, value, _) => Datum::Number(value(&of.policy.bounds)),
         }
     }
 
-    /// Writes what somebody stored in it into a policy.
-    pub(crate) fn set(self, of: &mut JobPolicy, value: i64) {
+    /// Reads into a job's settings what somebody stored in it.
+    pub(crate) fn set(self, of: &mut JobSettings, value: Datum<'_>) {
         match JOB_COLUMNS[self.0] {
-            Policy(_, _, _, set) => set(of, value),
-            Bound(_, _, _, set) => set(&mut of.bounds, value),
+            Policy(_, _, _, set) => set(&mut of.policy, number(value)),
+            Bound(_, _, _, set) => set(&mut of.policy.bounds, number(value)),
         }
     }
 }

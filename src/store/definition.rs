@@ -44,7 +44,7 @@ impl Definition {
         Self {
             application: String::new(),
             name: name.to_owned(),
-            job: JobSpec { name: job.to_owned(), policy: JobPolicy::DEFAULT },
+            job: JobSpec::new(job, JobPolicy::DEFAULT),
             payload: "null".to_owned(),
             trigger,
             start: None,

@@ -4,7 +4,7 @@ use super::Figures;
 use super::columns::{Settings, When};
 use super::order::CancelRow;
 use super::switch::Switch;
-use crate::domain::{Cause, ExecutionId, ExecutionState, JobPolicy, Millis};
+use crate::domain::{Cause, ExecutionId, ExecutionState, JobSettings, Millis};
 
 /// A node as people see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(crate) struct JobRow {
     pub name: String,
     pub switch: Switch,
     pub pause: PauseRow,
-    pub policy: JobPolicy,
+    pub settings: JobSettings,
     /// How many schedules it has.
     pub schedules: i64,
 }

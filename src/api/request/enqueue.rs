@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::{awaits, joins};
 use crate::api::config::check_name;
+use crate::api::job::check_job;
 use crate::api::{Client, Job};
 use crate::domain::{Error, ErrorKind, ExecutionId, JobSpec, payload};
 use crate::store::Verbs;
@@ -51,7 +52,7 @@ impl Order {
 
     fn resolved(self, client: &Client) -> Result<EnqueueOrder, Error> {
         let Self { job, payloads, groups, lane, mut tags, due, priority, key } = self;
-        check_name("job name", &job.name, 200)?;
+        check_job(&job)?;
         let refused = |problem: String| {
             Err(Error::new(ErrorKind::Config, format!("enqueuing job {:?}: {problem}", job.name)))
         };

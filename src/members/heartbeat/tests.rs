@@ -93,7 +93,7 @@ fn a_node_has_drained_once_a_later_heartbeat_shows_that_it_owns_nothing() {
 fn revocations_that_are_refused_do_not_pile_up() {
     let mut now = Now { db: 1_000_000, boot: 1_000_000, apart: 0 };
     let mut machine = machine(now);
-    let policy = crate::api::Job::<()>::new("job").spec().policy;
+    let policy = crate::api::Job::<()>::new("job").spec().settings.policy;
     let stranded = |n| Stranded {
         id: ExecutionId(n),
         schedule: ScheduleId(n),

@@ -55,7 +55,7 @@ impl Bench {
     ) -> Self {
         let retry = Retry::fixed(Duration::from_secs(7)).at_most(1);
         let mut handlers = Handlers::default();
-        let spec = JobSpec { name: "job".to_owned(), policy: JobPolicy { retry, ..policy } };
+        let spec = JobSpec::new("job", JobPolicy { retry, ..policy });
         assert!(handlers.add_async(spec, None, grace, move |context, ()| run(context)));
         Self(RunnerBench::new(handlers))
     }

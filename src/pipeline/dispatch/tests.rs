@@ -122,7 +122,7 @@ impl Bench {
     fn of(recover: bool, schedules: usize, apart: Millis, chairs: usize) -> Self {
         let store = MemoryStore::new(START);
         let policy = JobPolicy { recover, max_attempts: 5, ..JobPolicy::DEFAULT };
-        let job = JobSpec { name: "job".to_owned(), policy };
+        let job = JobSpec::new("job", policy);
         let node = NodeId::fresh();
         register(&store, node, &job);
         for n in (0..).take(schedules) {

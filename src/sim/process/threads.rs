@@ -225,5 +225,5 @@ fn ask(execution: ExecutionId, as_it: i64, around: &mut Surroundings<'_>) {
 
 fn policy_of(running: &Running) -> Option<JobPolicy> {
     let name = &*running.claimed().entry().job;
-    jobs::all().into_iter().find(|job| *job.name == *name).map(|job| job.policy)
+    jobs::all().into_iter().find(|job| *job.name == *name).map(|job| job.settings.policy)
 }

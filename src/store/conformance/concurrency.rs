@@ -17,7 +17,7 @@ impl Bench {
     /// A schedule of a job of which so many executions may run at once.
     pub(super) fn limited(&self, name: &str, most: u32) -> Arc<Entry> {
         self.limit(most);
-        let job = JobSpec { name: LIMITED.to_owned(), policy: JobPolicy::DEFAULT };
+        let job = JobSpec::new(LIMITED, JobPolicy::DEFAULT);
         self.create(&Definition { job, ..self.definition(name) })
     }
 
@@ -28,7 +28,7 @@ impl Bench {
     fn bound(&self, bounds: Bounds) {
         let mut node = self.new_node(NodeId::fresh(), &self.app, &[]);
         let policy = JobPolicy { bounds, ..JobPolicy::DEFAULT };
-        node.jobs = vec![JobSpec { name: LIMITED.to_owned(), policy }];
+        node.jobs = vec![JobSpec::new(LIMITED, policy)];
         self.store.register(&node).unwrap();
     }
 
@@ -85,7 +85,7 @@ pub(crate) fn an_end_and_a_hand_back_make_room(db: &Bench) {
 /// Whatever is in its way keeps no place from the next.
 pub(crate) fn one_that_cannot_be_claimed_keeps_no_other_away(db: &Bench) {
     let (_, other) = (db.limited("a", 2), db.limited("b", 2));
-    let job = JobSpec { name: LIMITED.to_owned(), policy: JobPolicy::DEFAULT };
+    let job = JobSpec::new(LIMITED, JobPolicy::DEFAULT);
     let skips = Definition { job, overlap: Some(Overlap::Skip), ..db.definition("a") };
     assert_eq!(db.store.ensure(&skips).unwrap(), Ensured::Changed);
     drop_claimed(db.run(&db.entry("a")));
@@ -188,7 +188,7 @@ impl Bench {
         self.bound(bounds);
         let payloads = vec!["1"; groups.len()];
         let order = EnqueueOrder {
-            job: JobSpec { name: LIMITED.to_owned(), policy: JobPolicy::DEFAULT },
+            job: JobSpec::new(LIMITED, JobPolicy::DEFAULT),
             groups: groups.iter().map(|group| (*group).to_owned()).collect(),
             ..self.enqueue_order(&payloads)
         };

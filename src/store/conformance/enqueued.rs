@@ -228,7 +228,7 @@ pub(crate) fn an_enqueued_execution_of_a_dead_node_is_taken_back(db: &Bench) {
 pub(crate) fn no_more_enqueued_executions_of_a_job_run_than_may(db: &Bench) {
     let mut node = db.new_node(NodeId::fresh(), &db.app, &[]);
     let policy = JobPolicy { bounds: at_once(2), ..JobPolicy::DEFAULT };
-    node.jobs = vec![JobSpec { name: JOB.to_owned(), policy }];
+    node.jobs = vec![JobSpec::new(JOB, policy)];
     db.store.register(&node).unwrap();
     let ids = db.enqueue(&["0", "1", "2"]);
     let requests: Vec<ClaimRequest> = ids.iter().map(|id| db.taken(*id)).collect();

@@ -2,10 +2,10 @@
 //! Each case then puts the column back and sees the same change win, so that nothing else was in its way.
 
 use super::*;
-use crate::domain::{ExecutionState, Reason, ScheduleState};
+use crate::domain::{ExecutionState, JobSettings, Reason, ScheduleState};
 use crate::repair::Revocation;
 use crate::store::change::PolicyChange;
-use crate::store::columns::JobColumn;
+use crate::store::columns::{Datum, JobColumn, number};
 use crate::store::conformance::repairs::fire_once;
 use crate::store::rules::ChangeKind;
 
@@ -308,12 +308,21 @@ pub(crate) fn a_release_loses_if_only_the_token_differs(db: &Bench) {
 pub(crate) fn a_policy_loses_if_only_one_of_its_values_differs(db: &Bench) {
     let row = RowKey::Job(&db.app, JOB);
     let (id, becomes) = (db.number(row, "id"), JobPolicy { max_attempts: 9, ..JobPolicy::DEFAULT });
-    let seen = job(JOB).policy;
-    for (column, before) in JobColumn::ALL.map(|column| (column.name(), column.value(&seen))) {
-        let change = Change::Policy(PolicyChange { job: id, seen, becomes, now: db.now });
-        Altered::number(row, column, before, 1 - before.min(1)).decides(db, || db.applied(&change));
-        let back = Change::Policy(PolicyChange { job: id, seen: becomes, becomes: seen, now: db.now });
-        assert!(db.applied(&back));
+    let (seen, becomes) = (job(JOB).settings, JobSettings::from(becomes));
+    let change = |seen: &JobSettings, becomes: &JobSettings| {
+        let (seen, becomes) = (seen.clone(), becomes.clone());
+        Change::Policy(PolicyChange { job: id, seen, becomes, now: db.now })
+    };
+    for column in JobColumn::ALL {
+        let altered = match column.value(&seen) {
+            Datum::Text(before) => Altered::text(row, column.name(), before, "another"),
+            before => {
+                let before = number(before);
+                Altered::number(row, column.name(), before, 1 - before.min(1))
+            }
+        };
+        altered.decides(db, || db.applied(&change(&seen, &becomes)));
+        assert!(db.applied(&change(&becomes, &seen)));
     }
 }
 

@@ -458,7 +458,7 @@ pub(crate) fn fresh_name() -> String {
 
 pub(crate) fn job(name: &str) -> JobSpec {
     let policy = JobPolicy { max_attempts: 3, ..JobPolicy::DEFAULT };
-    JobSpec { name: name.to_owned(), policy }
+    JobSpec::new(name, policy)
 }
 
 pub(crate) fn every(start: Millis, interval: Millis, repeats: i64) -> Trigger {

@@ -155,7 +155,7 @@ const POLICY: JobPolicy = JobPolicy {
 impl Bench {
     fn join_with_policy(&self) {
         let mut node = self.new_node(NodeId::fresh(), &self.app, &[]);
-        node.jobs = vec![JobSpec { name: JOB.to_owned(), policy: POLICY }];
+        node.jobs = vec![JobSpec::new(JOB, POLICY)];
         self.store.register(&node).unwrap();
     }
 }
@@ -184,13 +184,13 @@ pub(crate) fn a_definition_leaves_the_policy_of_a_node_alone(db: &Bench) {
 /// A client may define schedules of a job before any node has a handler for it.
 pub(crate) fn a_definition_makes_the_missing_job_until_a_node_knows_better(db: &Bench) {
     let invented = JobPolicy { max_attempts: 7, ..POLICY };
-    let job = JobSpec { name: "other".to_owned(), policy: invented };
+    let job = JobSpec::new("other", invented);
     let entry = db.create(&Definition { job, ..db.definition("s") });
     let policy = || db.stranded()[0].policy;
     drop_claimed(db.claim(&ClaimRequest { node: NodeId::fresh(), ..db.head(&entry) }));
     assert_eq!(policy(), invented);
     let mut node = db.new_node(NodeId::fresh(), &db.app, &[]);
-    node.jobs = vec![JobSpec { name: "other".to_owned(), policy: POLICY }];
+    node.jobs = vec![JobSpec::new("other", POLICY)];
     db.store.register(&node).unwrap();
     assert_eq!(policy(), POLICY);
 }

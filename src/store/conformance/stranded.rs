@@ -34,7 +34,7 @@ pub(crate) fn executions_of_ended_nodes_are_stranded(db: &Bench) {
         stranded.iter().map(|row| row.state).collect::<Vec<_>>(),
         [ExecutionState::Claimed, ExecutionState::Running]
     );
-    assert!(stranded.iter().all(|row| row.attempt == 1 && row.policy == job(JOB).policy));
+    assert!(stranded.iter().all(|row| row.attempt == 1 && row.policy == job(JOB).settings.policy));
     assert_eq!((stranded[0].schedule, &*stranded[0].name), (claimed[0].schedule(), "a"));
     let [first, last] = claimed.each_ref().map(Claimed::execution);
     let page = |after| db.store.stranded(&db.app, after, 1).unwrap();

@@ -80,7 +80,7 @@ impl Tables {
     /// The entry's job and its bounds, if it has some.
     fn bounds_of(&self, entry: &Entry) -> Option<(i64, Bounds)> {
         let row = self.schedule(entry.id.0).filter(|_| !entry.bounds.is_none())?;
-        let bounds = self.hooks.bounds(self.jobs.get(&row.job())?.policy.bounds);
+        let bounds = self.hooks.bounds(self.jobs.get(&row.job())?.settings.policy.bounds);
         (!bounds.is_none()).then_some((row.job(), bounds))
     }
 

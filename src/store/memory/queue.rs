@@ -101,7 +101,7 @@ impl Tables {
         let next = queues.filter(|(job, id)| is_queue(*id) && is_left(*job)).min();
         let Some((job, queue)) = next else { return PurgedQueues::default() };
         let after = if job == from { behind } else { i64::MIN };
-        let span = self.jobs.get(&job).map_or(0, |job| job.policy.bounds.span());
+        let span = self.jobs.get(&job).map_or(0, |job| job.settings.policy.bounds.span());
         let before = walk.before(self.now, span);
         let rows = self.ledger(queue).filter(|(_, run)| run.origin > after);
         let rows: Vec<(ExecutionId, i64, bool)> = rows

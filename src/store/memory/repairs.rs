@@ -125,7 +125,7 @@ impl Tables {
             deaths: self.deaths_before(run),
             is_cancelled: self.cancels.contains_key(&id),
             delay: self.plans(run).map(|end| end.delay),
-            policy: job.map_or(JobPolicy::NO_JOB, |job| job.policy),
+            policy: job.map_or(JobPolicy::NO_JOB, |job| job.settings.policy),
         })
     }
 

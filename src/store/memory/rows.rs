@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use crate::domain::shards::SHARDS;
 use crate::domain::{
-    Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, Overlap, Reason, ScheduleId,
+    Cursor, Entry, ExecutionId, ExecutionState, JobSettings, Millis, NodeId, Overlap, Reason, ScheduleId,
     ScheduleState, Token,
 };
-use crate::store::columns::{Column, Datum, QUEUE, Settings, When};
+use crate::store::columns::{Column, Datum, QUEUE, Settings, When, number};
 use crate::store::guard::Guard;
 use crate::store::when::{self, NONE};
 use crate::store::{Figures, PauseRow};
@@ -158,14 +158,14 @@ pub(super) struct Job {
     pub name: Arc<str>,
     pub state: Text,
     pub pause: Pause,
-    pub policy: JobPolicy,
+    pub settings: JobSettings,
 }
 
 impl Job {
     pub(super) fn value(&self, id: i64, column: Column) -> Datum<'_> {
         match column {
             Column::Id => Datum::Number(id),
-            Column::Job(column) => Datum::Number(column.value(&self.policy)),
+            Column::Job(column) => column.value(&self.settings),
             // No question is about it.
             Column::UpdateTime => Datum::Null,
             Column::State => Datum::Text(&self.state),
@@ -175,7 +175,7 @@ impl Job {
 
     pub(super) fn set(&mut self, column: Column, value: Datum<'_>) {
         match column {
-            Column::Job(column) => column.set(&mut self.policy, number(value)),
+            Column::Job(column) => column.set(&mut self.settings, value),
             Column::UpdateTime => {}
             Column::State => self.state = text(value),
             column => self.pause.set(column, value),
@@ -360,8 +360,8 @@ impl Schedule {
             priority: when::priority(settings.priority.unwrap_or(i64::MIN))?,
             misfire,
             threshold: when::threshold(settings.threshold.unwrap_or(NONE))?,
-            recover: job.policy.recover,
-            bounds: job.policy.bounds,
+            recover: job.settings.policy.recover,
+            bounds: job.settings.policy.bounds,
             time_limit: when::time_limit(settings.time_limit)?,
             overlap: when::overlap(&settings.overlap)?,
             pause_after: when::pause_after(settings.pause_after)?,
@@ -571,10 +571,6 @@ impl Run {
             ..self.clone()
         }
     }
-}
-
-fn number(value: Datum<'_>) -> i64 {
-    if let Datum::Number(number) = value { number } else { NONE }
 }
 
 fn time(value: Datum<'_>) -> Option<Millis> {

@@ -128,7 +128,7 @@ impl Tables {
                 name: name.to_string(),
                 switch: Switch::read(&job.state, true),
                 pause: job.pause.row(),
-                policy: job.policy,
+                settings: job.settings.clone(),
                 schedules: i64::try_from(schedules).unwrap_or(i64::MAX),
             })
         };

@@ -158,7 +158,7 @@ impl Tables {
         }
         let id = self.fresh_id();
         let (name, state) = (spec.name.as_str().into(), ScheduleState::Active.as_str().into());
-        let job = Job { application, name, state, pause: Pause::default(), policy: spec.policy };
+        let job = Job { application, name, state, pause: Pause::default(), settings: spec.settings.clone() };
         self.index_job(id, &job);
         self.jobs.insert(id, job);
         id
@@ -180,9 +180,10 @@ impl Tables {
     /// Inserts the job or updates its policy.
     pub(super) fn put_own_job(&mut self, application: &str, spec: &JobSpec) -> Result<()> {
         let (job, now) = (self.put_job(application, spec), self.now);
-        let seen = self.jobs.get(&job).map_or(spec.policy, |job| job.policy);
-        let change = PolicyChange { job, seen, becomes: spec.policy, now };
-        if seen == spec.policy { Ok(()) } else { self.apply(&[Change::Policy(change)]).map(|_| ()) }
+        let seen = self.jobs.get(&job).map(|job| job.settings.clone());
+        let Some(seen) = seen.filter(|seen| *seen != spec.settings) else { return Ok(()) };
+        let change = PolicyChange { job, seen, becomes: spec.settings.clone(), now };
+        self.apply(&[Change::Policy(change)]).map(|_| ())
     }
 
     pub(super) fn schedule(&self, id: i64) -> Option<&Schedule> {

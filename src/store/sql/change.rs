@@ -193,15 +193,18 @@ fn condition(dialect: Dialect, rule: &Rule, rows: &[&Change]) -> String {
 
 /// What a batch compares and assigns.
 fn want(rule: &Rule, rows: &[&Change]) -> BatchRows {
+    let is_text = |column| matches!(rows.first().map(|row| datum(row, column)), Some(Datum::Text(_)));
     let want = rule.guard.every().fold(BatchRows::of_length(rows.len()), |want, column| match column {
         Column::State if rule.from.len() > 1 => rule
             .from
             .iter()
             .zip(["state", OTHER_STATE])
             .fold(want, |want, (state, name)| want.same(name, state.as_str())),
-        Column::State => want.alike(column.name(), rows.iter().map(|row| as_text(datum(row, column)))),
         Column::ClaimToken | Column::Uuid | Column::Application => {
             want.texts(column.name(), rows.iter().map(|row| as_text(datum(row, column)).into_owned()))
+        }
+        _ if column == Column::State || is_text(column) => {
+            want.alike(column.name(), rows.iter().map(|row| as_text(datum(row, column))))
         }
         _ => want.ints(column.name(), rows.iter().map(|row| number(row, column))),
     });
@@ -211,9 +214,11 @@ fn want(rule: &Rule, rows: &[&Change]) -> BatchRows {
 fn brought(want: BatchRows, value: ChangeValue, rows: &[&Change]) -> BatchRows {
     let name = value.name();
     let brought = || rows.iter().map(|row| row.brings(value));
-    match value {
-        ChangeValue::Fresh => want.texts(name, brought().map(|token| as_text(token).into_owned())),
-        ChangeValue::Becomes | ChangeValue::Error | ChangeValue::Why | ChangeValue::PausedBy => {
+    match brought().next() {
+        _ if value == ChangeValue::Fresh => {
+            want.texts(name, brought().map(|token| as_text(token).into_owned()))
+        }
+        Some(Datum::Text(_)) => {
             let longest = if value == ChangeValue::Error { LONGEST_ERROR } else { LONGEST_REASON };
             want.alike(name, brought().map(|text| tidy(as_text(text), longest)))
         }

@@ -130,7 +130,7 @@ pub(super) fn told(fault: Fault) -> Error {
 pub(super) fn prepare(session: &mut dyn Session, definition: &Definition) -> Step<Prepared> {
     definition.check().map_err(|problem| refused(definition, FaultKind::Senseless, &problem))?;
     let now = now(session)?;
-    let (job, _) = node::job(session, &definition.application, &definition.job, now)?;
+    let job = node::job(session, &definition.application, &definition.job, now)?;
     let fence_from = node::fence_mark(session, &definition.application)?;
     Ok(Prepared { job, fence_from })
 }
@@ -270,7 +270,7 @@ fn job(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Prepa
         Some(prepared) => Ok(prepared.job),
         None => {
             let WorkedOut { definition, present, .. } = wanted;
-            node::job(session, &definition.application, &definition.job, present.now).map(|(job, _)| job)
+            node::job(session, &definition.application, &definition.job, present.now)
         }
     }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::dialect::Dialect;
 use super::fault::Step;
 use super::open_executions;
-use super::policy::policy_columns;
+use super::policy::{settings, settings_columns};
 use super::session::Session;
 use super::statement::{Row, Statement, listed, sql};
 use crate::domain::{Cause, ScheduleId};
-use crate::store::columns::{Settings, When};
+use crate::store::columns::{JobColumn, Settings, When};
 use crate::store::enqueue::read_tags;
 use crate::store::order::CancelRow;
 use crate::store::switch::Switch;
@@ -58,7 +58,7 @@ pub(super) fn jobs(session: &mut dyn Session, application: &str) -> Step<Vec<Job
          AND (e.job_type IS NULL OR e.job_type <> 'QUEUE')) AS schedules \
          FROM QRTZ_JOB j WHERE j.application = ? ORDER BY j.job_class",
         pause_columns("j"),
-        policy_columns("j")
+        settings_columns("j", JobColumn::ALL)
     ));
     let read = |mut row: Row| {
         let (name, state) = (row.loose_text()?, row.loose_text()?);
@@ -66,7 +66,7 @@ pub(super) fn jobs(session: &mut dyn Session, application: &str) -> Step<Vec<Job
             name,
             switch: Switch::read(&state, true),
             pause: pause(&mut row)?,
-            policy: super::policy::policy(&mut row)?,
+            settings: settings(&mut row, JobColumn::ALL)?,
             schedules: row.int()?,
         })
     };

@@ -6,10 +6,10 @@ use super::change;
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
 use super::open_executions::{Whose, owns, stuck_nowhere};
-use super::policy::{policy, policy_columns};
+use super::policy::{settings, settings_columns};
 use super::session::Session;
 use super::statement::{Row, Statement, guarded_by, sql};
-use crate::domain::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token, UnknownWord};
+use crate::domain::{ExecutionId, JobSettings, JobSpec, Millis, NodeId, ScheduleId, Token, UnknownWord};
 use crate::store::change::PolicyChange;
 use crate::store::columns::{Column, JobColumn};
 use crate::store::{
@@ -54,16 +54,16 @@ pub(super) fn fence_mark(session: &mut dyn Session, application: &str) -> Step<i
     super::statement::single(session.rows(&mark.bind(application))?)
 }
 
-/// The rows of the jobs this node has handlers for, with their policies; a few statements, however many.
+/// The rows of the jobs this node has handlers for, with their settings; a few statements, however many.
 fn own_jobs(session: &mut dyn Session, application: &str, specs: &[JobSpec], now: Millis) -> Step<()> {
     let mut specs: Vec<&JobSpec> = specs.iter().collect();
     specs.sort_by(|one, other| one.name.cmp(&other.name));
     for specs in specs.chunks(session.dialect().batch()) {
         let rows = jobs_there(session, application, specs, now)?;
         let changed = specs.iter().filter_map(|spec| {
-            let (job, seen) = *rows.get(&spec.name)?;
-            let change = PolicyChange { job, seen, becomes: spec.policy, now };
-            (seen != spec.policy).then_some(Change::Policy(change))
+            let (job, seen) = rows.get(&spec.name).filter(|(_, seen)| *seen != spec.settings)?;
+            let (seen, becomes) = (seen.clone(), spec.settings.clone());
+            Some(Change::Policy(PolicyChange { job: *job, seen, becomes, now }))
         });
         let changed: Vec<Change> = changed.collect();
         // Where another node has just written its own policy nothing is changed: the last to start wins
@@ -73,25 +73,20 @@ fn own_jobs(session: &mut dyn Session, application: &str, specs: &[JobSpec], now
     Ok(())
 }
 
-/// The job's row: its id and its policy, which is that of `spec` if the row was missing.
-pub(super) fn job(
-    session: &mut dyn Session,
-    application: &str,
-    spec: &JobSpec,
-    now: Millis,
-) -> Step<(i64, JobPolicy)> {
-    let found = jobs_there(session, application, &[spec], now)?.remove(&spec.name);
+/// The id of the job's row, which is made if it is missing.
+pub(super) fn job(session: &mut dyn Session, application: &str, spec: &JobSpec, now: Millis) -> Step<i64> {
+    let found = jobs_there(session, application, &[spec], now)?.remove(&spec.name).map(|(id, _)| id);
     let problem = || format!("job {:?} is not there after its INSERT", spec.name);
     found.ok_or_else(|| Fault::new(FaultKind::Conflict, problem()))
 }
 
-/// The ids and policies of jobs by their names; the missing rows are made.
+/// The ids and settings of jobs by their names; the missing rows are made.
 fn jobs_there(
     session: &mut dyn Session,
     application: &str,
     specs: &[&JobSpec],
     now: Millis,
-) -> Step<HashMap<String, (i64, JobPolicy)>> {
+) -> Step<HashMap<String, (i64, JobSettings)>> {
     let rows = job_rows(session, application, specs)?;
     let missing: Vec<&&JobSpec> = specs.iter().filter(|spec| !rows.contains_key(&spec.name)).collect();
     if missing.is_empty() {
@@ -107,7 +102,7 @@ fn jobs_there(
             .bind(application)
             .bind(spec.name.as_str())
             .bind(now);
-        let values = JobColumn::ALL.map(|column| column.value(&spec.policy));
+        let values = JobColumn::ALL.map(|column| column.value(&spec.settings));
         insert = values.into_iter().fold(insert, |insert, value| insert.push(", ?").bind(value)).push(")");
     }
     session.execute(&insert.push(&session.dialect().or_leave("QRTZ_JOB", "job_class")))?;
@@ -118,13 +113,13 @@ fn job_rows(
     session: &mut dyn Session,
     application: &str,
     specs: &[&JobSpec],
-) -> Step<HashMap<String, (i64, JobPolicy)>> {
+) -> Step<HashMap<String, (i64, JobSettings)>> {
     let question = sql(format!(
         "SELECT j.job_class, j.id, {} FROM QRTZ_JOB j WHERE j.application = ? AND j.job_class IN ",
-        policy_columns("j")
+        settings_columns("j", JobColumn::ALL)
     ));
     let question = question.bind(application).list(specs.iter().map(|spec| spec.name.as_str()));
-    let read = |mut row: Row| Ok((row.text()?, (row.int()?, policy(&mut row)?)));
+    let read = |mut row: Row| Ok((row.text()?, (row.int()?, settings(&mut row, JobColumn::ALL)?)));
     session.rows(&question)?.into_iter().map(read).collect()
 }
 
@@ -260,7 +255,7 @@ fn open_execution(row: &mut Row) -> Step<Stranded> {
         deaths,
         is_cancelled,
         delay,
-        policy: policy(row)?,
+        policy: settings(row, JobColumn::policy())?.policy,
     })
 }
 

@@ -8,9 +8,10 @@
 //! > **Each execution under way lies within a claim of its node.**
 
 use super::dialect::Dialect;
-use super::policy::policy_columns;
+use super::policy::settings_columns;
 use super::statement::{Statement, sql};
 use crate::domain::{ExecutionState, NodeId};
+use crate::store::columns::JobColumn;
 
 /// Whose executions are meant.
 #[derive(Clone, Copy)]
@@ -87,7 +88,7 @@ pub(super) fn stuck_nowhere(dialect: Dialect, application: &str) -> Statement {
 /// The executions `r` of an application.
 fn rows(dialect: Dialect) -> String {
     ROWS.replace("{schedule}", &dialect.seek("e.id", "r.execute_id"))
-        .replace("{policy}", &policy_columns("j"))
+        .replace("{policy}", &settings_columns("j", JobColumn::policy()))
 }
 
 const ROWS: &str = "SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt, COALESCE(r.failures, 0) AS failed, \

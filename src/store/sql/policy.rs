@@ -1,26 +1,27 @@
-//! Jobs' policies as statements read them.
+//! Jobs' settings as statements read them.
 
 use super::fault::Step;
 use super::statement::Row;
-use crate::domain::{Bounds, JobPolicy};
-use crate::store::columns::JobColumn;
+use crate::domain::{Bounds, JobPolicy, JobSettings};
+use crate::store::columns::{Datum, JobColumn};
 
-/// The policy of a job `alias`, as [`policy`] reads it; its row may be missing.
-pub(super) fn policy_columns(alias: &str) -> String {
-    let read = |column: JobColumn| {
-        let (name, otherwise) = (column.name(), column.value(&JobPolicy::NO_JOB));
-        format!("COALESCE({alias}.{name}, {otherwise}) AS {name}")
+/// These columns of a job `alias`, as [`settings`] reads them; of a policy also if the job's row is missing.
+pub(super) fn settings_columns(alias: &str, columns: impl IntoIterator<Item = JobColumn>) -> String {
+    let missing = JobSettings::from(JobPolicy::NO_JOB);
+    let read = |column: JobColumn| match (column.name(), column.value(&missing)) {
+        (name, Datum::Number(otherwise)) => format!("COALESCE({alias}.{name}, {otherwise}) AS {name}"),
+        (name, _) => format!("{alias}.{name}"),
     };
-    JobColumn::ALL.map(read).join(", ")
+    columns.into_iter().map(read).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads those columns.
-pub(super) fn policy(row: &mut Row) -> Step<JobPolicy> {
-    let mut policy = JobPolicy::DEFAULT;
-    for column in JobColumn::ALL {
-        column.set(&mut policy, row.loose_int()?);
+/// Reads these columns; the others are as by default.
+pub(super) fn settings(row: &mut Row, columns: impl IntoIterator<Item = JobColumn>) -> Step<JobSettings> {
+    let mut settings = JobSettings::from(JobPolicy::DEFAULT);
+    for column in columns {
+        column.set(&mut settings, (&row.next()?).into());
     }
-    Ok(policy)
+    Ok(settings)
 }
 
 /// The bounds of a job `alias`, as [`bounds`] reads them: in one column that is NULL for most, as each row of
@@ -34,11 +35,11 @@ pub(super) fn bounds_columns(alias: &str) -> String {
 
 /// Reads that column.
 pub(super) fn bounds(row: &mut Row) -> Step<Bounds> {
-    let mut policy = JobPolicy::DEFAULT;
+    let mut settings = JobSettings::from(JobPolicy::DEFAULT);
     if let Some(text) = row.maybe_text()? {
         for (column, value) in JobColumn::bounds().zip(text.split(',')) {
-            column.set(&mut policy, value.parse().unwrap_or(0));
+            column.set(&mut settings, Datum::Number(value.parse().unwrap_or(0)));
         }
     }
-    Ok(policy.bounds)
+    Ok(settings.policy.bounds)
 }

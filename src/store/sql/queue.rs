@@ -370,7 +370,7 @@ fn inserted(order: &EnqueueOrder, origins: &[i64]) -> Statement {
 /// The job's queue, unless another has made it meanwhile.
 fn make_queue(session: &mut dyn Session, application: &str, job: &JobSpec) -> Step<()> {
     let now = now(session)?;
-    let (id, _) = node::job(session, application, job, now)?;
+    let id = node::job(session, application, job, now)?;
     let row = QueueRow::new(job, id).map_err(|error| Fault::undecodable(error.to_string()))?;
     let cells = [row.settings.cells(), row.when.cells()].concat();
     let insert = sql(format!(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::fault::{Fault, Step};
 use crate::domain::NodeId;
-use crate::store::columns::{Cell, Column, Spec, Stored};
+use crate::store::columns::{Cell, Column, Datum, Spec, Stored};
 use crate::store::guard::Guard;
 
 /// A value that is bound. Ids and times are always `Int`, which every database binds as BIGINT:
@@ -59,6 +59,17 @@ impl From<Cow<'_, str>> for Value {
 impl From<NodeId> for Value {
     fn from(value: NodeId) -> Self {
         Self::Text(value.to_string())
+    }
+}
+
+impl From<Datum<'_>> for Value {
+    fn from(value: Datum<'_>) -> Self {
+        match value {
+            Datum::Number(value) => Self::Int(value),
+            Datum::Text(text) => text.into(),
+            Datum::Uuid(id) => Self::Text(id.to_string()),
+            Datum::Null => Self::Null,
+        }
     }
 }
 

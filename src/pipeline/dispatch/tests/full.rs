@@ -9,7 +9,7 @@ use crate::domain::{Bound, BoundOf, Bounds, Full};
 fn bench() -> Bench {
     let mut bench = Bench::new(1, 99);
     let policy = JobPolicy { bounds: at_most(2), ..JobPolicy::DEFAULT };
-    bench.add_job(JobSpec { name: "limited".to_owned(), policy });
+    bench.add_job(JobSpec::new("limited", policy));
     bench
 }
 

@@ -9,7 +9,7 @@ use crate::pipeline::pool::PoolLimits;
 /// second lane has so many chairs; it is the slow job's own, or else automatic.
 fn bench(chairs: usize, is_its_own: bool) -> (Bench, Arc<AtomicUsize>) {
     let mut bench = Bench::new(1, 99);
-    bench.add_job(JobSpec { name: "slow".to_owned(), policy: JobPolicy::DEFAULT });
+    bench.add_job(JobSpec::new("slow", JobPolicy::DEFAULT));
     let lane = |name: &str, is_automatic| LaneSettings {
         is_automatic,
         ..LaneSettings::new(name, PoolLimits::new(1, 1, 0))

@@ -15,7 +15,7 @@ impl Bench {
         for name in schedules {
             let trigger = self.store.find("app", name).unwrap().unwrap().timing.trigger().clone();
             let definition = crate::fixtures::definition(name, trigger);
-            let job = JobSpec { name: "job".to_owned(), policy: JobPolicy::DEFAULT };
+            let job = JobSpec::new("job", JobPolicy::DEFAULT);
             self.store.ensure(&Definition { job, overlap: Some(rule), ..definition }).unwrap();
         }
     }
@@ -107,7 +107,7 @@ fn who_is_queued_begins_when_the_other_ends_and_not_with_the_next_poll() {
 fn eight_skips_in_a_row_are_told() {
     let mut bench = Bench::new(1, 9);
     let every = Trigger::every(Duration::from_secs(1)).unwrap().anchored(START + 1_000).unwrap();
-    let job = JobSpec { name: "job".to_owned(), policy: JobPolicy::DEFAULT };
+    let job = JobSpec::new("job", JobPolicy::DEFAULT);
     let definition = crate::fixtures::definition("s0", every);
     bench.store.ensure(&Definition { job, overlap: Some(Overlap::Skip), ..definition }).unwrap();
     bench.poll(START + 30_000);

@@ -66,10 +66,10 @@ fn a_node_joins_in_a_few_statements(database: &Database) {
     let limits = crate::store::StoreLimits { connections: 1, ..LIMITS };
     let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
     let (app, spec) = (application(), definition("", "").job);
-    let policy = |max_attempts| JobPolicy { max_attempts, ..spec.policy };
+    let policy = |max_attempts| JobPolicy { max_attempts, ..spec.settings.policy };
     let join = |jobs: usize, tries: u32| {
         let (host_ip, host_name, application) = (String::new(), String::new(), app.clone());
-        let job = |n| JobSpec { name: format!("job {n}"), policy: policy(tries) };
+        let job = |n| JobSpec::new(&format!("job {n}"), policy(tries));
         let jobs = (0..jobs).map(job).collect();
         let id = NodeId::fresh();
         let before = count::statements();

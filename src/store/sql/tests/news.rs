@@ -28,7 +28,7 @@ impl Case {
     fn order(&self, due: DueAt) -> EnqueueOrder {
         EnqueueOrder {
             application: self.application.clone(),
-            job: JobSpec { name: "work".to_owned(), policy: JobPolicy::DEFAULT },
+            job: JobSpec::new("work", JobPolicy::DEFAULT),
             groups: Vec::new(),
             payloads: vec!["1".to_owned(), "2".to_owned()],
             due,

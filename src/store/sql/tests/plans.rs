@@ -87,7 +87,7 @@ fn others() -> Vec<(&'static str, Change)> {
     let (application, why) = (String::new(), reason.clone());
     let removal = RemoveChange { application, seen: seen.clone(), reason: why.clone(), now: START };
     let broken = UnreadableRow { seen, name: "1".into(), reason: why };
-    let becomes = JobPolicy { max_attempts: 7, ..JobPolicy::DEFAULT };
+    let becomes = JobPolicy { max_attempts: 7, ..JobPolicy::DEFAULT }.into();
     let end = |beat| Change::End(NodeEnd { node: NodeId::fresh(), beat, now: START });
     let pause = PauseChange { id: ScheduleId(1), version: 0, by, reason, until: None };
     vec![
@@ -95,7 +95,10 @@ fn others() -> Vec<(&'static str, Change)> {
         ("contain", Change::Contain(pause)),
         ("quarantine", Change::Quarantine(broken)),
         ("remove", Change::Remove(removal)),
-        ("policy", Change::Policy(PolicyChange { job: 1, seen: JobPolicy::DEFAULT, becomes, now: START })),
+        (
+            "policy",
+            Change::Policy(PolicyChange { job: 1, seen: JobPolicy::DEFAULT.into(), becomes, now: START }),
+        ),
         ("declare dead", end(Some(1))),
         ("leave", end(None)),
     ]
@@ -487,8 +490,8 @@ fn the_rows_of_a_job_nobody_runs_are_not_read(database: &Database) {
 /// However many are overdue: a look that read them all would take longer than a call may.
 fn looking_for_misfires_reads_a_page(session: &mut dyn Session, application: &str, before: Millis) {
     let (host_ip, host_name) = ("192.0.2.7".to_owned(), "db-host".to_owned());
-    let policy = fixture::definition(application, "any").job.policy;
-    let jobs = vec![JobSpec { name: "nobodys".to_owned(), policy }];
+    let policy = fixture::definition(application, "any").job.settings.policy;
+    let jobs = vec![JobSpec::new("nobodys", policy)];
     let application = application.to_owned();
     let id = NodeId::fresh();
     let new = NewNode { id, application: application.clone(), host_ip, host_name, pid: 1, jobs, now: START };
