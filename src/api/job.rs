@@ -3,8 +3,9 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use super::config::check_name;
-use crate::domain::{Error, JobPolicy, JobSpec, Millis, Rate, Retry};
+use super::config::{check_name, check_text};
+use crate::domain::{Error, JobPolicy, JobSettings, JobSpec, Millis, Rate, Retry};
+use crate::store::columns::LONGEST_DESCRIPTION;
 
 /// A job: a name that stays the same over releases and servers, and the type of its payload.
 ///
@@ -28,6 +29,7 @@ use crate::domain::{Error, JobPolicy, JobSpec, Millis, Rate, Retry};
 pub struct Job<P> {
     name: &'static str,
     policy: JobPolicy,
+    description: &'static str,
     lane: Option<&'static str>,
     group: Option<fn(&P) -> String>,
     #[cfg(feature = "tokio")]
@@ -50,6 +52,7 @@ impl<P> Job<P> {
         Self {
             name,
             policy: JobPolicy::DEFAULT,
+            description: "",
             lane: None,
             group: None,
             #[cfg(feature = "tokio")]
@@ -235,6 +238,21 @@ impl<P> Job<P> {
         self
     }
 
+    /// What the job is for, shown to people beside it: one line of at most 500 characters without control
+    /// characters (checked where the job is used). Default: empty. Stored with the job, as its policies are.
+    ///
+    /// ```
+    /// use firetime::Job;
+    ///
+    /// const BILL: Job<u64> = Job::new("bill").description("Sends a customer the bill of a month.");
+    /// # let _ = BILL;
+    /// ```
+    #[must_use]
+    pub const fn description(mut self, text: &'static str) -> Self {
+        self.description = text;
+        self
+    }
+
     /// The name stored in the database.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -255,13 +273,15 @@ impl<P> Job<P> {
     }
 
     pub(crate) fn spec(&self) -> JobSpec {
-        JobSpec::new(self.name, self.policy)
+        let settings = JobSettings { policy: self.policy, description: self.description.into() };
+        JobSpec { name: self.name.to_owned(), settings }
     }
 }
 
 /// Refuses jobs that no row can hold.
 pub(super) fn check_job(job: &JobSpec) -> Result<(), Error> {
-    check_name("job name", &job.name, 200)
+    check_name("job name", &job.name, 200)?;
+    check_text("job description", &job.settings.description, LONGEST_DESCRIPTION)
 }
 
 const fn some(count: u32) -> Option<u32> {
@@ -283,6 +303,18 @@ const fn rate(count: u32, per: Duration) -> Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ErrorKind;
+
+    #[test]
+    fn a_description_is_one_line_of_500_characters() {
+        let check = |text: String| check_job(&Job::<()>::new("job").description(text.leak()).spec());
+        assert!(check("ä".repeat(500)).is_ok());
+        for text in ["ä".repeat(501), "two\nlines".to_owned()] {
+            let error = check(text).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config);
+            assert!(error.to_string().contains("job description"), "{error}");
+        }
+    }
 
     /// Ten retries once let a job that kills its node take eleven of them.
     #[test]

@@ -226,6 +226,8 @@ pub struct JobView {
     pub group_concurrency: Option<u32>,
     /// How many of each may begin within a span of time.
     pub group_rate: Option<RateView>,
+    /// What it is for, in the words of whoever wrote it.
+    pub description: String,
     /// Who paused it; empty while it is active.
     pub paused_by: String,
     /// Why.
@@ -273,6 +275,7 @@ impl From<store::JobRow> for JobView {
             rate: row.settings.policy.bounds.job.rate().map(RateView::from),
             group_concurrency: row.settings.policy.bounds.group.concurrency,
             group_rate: row.settings.policy.bounds.group.rate().map(RateView::from),
+            description: row.settings.description.into_owned(),
             paused_by: row.pause.by,
             reason: row.pause.reason,
             paused: row.pause.since.and_then(instant),

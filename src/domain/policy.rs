@@ -1,5 +1,6 @@
 //! What a job is called, and what follows when its executions fail.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::{Bounds, ExecutionId, Millis};
@@ -125,12 +126,14 @@ impl JobPolicy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct JobSettings {
     pub policy: JobPolicy,
+    /// For people.
+    pub description: Cow<'static, str>,
 }
 
 /// Settings that say no more than the policy.
 impl From<JobPolicy> for JobSettings {
     fn from(policy: JobPolicy) -> Self {
-        Self { policy }
+        Self { policy, description: Cow::Borrowed("") }
     }
 }
 

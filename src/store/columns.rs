@@ -3,12 +3,12 @@
 //! [`Column`] names every column that a guard compares or a change assigns. [`Settings`] and [`When`] are the
 //! columns that a schedule's definition sets: loading, inserting, updating, comparing, checking and the
 //! search for unreadable rows go by these two lists. A column of these two is added here, in the migrations
-//! and as a field of `Definition`, and nowhere else in `store/`. [`JOB_COLUMNS`] has those of a job's policy:
-//! reading, inserting, guards and assignments go by it.
+//! and as a field of `Definition`, and nowhere else in `store/`. [`JOB_COLUMNS`] has those of a job's
+//! settings: reading, inserting, guards and assignments go by it.
 
 use std::sync::Arc;
 
-use self::JobEntry::{Bound, Policy};
+use self::JobEntry::{Bound, Policy, Text};
 use super::definition::Definition;
 use super::streak::LONGEST_STREAK;
 use super::when::NONE;
@@ -16,7 +16,7 @@ use crate::domain::text::shortened;
 use crate::domain::{Bounds, JobPolicy, JobSettings, Millis, MisfirePolicy, ScheduleState};
 use crate::time::{millis, span};
 
-/// Defines an enum of things that SQL names; those of jobs' policies have their names from [`JobColumn`].
+/// Defines an enum of things that SQL names; those of jobs' settings have their names from [`JobColumn`].
 macro_rules! named {
     ($(#[$doc:meta])* $Name:ident, $of_job:path { $($(#[$item_doc:meta])* $variant:ident = $name:literal,)* }) => {
         $(#[$doc])*
@@ -24,7 +24,7 @@ macro_rules! named {
         pub(crate) enum $Name { $($(#[$item_doc])* $variant,)* Job($crate::store::columns::JobColumn) }
 
         impl $Name {
-            /// All but those of jobs' policies.
+            /// All but those of jobs' settings.
             #[allow(dead_code, reason = "tests alone list every column")]
             pub(crate) const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
@@ -116,20 +116,27 @@ pub(crate) fn number(value: Datum<'_>) -> i64 {
     if let Datum::Number(number) = value { number } else { NONE }
 }
 
-/// A column of a job's policy: its place in [`JOB_COLUMNS`].
+/// A text; empty where it is none.
+fn text(value: Datum<'_>) -> &str {
+    if let Datum::Text(text) = value { text } else { "" }
+}
+
+/// A column of a job's settings: its place in [`JOB_COLUMNS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct JobColumn(usize);
 
-/// A column of a job's policy: its name in the table, the name under which a change brings its new value, how
-/// it is read from a policy, and how what somebody stored is written into one.
+/// A column of a job's settings: its name in the table, the name under which a change brings its new value,
+/// how it is read from them, and how what somebody stored is written into them.
 enum JobEntry {
     Policy(&'static str, &'static str, fn(&JobPolicy) -> i64, fn(&mut JobPolicy, i64)),
     /// A column of the policy's bounds: polls read these alone.
     Bound(&'static str, &'static str, fn(&Bounds) -> i64, fn(&mut Bounds, i64)),
+    /// A text beside the policy, for people.
+    Text(&'static str, &'static str, fn(&JobSettings) -> &str, fn(&mut JobSettings, String)),
 }
 
-/// The columns of a job's policy, in the order in which statements name them.
-const JOB_COLUMNS: [JobEntry; 13] = [
+/// The columns of a job's settings, in the order in which statements name them.
+const JOB_COLUMNS: [JobEntry; 14] = [
     Policy("recover", "to_recover", |it| it.recover.into(), |it, to| it.recover = to != 0),
     Policy(
         "max_attempts",
@@ -183,6 +190,7 @@ const JOB_COLUMNS: [JobEntry; 13] = [
         |it| it.group.rate.per,
         |it, to| it.group.rate.per = to.max(0),
     ),
+    Text("description", "to_description", |it| &it.description, |it, to| it.description = to.into()),
 ];
 
 fn or_none(count: Option<u32>) -> i64 {
@@ -212,7 +220,7 @@ impl JobColumn {
     /// Those of its policy: repair reads these alone.
     #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has columns"))]
     pub(crate) fn policy() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter()
+        Self::ALL.into_iter().filter(|column| !matches!(JOB_COLUMNS[column.0], Text(..)))
     }
 
     /// Those of its bounds.
@@ -223,13 +231,13 @@ impl JobColumn {
 
     /// What SQL calls it.
     pub(crate) const fn name(self) -> &'static str {
-        let (Policy(name, ..) | Bound(name, ..)) = JOB_COLUMNS[self.0];
+        let (Policy(name, ..) | Bound(name, ..) | Text(name, ..)) = JOB_COLUMNS[self.0];
         name
     }
 
     /// What SQL calls the value that a change brings for it.
     pub(crate) const fn brought(self) -> &'static str {
-        let (Policy(_, brought, ..) | Bound(_, brought, ..)) = JOB_COLUMNS[self.0];
+        let (Policy(_, brought, ..) | Bound(_, brought, ..) | Text(_, brought, ..)) = JOB_COLUMNS[self.0];
         brought
     }
 
@@ -238,6 +246,7 @@ impl JobColumn {
         match JOB_COLUMNS[self.0] {
             Policy(_, _, value, _) => Datum::Number(value(&of.policy)),
             Bound(_, _, value, _) => Datum::Number(value(&of.policy.bounds)),
+            Text(_, _, value, _) => Datum::Text(value(of)),
         }
     }
 
@@ -246,6 +255,7 @@ impl JobColumn {
         match JOB_COLUMNS[self.0] {
             Policy(_, _, _, set) => set(&mut of.policy, number(value)),
             Bound(_, _, _, set) => set(&mut of.policy.bounds, number(value)),
+            Text(_, _, _, set) => set(of, text(value).to_owned()),
         }
     }
 }
@@ -381,7 +391,7 @@ macro_rules! row {
 /// The job type of a row that is no schedule but the queue of its job.
 pub(crate) const QUEUE: &str = "QUEUE";
 
-/// The most characters of a schedule's description.
+/// The most characters of a description.
 pub(crate) const LONGEST_DESCRIPTION: usize = 500;
 
 const POLICIES: &[&str] =

@@ -187,6 +187,7 @@ const JOBS: &[Column<JobView>] = &[
     Column::wide("AT ONCE IN A GROUP", |job| at_once(job.group_concurrency)),
     Column::wide("RATE OF A GROUP", |job| rate(job.group_rate)),
     Column::wide("TIME LIMIT", |job| time_limit(job.time_limit.map(u128::from))),
+    Column::wide("DESCRIPTION", |job| shortened(&job.description, TEXT_SHOWN)),
     Column::new("PAUSED BY", |job| job.paused_by.clone()),
     Column::new("SINCE (UTC)", |job| utc(job.paused)),
     Column::new("UNTIL (UTC)", |job| utc(job.paused_until)),

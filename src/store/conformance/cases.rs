@@ -230,6 +230,7 @@ macro_rules! conformance {
                 a_job_keeps_the_policy_of_the_latest_node,
                 a_definition_leaves_the_policy_of_a_node_alone,
                 a_definition_makes_the_missing_job_until_a_node_knows_better,
+                a_job_is_described_by_the_latest_node,
                 an_election_holds_for_its_interval,
                 an_election_mark_far_ahead_counts_as_due,
                 an_election_makes_the_missing_application,

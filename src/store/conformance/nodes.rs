@@ -1,7 +1,7 @@
 //! Nodes: registration, heartbeat, death, election.
 
 use super::*;
-use crate::domain::{Bound, Bounds, Rate, Retry};
+use crate::domain::{Bound, Bounds, JobSettings, Rate, Retry};
 use crate::store::switch::Switch;
 use crate::store::{Figures, Heartbeat, HeartbeatReply, Peer};
 
@@ -193,6 +193,33 @@ pub(crate) fn a_definition_makes_the_missing_job_until_a_node_knows_better(db: &
     node.jobs = vec![JobSpec::new("other", POLICY)];
     db.store.register(&node).unwrap();
     assert_eq!(policy(), POLICY);
+}
+
+/// A description is shown in the words of the node that joined last; a client's are for a missing job.
+pub(crate) fn a_job_is_described_by_the_latest_node(db: &Bench) {
+    let described = |name: &str, text: &str| {
+        let settings = JobSettings { description: text.to_owned().into(), ..POLICY.into() };
+        JobSpec { name: name.to_owned(), settings }
+    };
+    let join = |text: &str| {
+        let mut node = db.new_node(NodeId::fresh(), &db.app, &[]);
+        node.jobs = vec![described(JOB, text), described("beside", "")];
+        db.store.register(&node).unwrap();
+    };
+    let shown = |name: &str| {
+        let jobs = db.store.jobs(&db.app).unwrap();
+        jobs.into_iter().find(|job| job.name == name).unwrap().settings
+    };
+    assert_eq!(shown(JOB).description, "");
+    for text in ["Zieht Beiträge ein; it's monthly", "another", " Another ", ""] {
+        join(text);
+        assert_eq!((shown(JOB), shown("beside").description.as_ref()), (described(JOB, text).settings, ""));
+    }
+    for (name, text) in [("new", "a client's"), (JOB, "")] {
+        let job = described(name, "a client's");
+        assert_eq!(db.store.ensure(&Definition { job, ..db.definition(name) }).unwrap(), Ensured::Created);
+        assert_eq!(shown(name).description, text);
+    }
 }
 
 pub(crate) fn an_election_holds_for_its_interval(db: &Bench) {

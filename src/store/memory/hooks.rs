@@ -361,8 +361,8 @@ enum Literal {
     Text(String),
 }
 
-/// The column of QRTZ_JOB that holds this part of a policy.
-fn policy_column(name: &str) -> Option<Column> {
+/// The column of this name that holds a part of a job's settings.
+fn job_column(name: &str) -> Option<Column> {
     JobColumn::ALL.into_iter().find(|column| column.name() == name).map(Column::Job)
 }
 
@@ -493,7 +493,8 @@ impl Tables {
         match (column, value) {
             ("state", value) => job.state = value.text()?.into(),
             ("paused_time", value) => job.pause.since = since(value),
-            (_, Literal::Number(number)) => job.set(policy_column(column)?, Datum::Number(number)),
+            (_, Literal::Number(number)) => job.set(job_column(column)?, Datum::Number(number)),
+            (_, Literal::Text(text)) => job.set(job_column(column)?, Datum::Text(&text)),
             _ => return None,
         }
         Some(())
@@ -566,8 +567,9 @@ impl Tables {
             "id" => Some(id.to_string()),
             "state" => Some(job.state.to_string()),
             "paused_time" => Some(written(job.pause.since)),
-            _ => match job.value(id, policy_column(column)?) {
+            _ => match job.value(id, job_column(column)?) {
                 Datum::Number(number) => Some(number.to_string()),
+                Datum::Text(text) => Some(text.to_owned()),
                 _ => return None,
             },
         })
