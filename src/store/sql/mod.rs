@@ -2,7 +2,7 @@
 //! [`Dialect`](dialect::Dialect) and [`Database`](database::Database).
 //!
 //! Files import those above them in this table, or to their left. None do so in a circle:
-//! `tests/it/architecture.rs` sees to that.
+//! `tests/it/architecture` sees to that.
 //!
 //! ```text
 //! fault      what an error of a statement means      statement  SQL text, binds, rows

@@ -1,5 +1,8 @@
 //! The layout's rules, read off the source: who may import whom, who may name what.
 
+mod tokens;
+mod updates;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,15 +24,19 @@ pub fn add(trials: &mut Vec<Trial>) {
         ),
         ("no_two_threads_share_a_wheel", no_two_threads_share_a_wheel),
         ("no_repair_updates_where_id_alone", no_repair_updates_where_id_alone),
+        ("every_update_of_the_store_has_its_guard", every_update_of_the_store_has_its_guard),
+        ("unlisted_and_unguarded_updates_are_found", updates::unlisted_and_unguarded_updates_are_found),
+        ("strings_and_comments_are_no_words", tokens::strings_and_comments_are_no_words),
     ];
     for (name, test) in tests {
         trials.push(trial(format!("architecture::{name}"), *test));
     }
 }
 
-/// A source file: its path below `src`, its production lines (tests and comments left out).
+/// A source file: its path below `src`, its production code, and the lines of that without comments.
 struct Source {
     path: String,
+    text: String,
     lines: Vec<String>,
 }
 
@@ -49,7 +56,7 @@ fn read(root: &str, folder: &str) -> Vec<Source> {
         let path = file.strip_prefix(&root).unwrap().display().to_string();
         let text = fs::read_to_string(&file).unwrap();
         let production = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        Source { path, lines: lines(production) }
+        Source { path, text: production.to_owned(), lines: lines(production) }
     };
     found.into_iter().map(source).collect()
 }
@@ -404,4 +411,11 @@ fn no_repair_updates_where_id_alone() {
             assert!(!alone, "{}: UPDATE {statement}", source.path);
         }
     }
+}
+
+fn every_update_of_the_store_has_its_guard() {
+    let sources = sources();
+    let store = sources.iter().filter(|source| source.room() == "store");
+    let store: Vec<(&str, &str)> = store.map(|source| (&*source.path, &*source.text)).collect();
+    updates::check(&store);
 }
