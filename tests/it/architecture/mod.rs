@@ -1,5 +1,6 @@
 //! The layout's rules, read off the source: who may import whom, who may name what.
 
+mod imports;
 mod tokens;
 mod updates;
 
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use libtest_mimic::Trial;
 
+use self::imports::{Crate, Names};
 use crate::trial;
 
 pub fn add(trials: &mut Vec<Trial>) {
@@ -25,62 +27,65 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("no_two_threads_share_a_wheel", no_two_threads_share_a_wheel),
         ("no_repair_updates_where_id_alone", no_repair_updates_where_id_alone),
         ("every_update_of_the_store_has_its_guard", every_update_of_the_store_has_its_guard),
-        ("unlisted_and_unguarded_updates_are_found", updates::unlisted_and_unguarded_updates_are_found),
         ("strings_and_comments_are_no_words", tokens::strings_and_comments_are_no_words),
+        (
+            "paths_are_followed_to_the_files_that_define_them",
+            imports::paths_are_followed_to_the_files_that_define_them,
+        ),
+        ("circles_are_found", imports::circles_are_found),
+        ("unlisted_and_unguarded_updates_are_found", updates::unlisted_and_unguarded_updates_are_found),
     ];
     for (name, test) in tests {
         trials.push(trial(format!("architecture::{name}"), *test));
     }
 }
 
-/// A source file: its path below `src`, its production code, and the lines of that without comments.
+/// A source file: its path below a folder, and its production code (a `mod tests` at its end is left out).
 struct Source {
     path: String,
     text: String,
-    lines: Vec<String>,
+}
+
+/// The library's source, tests and simulator with it.
+fn library() -> Vec<Source> {
+    let mut sources = read("src");
+    sources.retain(|source| source.room() != "bin");
+    sources
 }
 
 /// The library's production code.
 fn sources() -> Vec<Source> {
-    let mut sources = read("src", "");
+    let mut sources = library();
     sources.retain(|source| !is_test(&source.path));
     sources
 }
 
-/// The files in `folder` of the crate whose root is in `root`, their paths from that root on.
-fn read(root: &str, folder: &str) -> Vec<Source> {
+/// The files in a folder, their paths from there on.
+fn read(root: &str) -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(root);
     let mut found = Vec::new();
-    collect(&root.join(folder), &mut found);
+    collect(&root, &mut found);
     let source = |file: PathBuf| {
         let path = file.strip_prefix(&root).unwrap().display().to_string();
         let text = fs::read_to_string(&file).unwrap();
-        let production = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        Source { path, text: production.to_owned(), lines: lines(production) }
+        Source { path, text: text.split("\nmod tests {").next().unwrap_or_default().to_owned() }
     };
     found.into_iter().map(source).collect()
 }
 
-/// Trimmed, and without comments. Within an inline module `super` is the file itself, and is left out.
-fn lines(text: &str) -> Vec<String> {
-    let mut is_inline = false;
-    let mut lines = Vec::new();
-    for line in text.lines().filter(|line| !line.trim().starts_with("//")) {
-        let is_outer = line.starts_with(|it: char| !it.is_whitespace());
-        is_inline = if is_outer { line.contains("mod ") && line.ends_with('{') } else { is_inline };
-        let line = if is_inline { line.replacen("super::", "", 1) } else { line.to_owned() };
-        lines.push(line.trim().to_owned());
-    }
-    lines
+/// What the files say of names.
+fn names(sources: &[Source]) -> Crate {
+    let files: Vec<(Names, &str)> = sources.iter().map(|source| (source.module(), &*source.text)).collect();
+    Crate::new(&files)
 }
 
 fn is_test(path: &str) -> bool {
     let tests = ["sim/", "store/conformance/", "store/memory/", "fixtures.rs", "trigger/tests"];
-    path.starts_with("bin/")
-        || tests.iter().any(|start| path.starts_with(start))
-        || path.contains("/tests")
-        || path.ends_with("tests.rs")
-        || path.ends_with("pool/model.rs")
+    tests.iter().any(|start| path.starts_with(start)) || is_of_tests(path) || path.ends_with("pool/model.rs")
+}
+
+fn is_of_tests(path: &str) -> bool {
+    path.contains("/tests/") || path.ends_with("tests.rs")
 }
 
 fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -117,15 +122,16 @@ const STAGES: &[(&str, &[&str])] = &[
 
 fn rooms_import_only_rooms_below_them() {
     let sources = sources();
-    for source in &sources {
+    let names = names(&sources);
+    for (file, source) in sources.iter().enumerate() {
         let room = source.room();
         let Some(height) = ROOMS.iter().position(|it| *it == room) else {
             assert!(NO_ROOMS.contains(&room), "{}: {room} is no room and not listed as none", source.path);
             continue;
         };
-        for import in source.imports() {
-            let below = ROOMS[..=height].iter().any(|it| import[0] == *it);
-            assert!(below, "{} may not name crate::{}", source.path, import.join("::"));
+        for path in names.named(file) {
+            let below = ROOMS[..=height].iter().any(|it| path.first().is_some_and(|first| first == it));
+            assert!(below, "{} may not name crate::{}", source.path, path.join("::"));
         }
     }
     for room in ROOMS {
@@ -134,24 +140,29 @@ fn rooms_import_only_rooms_below_them() {
 }
 
 fn stages_import_only_what_they_compose() {
-    for source in sources().iter().filter(|source| source.room() == "pipeline") {
+    let sources = sources();
+    let names = names(&sources);
+    for (file, source) in sources.iter().enumerate().filter(|(_, source)| source.room() == "pipeline") {
         let Some(stage) = source.module().get(1).cloned() else { continue };
         let listed = STAGES.iter().find(|(name, _)| *name == stage);
         let (_, allowed) = listed.unwrap_or_else(|| panic!("{}: {stage} is not listed", source.path));
-        for import in source.imports().iter().filter(|import| import[0] == "pipeline" && import.len() > 1) {
-            let fits = import[1] == stage || allowed.iter().any(|name| import[1] == *name);
-            assert!(fits, "{} may not name {}", source.path, import.join("::"));
+        for path in names.named(file) {
+            let [room, other, ..] = &path[..] else { continue };
+            let fits = room != "pipeline" || *other == stage || allowed.iter().any(|name| other == name);
+            assert!(fits, "{} may not name {}", source.path, path.join("::"));
         }
     }
 }
 
 fn no_files_import_each_other_in_a_circle() {
-    for (root, folder) in [("src", "sim"), ("src", "store/sql"), ("src/bin/firetime", "")] {
-        let mut sources = read(root, folder);
-        sources.retain(|source| !source.path.ends_with("tests.rs") && !source.path.contains("/tests/"));
-        assert!(sources.len() > 10, "{root}/{folder} has moved");
-        let circle = circle(&sources).map(|files| files.join(" -> "));
-        assert_eq!(circle, None, "{root}/{folder}");
+    for sources in [library(), read("src/bin/firetime")] {
+        assert!(sources.len() > 10, "the files have moved");
+        let imported = imported(&sources);
+        let circle = imports::circle(&imported).map(|files| {
+            let paths: Vec<&str> = files.iter().map(|file| &*sources[*file].path).collect();
+            paths.join(" -> ")
+        });
+        assert_eq!(circle, None);
     }
 }
 
@@ -162,23 +173,53 @@ const ADDED: &[(&str, &str)] = &[
     (".want(", "store/sql/batch.rs"),
 ];
 
-/// Files of which each imports the next and the last imports the first, if there are such.
-fn circle(sources: &[Source]) -> Option<Vec<String>> {
-    let imported: Vec<BTreeSet<usize>> = sources.iter().map(|source| source.imported(sources)).collect();
-    // Leave out the files that import none of those left, until there is no such file.
-    let mut left: BTreeSet<usize> = (0..sources.len()).collect();
-    while let Some(end) = left.iter().copied().find(|file| imported[*file].is_disjoint(&left)) {
-        left.remove(&end);
-    }
-    // Each file left imports another: following them leads back to one already met.
-    let mut way = vec![*left.first()?];
-    loop {
-        let next = *imported[*way.last()?].intersection(&left).next()?;
-        if let Some(first) = way.iter().position(|file| *file == next) {
-            return Some(way[first..].iter().map(|file| sources[*file].path.clone()).collect());
+/// Imports that close a circle, and have yet to go: what the paths of both files begin with.
+const CIRCLES: &[(&str, &str)] = &[
+    ("node/inboxes.rs", "node/shutdown.rs"),
+    ("node/handlers.rs", "node/tasks.rs"),
+    ("node/runner.rs", "node/tasks.rs"),
+    ("pipeline/poll/decode.rs", "pipeline/poll/pages.rs"),
+    ("pipeline/poll/payloads.rs", "pipeline/poll/pages.rs"),
+    ("pipeline/plan/ready.rs", "pipeline/plan.rs"),
+    ("api/request/", "api/client.rs"),
+    ("api/builder.rs", "api/scheduler.rs"),
+    ("store/audit.rs", "store/news.rs"),
+    ("store/streak.rs", "store/change.rs"),
+    ("store/columns.rs", "store/definition.rs"),
+    ("store/when.rs", "store/enqueue.rs"),
+    ("store/when.rs", "store/columns.rs"),
+    ("store/claimed.rs", "store/mod.rs"),
+    ("store/news.rs", "store/mod.rs"),
+    ("store/listing.rs", "store/mod.rs"),
+    ("store/memory/tables.rs", "store/memory/hooks.rs"),
+    ("store/memory/commits.rs", "store/memory/tables.rs"),
+    ("store/memory/mod.rs", "store/memory/members.rs"),
+    ("fixtures.rs", "store/memory/mod.rs"),
+    ("upkeep/batch.rs", "upkeep/misfires.rs"),
+    ("upkeep/containment.rs", "upkeep/mod.rs"),
+    ("upkeep/operation.rs", "upkeep/retention.rs"),
+];
+
+/// The files that each file imports. Tests import what they test, and are left out.
+fn imported(sources: &[Source]) -> Vec<BTreeSet<usize>> {
+    let names = names(sources);
+    let is_test = |file: &usize| is_of_tests(&sources[*file].path);
+    let of = |(file, source): (usize, &Source)| {
+        if is_test(&file) {
+            return BTreeSet::new();
         }
-        way.push(next);
-    }
+        let mut files = names.imported(file);
+        for (_, added) in ADDED.iter().filter(|(call, _)| source.lines().any(|line| line.contains(call))) {
+            files.extend(sources.iter().position(|it| it.path == *added).filter(|it| *it != file));
+        }
+        let is_left = |file: &usize| {
+            let (from, to) = (&source.path, &sources[*file].path);
+            CIRCLES.iter().any(|(start, end)| from.starts_with(start) && to.starts_with(end))
+        };
+        files.retain(|file| !is_test(file) && !is_left(file));
+        files
+    };
+    sources.iter().enumerate().map(of).collect()
 }
 
 /// Production files that no mutation touches: paths below src, or what they begin with, and the reason.
@@ -245,35 +286,9 @@ fn fits(glob: &str, path: &str) -> bool {
 
 impl Source {
     /// The module this file is: `pipeline::poll::decode` as its parts; none for the crate's root.
-    fn module(&self) -> Vec<String> {
+    fn module(&self) -> Names {
         let path = self.path.trim_end_matches(".rs").trim_end_matches("/mod");
         path.split('/').filter(|it| !matches!(*it, "lib" | "main")).map(str::to_owned).collect()
-    }
-
-    /// The modules it declares without their text: each has a file of its own.
-    fn children(&self) -> impl Iterator<Item = &str> {
-        self.lines.iter().filter_map(|line| match line.strip_suffix(';')?.split_once("mod ")? {
-            (start, name) if start.is_empty() || start.starts_with("pub") => Some(name),
-            _ => None,
-        })
-    }
-
-    /// Whether it uses something of this child by a path that begins with the child's name.
-    fn names(&self, child: &str) -> bool {
-        let path = format!("{child}::");
-        let begins = |line: &str, at: usize| !line[..at].ends_with(is_of_path);
-        self.lines.iter().any(|line| line.match_indices(&path).any(|(at, _)| begins(line, at)))
-    }
-
-    /// Which other of these files it imports.
-    fn imported(&self, sources: &[Self]) -> BTreeSet<usize> {
-        let named = self.children().filter(|child| self.names(child));
-        let children = named.map(|child| [self.module(), vec![child.to_owned()]].concat());
-        let added = ADDED.iter().filter(|(call, _)| self.lines.iter().any(|line| line.contains(call)));
-        let added = added.filter_map(|(_, file)| sources.iter().position(|source| source.path == *file));
-        let named = self.imports().into_iter().chain(children);
-        let files = named.filter_map(|path| defines(&path, sources)).chain(added);
-        files.filter(|file| sources[*file].path != self.path).collect()
     }
 
     /// The file or folder below src that it is or lies in.
@@ -281,59 +296,10 @@ impl Source {
         self.path.split('/').next().unwrap_or_default()
     }
 
-    /// The paths it names within the crate, from the crate's root on; those by `super` that stay in its own
-    /// module are left out.
-    fn imports(&self) -> Vec<Vec<String>> {
-        let module = self.module();
-        let mut found = Vec::new();
-        for line in self.lines.iter().filter(|line| !line.starts_with('#')) {
-            // A visibility names no more than an ancestor.
-            let line = line.replace("pub(in crate::", "");
-            for import in line.split("crate::").skip(1) {
-                found.extend(paths(&[], import));
-            }
-            let Some(start) = line.find("super::") else { continue };
-            let (mut rest, mut up) = (&line[start..], 0);
-            while let Some(behind) = rest.strip_prefix("super::") {
-                (rest, up) = (behind, up + 1);
-            }
-            if up <= module.len() {
-                found.extend(paths(&module[..module.len() - up], rest));
-            }
-        }
-        found.retain(|import| !import.is_empty());
-        found
+    /// Its lines, trimmed, but for the comments.
+    fn lines(&self) -> impl Iterator<Item = &str> {
+        self.text.lines().map(str::trim).filter(|line| !line.starts_with("//"))
     }
-}
-
-fn is_of_path(it: char) -> bool {
-    it.is_alphanumeric() || it == '_' || it == ':'
-}
-
-/// `a::b::{c, d}` as its parts before the first that is no name.
-fn parts(path: &str) -> Vec<String> {
-    let end = path.find(|it| !is_of_path(it)).unwrap_or(path.len());
-    path[..end].split("::").filter(|it| !it.is_empty()).map(str::to_owned).collect()
-}
-
-/// The paths below this module that `a::b` names, or `a::{b, c::d}` on one line.
-fn paths(module: &[String], text: &str) -> Vec<Vec<String>> {
-    let start = [module, &parts(text)].concat();
-    let group = text.trim_start_matches(is_of_path).strip_prefix('{');
-    match group.and_then(|group| group.split_once('}')) {
-        Some((names, _)) => names.split(',').map(|it| [&start[..], &parts(it.trim())].concat()).collect(),
-        None => vec![start],
-    }
-}
-
-/// The file that defines this path: the nearest module on it. None if that lies elsewhere.
-fn defines(path: &[String], sources: &[Source]) -> Option<usize> {
-    let (length, file) = (0..=path.len()).rev().find_map(|length| {
-        let file = sources.iter().position(|source| source.module() == path[..length])?;
-        Some((length, file))
-    })?;
-    let is_elsewhere = sources[file].children().any(|child| path.get(length).is_some_and(|it| it == child));
-    (!is_elsewhere).then_some(file)
 }
 
 /// A word and the files that may contain it.
@@ -358,7 +324,7 @@ fn words_stay_where_they_belong() {
     for source in sources() {
         for (word, files) in BELONGS {
             let allowed = files.iter().any(|file| source.path.starts_with(file));
-            let found = source.lines.iter().find(|line| line.contains(word));
+            let found = source.lines().find(|line| line.contains(word));
             assert!(allowed || found.is_none(), "{}: {word} in {found:?}", source.path);
         }
     }
@@ -368,7 +334,7 @@ fn words_stay_where_they_belong() {
 fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
     let named: Vec<String> = sources()
         .iter()
-        .flat_map(|source| source.lines.iter().map(|line| format!("{}: {line}", source.path)))
+        .flat_map(|source| source.lines().map(|line| format!("{}: {line}", source.path)))
         .filter(|line| line.replace('_', "").split(|it: char| !it.is_ascii_digit()).any(|it| it == "60000"))
         .collect();
     // The others are how long a migration may take, how far before now polls begin, and within what span slow
@@ -391,19 +357,17 @@ fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
 fn no_two_threads_share_a_wheel() {
     let owners: Vec<String> = sources()
         .iter()
-        .filter(|source| {
-            source.lines.iter().any(|line| line.contains("Wheel<") && !source.path.contains("wheel"))
-        })
+        .filter(|source| source.lines().any(|line| line.contains("Wheel<") && !source.path.contains("wheel")))
         .map(|source| source.path.clone())
         .collect();
     assert_eq!(owners, ["pipeline/plan/mod.rs"]);
-    let shared = sources().iter().any(|source| source.lines.iter().any(|line| line.contains("<Wheel<")));
+    let shared = sources().iter().any(|source| source.lines().any(|line| line.contains("<Wheel<")));
     assert!(!shared, "a wheel behind an Arc or a lock");
 }
 
 fn no_repair_updates_where_id_alone() {
     for source in sources().iter().filter(|source| source.path.starts_with("store/sql")) {
-        let text = source.lines.join(" ");
+        let text = source.lines().collect::<Vec<_>>().join(" ");
         for update in text.split("UPDATE ").skip(1) {
             let statement = update.split(['"', ';']).next().unwrap_or_default();
             let guard = statement.split("WHERE").nth(1).unwrap_or("guarded elsewhere AND").trim();

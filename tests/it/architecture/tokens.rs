@@ -7,7 +7,7 @@ pub enum Token<'a> {
     Word(&'a str),
     /// The source between the quotes of a string.
     Text(&'a str),
-    /// `::`, or one character.
+    /// `::`, `..`, or one character.
     Mark(&'a str),
 }
 
@@ -35,8 +35,8 @@ fn first(source: &str) -> (Option<Token<'_>>, usize) {
         (None, 1 + after_quote(inner))
     } else if word > 0 {
         (Some(Token::Word(&source[..word])), word)
-    } else if source.starts_with("::") {
-        (Some(Token::Mark("::")), 2)
+    } else if source.starts_with("::") || source.starts_with("..") {
+        (Some(Token::Mark(&source[..2])), 2)
     } else {
         let length = source.chars().next().map_or(1, char::len_utf8);
         let mark = Some(&source[..length]).filter(|mark| !mark.trim().is_empty());
