@@ -7,10 +7,8 @@
 //! also of a call that was abandoned. Outputs that do not depend on the result are told
 //! [`Machine::meanwhile`].
 
-mod calls;
+pub(crate) mod calls;
 pub(crate) mod driver;
-
-pub(crate) use calls::calls;
 
 use crate::domain::{Error, Millis};
 use crate::store::Store;

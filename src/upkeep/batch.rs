@@ -4,16 +4,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::calls::{Asked, Call};
-use super::misfires::Overdue;
-use super::takeover;
 use crate::domain::{Entry, Event, Millis};
 use crate::repair::{self, MOST_PASSED, Revocation, decide, pass_paused, plan_anew};
-use crate::store::{Applied, Change, CursorAhead, Repair, Withdrawn};
+use crate::store::{Applied, Change, CursorAhead, Repair, Unstarted, Withdrawn};
 use crate::time::Now;
 
 /// The most rows that one transaction writes, and the limit of the first.
 pub(super) const MOST_ROWS: usize = 2_000;
+/// The execution's row, and mostly another that follows it.
+const ROWS_OF_REVOCATION: usize = 2;
 /// A batch that takes longer is followed by one of half its rows.
 const SLOW: Millis = 1_000;
 /// A batch that takes less doubles the limit.
@@ -72,6 +71,23 @@ impl Unwritten {
     }
 }
 
+/// An overdue schedule, with the unstarted executions of its earlier repairs.
+pub(super) struct Overdue {
+    pub(super) entry: Entry,
+    pub(super) unstarted: Vec<Unstarted>,
+}
+
+impl Overdue {
+    /// The schedule as this repair leaves it, if that does not reach the present.
+    pub(super) fn after(&self, repair: &Repair) -> Option<Self> {
+        let is_behind = repair.to.next.is_some_and(|next| next <= repair.now);
+        // A repair raises the version.
+        let (cursor, version) = (repair.to, repair.version + 1);
+        is_behind
+            .then(|| Self { entry: Entry { cursor, version, ..self.entry.clone() }, unstarted: Vec::new() })
+    }
+}
+
 /// One transaction's part of a list.
 pub(crate) struct Batch {
     pub(super) list: VecDeque<Unwritten>,
@@ -90,7 +106,7 @@ impl Batch {
         most_rows: usize,
         least_threshold: Millis,
         now: Now,
-    ) -> Option<Call> {
+    ) -> Option<(Vec<Change>, Self)> {
         let mut batch = Self { list: VecDeque::new(), rows: 0, sent: now.boot, still_behind: Vec::new() };
         let (mut changes, mut searched) = (Vec::new(), 0);
         let written = |repair: Repair| {
@@ -101,7 +117,7 @@ impl Batch {
             && let Some(unwritten) = list.pop_front()
         {
             let (change, rows) = match &unwritten {
-                Unwritten::Revocation(it) => (it.change().into(), takeover::ROWS_EACH),
+                Unwritten::Revocation(it) => (it.change().into(), ROWS_OF_REVOCATION),
                 Unwritten::Withdrawn(it) => (it.cancel(now.db).into(), 1),
                 Unwritten::Overdue(it) => match decide(&it.entry, &it.unstarted, now.db, least_threshold) {
                     Some(repair) => written(repair),
@@ -129,10 +145,7 @@ impl Batch {
             batch.list.push_back(unwritten);
             changes.push(change);
         }
-        match changes.first()? {
-            Change::Repair(_) => Some(Asked::repair(changes, batch)),
-            _ => Some(Asked::take_back(changes, batch)),
-        }
+        (!changes.is_empty()).then_some((changes, batch))
     }
 
     /// The schedules whose won repairs did not reach the present. A lost one is left to the next pass: its

@@ -2,7 +2,7 @@
 
 use super::batch::Batch;
 use crate::domain::{Entry, ExecutionId, Millis};
-use crate::machine::calls;
+use crate::machine::calls::calls;
 use crate::store::audit::AuditEntry;
 use crate::store::streak::{Streak, StreakQuery};
 use crate::store::switch::{EndedPause, PassedQuery, SeenSwitch};

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use super::FAILURE_PAUSE;
 use super::calls::{Asked, Call};
+use super::pass::FAILURE_PAUSE;
 use crate::domain::{ExecutionId, Millis, ScheduleId};
 use crate::repair::Revocation;
 use crate::store::streak::{Reach, Streak, StreakQuery};

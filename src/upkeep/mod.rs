@@ -29,8 +29,7 @@ pub(crate) use calls::Op as MisfireOp;
 use calls::{Answer, Answered, Asked, Call, Op, join};
 use containment::Containment;
 use election::Election;
-use misfires::Overdue;
-use pass::{Pass, Task};
+use pass::{FAILURE_PAUSE, Pass, Task};
 use quarantine::Quarantine;
 use retention::Retention;
 use turns::{Turn, Turns};
@@ -41,10 +40,9 @@ use crate::repair::{Revocation, recover_apart};
 use crate::store::audit::AuditEntry;
 use crate::store::streak::{Streak, StreakQuery};
 use crate::store::switch::{EndedPause, PassedQuery, SeenSwitch};
-use crate::store::{Applied, OverduePage, Section, StrandedPage, UnreadablePage};
+use crate::store::{Applied, Change, OverduePage, Section, StrandedPage, UnreadablePage};
 use crate::time::{Now, Window};
 
-const FAILURE_PAUSE: Millis = 1_000;
 /// The pause after the database refused a row for what it holds.
 const ROW_PAUSE: Millis = 50;
 
@@ -320,8 +318,10 @@ impl MisfireMachine {
                     let least_threshold = self.window.least_threshold();
                     let next = Batch::next(&mut list, self.limit.rows, least_threshold, now);
                     self.pass.write_next(list);
-                    if next.is_some() {
-                        return next;
+                    if let Some((changes, batch)) = next {
+                        let is_repair = matches!(changes.first(), Some(Change::Repair(_)));
+                        let call = if is_repair { Asked::repair } else { Asked::take_back };
+                        return Some(call(changes, batch));
                     }
                 }
             }
@@ -394,7 +394,7 @@ impl MisfireMachine {
         if !sections.is_empty() {
             self.pass.next(self.find_overdue(now, Some(sections)));
         }
-        self.pass.write_next(Overdue::list(page));
+        self.pass.write_next(misfires::list(page));
     }
 
     fn found_unreadable(&mut self, page: UnreadablePage, now: Now) {

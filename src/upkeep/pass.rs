@@ -4,6 +4,10 @@ use std::collections::VecDeque;
 
 use super::batch::Unwritten;
 use super::calls::{Call, Op};
+use crate::domain::Millis;
+
+/// The pause after a call that failed.
+pub(super) const FAILURE_PAUSE: Millis = 1_000;
 
 /// A part of the pass still to do.
 #[expect(clippy::large_enum_variant, reason = "a pass has few at a time")]

@@ -11,8 +11,6 @@ use crate::repair::Revocation;
 pub(super) const FIRST: ExecutionId = ExecutionId(i64::MIN);
 /// Executions per search.
 const PER_SEARCH: usize = 4_000;
-/// The execution's row, and mostly another that follows it.
-pub(super) const ROWS_EACH: usize = 2;
 
 /// The search for stranded executions by id, behind `after`.
 pub(super) fn search(application: &str, after: ExecutionId) -> Call {

@@ -1,7 +1,7 @@
 //! The store calls of the heartbeat's machine.
 
 use crate::domain::{Error, ExecutionId, Lineage, Millis, NodeId};
-use crate::machine::calls;
+use crate::machine::calls::calls;
 use crate::store::{
     Applied, Change, ExecutionChange, Heartbeat, HeartbeatReply, NewNode, NodeEnd, Peer, Store,
 };

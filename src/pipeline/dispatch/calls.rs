@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::claims::Sent;
 use super::overlapping::PassedItem;
-use crate::machine::calls;
+use crate::machine::calls::calls;
 use crate::store::{Applied, Change, Claim, ClaimRequest, UnreadableRow};
 
 /// The name of claims in messages.

@@ -7,6 +7,11 @@ use crate::pipeline::plan::ItemKey;
 use crate::pipeline::pool::Seat;
 use crate::store::ClaimRequest;
 
+/// The most claims in one transaction.
+pub(super) const BATCH: usize = 500;
+/// After a failed call nothing is claimed for this long.
+pub(super) const FAILURE_PAUSE: Millis = 500;
+
 /// Claims that were asked for, or asked about.
 pub(crate) struct Sent<P> {
     /// When, boot clock.

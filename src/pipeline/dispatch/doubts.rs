@@ -3,8 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::claims::Sent;
-use super::{BATCH, FAILURE_PAUSE};
+use super::claims::{BATCH, FAILURE_PAUSE, Sent};
 use crate::domain::Millis;
 use crate::pipeline::plan::ItemKey;
 use crate::store::ClaimRequest;

@@ -17,7 +17,7 @@ use self::ahead::Ahead;
 #[cfg(test)]
 pub(crate) use self::calls::Op as ClaimOp;
 use self::calls::{Answer, Answered, Asked, CLAIM, Op, join};
-use self::claims::{Sent, bound_of, counts_as_begun, waits_for_slot};
+use self::claims::{BATCH, FAILURE_PAUSE, Sent, bound_of, counts_as_begun, waits_for_slot};
 use self::doubts::Doubts;
 use self::holds::Holds;
 pub(crate) use self::messages::{DispatchInput, DispatchOutput, Seats};
@@ -35,12 +35,8 @@ use crate::repair::overlapped;
 use crate::store::{Applied, Blocked, Claim, ClaimRequest, Claimed};
 use crate::time::{CLAIM_AHEAD, Lease, Now, SKIP_RETRY, Steady};
 
-/// The most claims in one transaction.
-const BATCH: usize = 500;
 /// While somebody waits in the pool it is looked after this often.
 const TEND: Millis = 250;
-/// After a failed claim nothing is tried for this long.
-const FAILURE_PAUSE: Millis = 500;
 
 pub(crate) struct DispatchMachine<S: Seats> {
     plan: Plan,

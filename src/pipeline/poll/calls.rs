@@ -4,7 +4,7 @@ use super::decode::Decode;
 use super::pages::Poll;
 use super::skipping::Look;
 use crate::domain::ScheduleId;
-use crate::machine::calls;
+use crate::machine::calls::calls;
 use crate::store::news::{Glance, GlanceQuery};
 use crate::store::{LargePayload, PollQuery, Polled};
 

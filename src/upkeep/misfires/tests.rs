@@ -1,7 +1,7 @@
 //! Repairs and their events.
 
 use super::*;
-use crate::domain::{Cursor, Event, ExecutionId, Millis};
+use crate::domain::{Cursor, Entry, Event, ExecutionId, Millis};
 use crate::fixtures::cron;
 use crate::machine::Step;
 use crate::repair::MOST_PASSED;
