@@ -1,6 +1,7 @@
 //! What this node means to claim: per schedule a chain of occurrences of which one link is armed at a time,
 //! and the pending executions. Pure.
 
+mod item;
 mod ready;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -8,6 +9,8 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+pub(crate) use self::item::ItemKey;
+use self::item::ItemKind;
 use self::ready::{Admitted, Batch, Group, LineKey, Rank, Ready, rank};
 use super::lanes::{LaneId, LaneSet, Lanes};
 use super::poll::{Covered, PollPlan};
@@ -15,38 +18,8 @@ use super::wheel::{Due, Handle, Refused, Wheel};
 use crate::domain::{BoundOf, Candidate, ExecutionId, Millis, Occurrence, Pending, ScheduleId};
 use crate::time::CLAIM_AHEAD;
 
-/// As large a part of the cap may be due of a group that finds a place in a plan which others fill.
+/// A group gets a place in a plan that others fill while its due items are fewer than the cap divided by this.
 const PARTS: usize = 256;
-
-/// What an item of the plan is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum ItemKey {
-    Schedule(ScheduleId),
-    Execution(ExecutionId),
-}
-
-/// What is left of a slot beside its id, which the wheel holds already.
-#[derive(Clone, Copy, Debug)]
-enum ItemKind {
-    Schedule,
-    Execution,
-}
-
-impl ItemKind {
-    fn of(slot: ItemKey) -> Self {
-        match slot {
-            ItemKey::Schedule(_) => Self::Schedule,
-            ItemKey::Execution(_) => Self::Execution,
-        }
-    }
-
-    fn slot(self, id: i64) -> ItemKey {
-        match self {
-            Self::Schedule => ItemKey::Schedule(ScheduleId(id)),
-            Self::Execution => ItemKey::Execution(ExecutionId(id)),
-        }
-    }
-}
 
 #[derive(Debug)]
 enum ItemPlace {
@@ -230,12 +203,12 @@ impl Plan {
     /// Ends the plan: what was never claimed is handed back, earliest first; it stays as it is in the
     /// database.
     pub(crate) fn drain(&mut self) -> Vec<Candidate> {
-        let ready = std::mem::take(&mut self.ready).into_slots().into_iter();
-        let waiting = self.wheel.drain().into_iter().map(|(due, kind)| kind.slot(due.id));
+        let ready = std::mem::take(&mut self.ready).into_keys().into_iter();
+        let waiting = self.wheel.drain().into_iter().map(|(due, kind)| kind.key(due.id));
         let parked = std::mem::take(&mut self.parked).into_values().flat_map(|(_, parked)| parked);
-        let slots: Vec<ItemKey> = ready.chain(waiting).chain(parked.map(|rank| rank.3)).collect();
+        let keys: Vec<ItemKey> = ready.chain(waiting).chain(parked.map(|rank| rank.3)).collect();
         self.rests.clear();
-        slots.into_iter().filter_map(|slot| self.take_out(slot)).map(|item| item.candidate).collect()
+        keys.into_iter().filter_map(|key| self.take_out(key)).map(|item| item.candidate).collect()
     }
 
     /// Takes a poll's result in: new rows join, rows whose version or cursor differs are replaced, others are
@@ -275,39 +248,39 @@ impl Plan {
     }
 
     fn take_chain(&mut self, id: ScheduleId, mut chain: VecDeque<Occurrence>, sent: Millis, boot: Millis) {
-        let slot = ItemKey::Schedule(id);
-        if let Some(item) = self.items.get(&slot) {
+        let key = ItemKey::Schedule(id);
+        if let Some(item) = self.items.get(&key) {
             let Candidate::Planned(head) = &item.candidate else { return };
             let same_version = chain.front().is_some_and(|it| it.entry.version == head.entry.version);
             let same_cursor = chain.front().is_some_and(|it| it.at == head.at && it.prev == head.prev);
             if item.is_newer_than(sent) || (same_version && same_cursor) {
                 if same_version {
                     let due = item.candidate.due();
-                    self.extend(slot, due, chain);
+                    self.extend(key, due, chain);
                 }
                 return;
             }
-            self.remove(slot);
+            self.remove(key);
         }
-        if let Some((_, last)) = self.ended.get(&slot) {
+        if let Some((_, last)) = self.ended.get(&key) {
             chain.retain(|link| link.at > *last);
         }
         if let Some(head) = chain.pop_front() {
-            self.insert(slot, Candidate::Planned(head), chain, boot);
+            self.insert(key, Candidate::Planned(head), chain, boot);
         }
     }
 
     fn take_pending(&mut self, pending: Pending, sent: Millis, boot: Millis) {
-        let slot = ItemKey::Execution(pending.id);
-        if let Some(item) = self.items.get(&slot) {
+        let key = ItemKey::Execution(pending.id);
+        if let Some(item) = self.items.get(&key) {
             let same = matches!(&item.candidate, Candidate::Pending(old) if old.token == pending.token);
             if same || item.is_newer_than(sent) {
                 return;
             }
-            self.remove(slot);
+            self.remove(key);
         }
-        if !self.ended.contains_key(&slot) {
-            self.insert(slot, Candidate::Pending(pending), VecDeque::new(), boot);
+        if !self.ended.contains_key(&key) {
+            self.insert(key, Candidate::Pending(pending), VecDeque::new(), boot);
         }
     }
 
@@ -322,44 +295,44 @@ impl Plan {
             Candidate::Planned(_) => !matches!(item.place, ItemPlace::InFlight),
             Candidate::Pending(_) => !item.is_newer_than(sent),
         };
-        let unseen = self.items.iter().filter(|(slot, item)| !seen.contains(slot) && reached(item));
-        let unseen: Vec<(ItemKey, bool)> = unseen.map(|(slot, item)| (*slot, is_gone(item))).collect();
-        for (slot, is_gone) in unseen {
+        let unseen = self.items.iter().filter(|(key, item)| !seen.contains(key) && reached(item));
+        let unseen: Vec<(ItemKey, bool)> = unseen.map(|(key, item)| (*key, is_gone(item))).collect();
+        for (key, is_gone) in unseen {
             if is_gone {
-                self.remove(slot);
+                self.remove(key);
             } else {
-                self.rests.remove(&slot);
+                self.rests.remove(&key);
             }
         }
     }
 
-    fn remove(&mut self, slot: ItemKey) {
-        self.rests.remove(&slot);
-        let Some(item) = self.take_out(slot) else { return };
+    fn remove(&mut self, key: ItemKey) {
+        self.rests.remove(&key);
+        let Some(item) = self.take_out(key) else { return };
         match item.place {
             ItemPlace::Wheel(handle) => {
                 self.wheel.cancel(handle);
             }
             ItemPlace::Ready => {
                 let (line, group) = self.place_of(&item.candidate);
-                self.ready.remove(&line, &group, &rank(slot, &item.candidate));
+                self.ready.remove(&line, &group, &rank(key, &item.candidate));
             }
             ItemPlace::Parked => {
                 if let Some((_, parked)) = self.parked.get_mut(&item.candidate.entry().id) {
-                    parked.remove(&rank(slot, &item.candidate));
+                    parked.remove(&rank(key, &item.candidate));
                 }
             }
             ItemPlace::InFlight => {}
         }
     }
 
-    fn take_out(&mut self, slot: ItemKey) -> Option<Box<Item>> {
-        let item = self.items.remove(&slot)?;
+    fn take_out(&mut self, key: ItemKey) -> Option<Box<Item>> {
+        let item = self.items.remove(&key)?;
         self.bytes -= size(&item.candidate);
         Some(item)
     }
 
-    fn insert(&mut self, slot: ItemKey, candidate: Candidate, rest: VecDeque<Occurrence>, boot: Millis) {
+    fn insert(&mut self, key: ItemKey, candidate: Candidate, rest: VecDeque<Occurrence>, boot: Millis) {
         if self.items.len() >= self.cap && !self.is_of_small_group(&candidate) {
             self.overflowed = true;
             return;
@@ -367,11 +340,11 @@ impl Plan {
         let due = candidate.due();
         let item = Item { candidate, place: ItemPlace::InFlight, touched: boot, retried: false, turn: 0 };
         self.bytes += size(&item.candidate);
-        self.items.insert(slot, Box::new(item));
+        self.items.insert(key, Box::new(item));
         if !rest.is_empty() {
-            self.rests.insert(slot, rest);
+            self.rests.insert(key, rest);
         }
-        self.arm(slot, due);
+        self.arm(key, due);
     }
 
     /// Whether few of a group are due, so that another's backlog, which fills the plan, is to leave it a
@@ -385,36 +358,36 @@ impl Plan {
     }
 
     /// Puts an item where it waits until `due`: into the wheel, or among the ready when that has come.
-    fn arm(&mut self, slot: ItemKey, due: Millis) {
-        let Some(item) = self.items.get(&slot) else { return };
-        let rank = rank(slot, &item.candidate);
+    fn arm(&mut self, key: ItemKey, due: Millis) {
+        let Some(item) = self.items.get(&key) else { return };
+        let rank = rank(key, &item.candidate);
         let (at, priority, id) = (due, rank.1.0, rank.2);
-        let place = match self.wheel.insert(Due { at, priority, id }, ItemKind::of(slot)) {
+        let place = match self.wheel.insert(Due { at, priority, id }, ItemKind::of(key)) {
             Ok(handle) => ItemPlace::Wheel(handle),
-            Err(Refused::Elapsed(_)) => return self.make_ready(slot),
+            Err(Refused::Elapsed(_)) => return self.make_ready(key),
             // The plan holds the same cap, so this is not reached; if it were, a later poll brings the row
             // again.
             Err(Refused::Full(_)) => {
                 self.overflowed = true;
-                self.rests.remove(&slot);
-                self.take_out(slot);
+                self.rests.remove(&key);
+                self.take_out(key);
                 return;
             }
         };
-        self.put(slot, place);
+        self.put(key, place);
     }
 
-    fn put(&mut self, slot: ItemKey, place: ItemPlace) {
-        if let Some(item) = self.items.get_mut(&slot) {
+    fn put(&mut self, key: ItemKey, place: ItemPlace) {
+        if let Some(item) = self.items.get_mut(&key) {
             item.place = place;
         }
     }
 
-    fn make_ready(&mut self, slot: ItemKey) {
-        let Some(item) = self.items.get(&slot) else { return };
+    fn make_ready(&mut self, key: ItemKey) {
+        let Some(item) = self.items.get(&key) else { return };
         let (line, group) = self.place_of(&item.candidate);
-        self.ready.insert(&line, &group, rank(slot, &item.candidate));
-        self.put(slot, ItemPlace::Ready);
+        self.ready.insert(&line, &group, rank(key, &item.candidate));
+        self.put(key, ItemPlace::Ready);
     }
 
     /// Moves what has become due among the ready.
@@ -423,7 +396,7 @@ impl Plan {
             self.deferred.pop_first();
         }
         for (due, kind) in self.wheel.advance(now) {
-            self.make_ready(kind.slot(due.id));
+            self.make_ready(kind.key(due.id));
         }
     }
 
@@ -508,78 +481,78 @@ impl Plan {
     }
 
     /// The claim was won: its occurrence is over and the next link is armed.
-    pub(crate) fn won(&mut self, slot: ItemKey, boot: Millis) {
-        if let Some(due) = self.over(slot, boot) {
-            self.ended.insert(slot, (boot, due));
+    pub(crate) fn won(&mut self, key: ItemKey, boot: Millis) {
+        if let Some(due) = self.over(key, boot) {
+            self.ended.insert(key, (boot, due));
         }
     }
 
     /// The occurrence was passed over. The next link is not tried before it is due: it may well overlap, too.
-    pub(crate) fn passed(&mut self, slot: ItemKey, boot: Millis) {
-        if let Some(due) = self.over_with(slot, boot, Self::defer) {
-            self.ended.insert(slot, (boot, due));
+    pub(crate) fn passed(&mut self, key: ItemKey, boot: Millis) {
+        if let Some(due) = self.over_with(key, boot, Self::defer) {
+            self.ended.insert(key, (boot, due));
         }
     }
 
     /// The claim was lost: another has run its occurrence, and the next link is armed.
-    pub(crate) fn lost(&mut self, slot: ItemKey, boot: Millis) {
-        self.over(slot, boot);
+    pub(crate) fn lost(&mut self, key: ItemKey, boot: Millis) {
+        self.over(key, boot);
     }
 
     /// Arms the next link; if there is none the item leaves, and it is said when it was due.
-    fn over(&mut self, slot: ItemKey, boot: Millis) -> Option<Millis> {
-        self.over_with(slot, boot, Self::arm)
+    fn over(&mut self, key: ItemKey, boot: Millis) -> Option<Millis> {
+        self.over_with(key, boot, Self::arm)
     }
 
     fn over_with(
         &mut self,
-        slot: ItemKey,
+        key: ItemKey,
         boot: Millis,
         arm: fn(&mut Self, ItemKey, Millis),
     ) -> Option<Millis> {
-        let Some(next) = self.following(slot) else {
-            return self.take_out(slot).map(|item| item.candidate.due());
+        let Some(next) = self.following(key) else {
+            return self.take_out(key).map(|item| item.candidate.due());
         };
-        let item = self.items.get_mut(&slot)?;
+        let item = self.items.get_mut(&key)?;
         let (was, due) = (item.candidate.due(), next.at);
         item.touched = boot;
         item.retried = false;
         item.candidate = Candidate::Planned(next);
-        arm(self, slot, due);
-        (!self.items.contains_key(&slot)).then_some(was)
+        arm(self, key, due);
+        (!self.items.contains_key(&key)).then_some(was)
     }
 
     /// Its row was locked by another: once more after a moment, then left to the next poll.
-    pub(crate) fn skipped(&mut self, slot: ItemKey, retry_at: Millis, boot: Millis) {
-        let Some(item) = self.items.get_mut(&slot) else { return };
+    pub(crate) fn skipped(&mut self, key: ItemKey, retry_at: Millis, boot: Millis) {
+        let Some(item) = self.items.get_mut(&key) else { return };
         item.touched = boot;
         if std::mem::replace(&mut item.retried, true) {
-            self.remove(slot);
+            self.remove(key);
         } else {
-            self.arm(slot, retry_at);
+            self.arm(key, retry_at);
         }
     }
 
     /// A planned occurrence would overlap another execution before it is due: it is tried again once it is.
-    pub(crate) fn wait(&mut self, slot: ItemKey, boot: Millis) {
-        if let Some(item) = self.items.get_mut(&slot) {
+    pub(crate) fn wait(&mut self, key: ItemKey, boot: Millis) {
+        if let Some(item) = self.items.get_mut(&key) {
             item.touched = boot;
             let due = item.candidate.due();
-            self.defer(slot, due);
+            self.defer(key, due);
         }
     }
 
     /// Arms an item that is not to be tried before it is due. The wheel is ahead by as much as claims are.
-    fn defer(&mut self, slot: ItemKey, due: Millis) {
-        self.deferred.insert((due, slot));
-        self.arm(slot, due.saturating_add(CLAIM_AHEAD));
+    fn defer(&mut self, key: ItemKey, due: Millis) {
+        self.deferred.insert((due, key));
+        self.arm(key, due.saturating_add(CLAIM_AHEAD));
     }
 
     /// A PENDING execution waits, as do all others of its schedule but the one that keeps the slot, until the
     /// slot is free or the next poll: however many they are, they must not be in the way of that one's retry.
-    pub(crate) fn block(&mut self, slot: ItemKey, holder: ExecutionId) {
-        let Some(item) = self.items.get(&slot) else { return };
-        let (schedule, rank) = (item.candidate.entry().id, rank(slot, &item.candidate));
+    pub(crate) fn block(&mut self, key: ItemKey, holder: ExecutionId) {
+        let Some(item) = self.items.get(&key) else { return };
+        let (schedule, rank) = (item.candidate.entry().id, rank(key, &item.candidate));
         self.parked.entry(schedule).or_insert_with(|| (holder, BTreeSet::new())).0 = holder;
         self.park(rank, schedule);
     }
@@ -592,13 +565,13 @@ impl Plan {
     /// The slot of this schedule may be free: who waits for it is due.
     pub(crate) fn unpark(&mut self, schedule: ScheduleId) {
         let parked = self.parked.remove(&schedule).map(|(_, parked)| parked).unwrap_or_default();
-        for slot in parked.into_iter().map(|rank| rank.3) {
-            self.again(slot);
+        for key in parked.into_iter().map(|rank| rank.3) {
+            self.again(key);
         }
     }
 
-    fn is_blocked(&self, slot: ItemKey, schedule: ScheduleId) -> bool {
-        match (slot, self.parked.get(&schedule)) {
+    fn is_blocked(&self, key: ItemKey, schedule: ScheduleId) -> bool {
+        match (key, self.parked.get(&schedule)) {
             (ItemKey::Execution(id), Some((holder, _))) => id != *holder,
             _ => false,
         }
@@ -613,36 +586,36 @@ impl Plan {
     }
 
     /// The claim was certainly not made: it is due as before.
-    pub(crate) fn again(&mut self, slot: ItemKey) {
-        if let Some(item) = self.items.get(&slot) {
+    pub(crate) fn again(&mut self, key: ItemKey) {
+        if let Some(item) = self.items.get(&key) {
             let (due, turn) = (item.candidate.due(), item.turn);
             let (line, group) = self.place_of(&item.candidate);
-            self.arm(slot, due);
+            self.arm(key, due);
             self.ready.take_back(&line, &group, turn);
         }
     }
 
     /// Leaves it to the next poll.
-    pub(crate) fn forget(&mut self, slot: ItemKey) {
-        self.remove(slot);
+    pub(crate) fn forget(&mut self, key: ItemKey) {
+        self.remove(key);
     }
 
     /// Appends the links beyond what is already planned, the last of which may be the item itself, due at
     /// `due`.
-    fn extend(&mut self, slot: ItemKey, due: Millis, chain: VecDeque<Occurrence>) {
-        let known = self.rests.get(&slot).and_then(VecDeque::back).map_or(due, |last| last.at);
+    fn extend(&mut self, key: ItemKey, due: Millis, chain: VecDeque<Occurrence>) {
+        let known = self.rests.get(&key).and_then(VecDeque::back).map_or(due, |last| last.at);
         let beyond: VecDeque<Occurrence> = chain.into_iter().filter(|it| it.at > known).collect();
         if !beyond.is_empty() {
-            self.rests.entry(slot).or_default().extend(beyond);
+            self.rests.entry(key).or_default().extend(beyond);
         }
     }
 
     /// Takes out the link behind an item.
-    fn following(&mut self, slot: ItemKey) -> Option<Occurrence> {
-        let rest = self.rests.get_mut(&slot)?;
+    fn following(&mut self, key: ItemKey) -> Option<Occurrence> {
+        let rest = self.rests.get_mut(&key)?;
         let next = rest.pop_front();
         if rest.is_empty() {
-            self.rests.remove(&slot);
+            self.rests.remove(&key);
         }
         next
     }

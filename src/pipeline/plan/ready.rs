@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::ItemKey;
+use super::item::ItemKey;
 use crate::domain::{BoundOf, Bounds, Candidate, ExecutionId, Millis, ScheduleId};
 use crate::pipeline::lanes::LaneId;
 
@@ -20,9 +20,9 @@ pub(super) type Rank = (Millis, Reverse<i32>, i64, ItemKey);
 /// The group of an item; none for what belongs to none.
 pub(super) type Group = Option<Arc<str>>;
 
-pub(super) fn rank(slot: ItemKey, candidate: &Candidate) -> Rank {
-    let (ItemKey::Schedule(ScheduleId(id)) | ItemKey::Execution(ExecutionId(id))) = slot;
-    (candidate.due(), Reverse(candidate.priority()), id, slot)
+pub(super) fn rank(key: ItemKey, candidate: &Candidate) -> Rank {
+    let (ItemKey::Schedule(ScheduleId(id)) | ItemKey::Execution(ExecutionId(id))) = key;
+    (candidate.due(), Reverse(candidate.priority()), id, key)
 }
 
 /// Which line an item waits in.
@@ -157,7 +157,7 @@ impl Ready {
     }
 
     /// Everything, earliest first.
-    pub(super) fn into_slots(self) -> Vec<ItemKey> {
+    pub(super) fn into_keys(self) -> Vec<ItemKey> {
         let turns = self.lines.into_values().flat_map(|line| line.groups.into_values());
         let mut all: Vec<Rank> = turns.flat_map(|turn| turn.due).collect();
         all.sort_unstable();

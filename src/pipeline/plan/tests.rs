@@ -56,7 +56,7 @@ fn plan(planned: PollPlan) -> Plan {
 fn pick(plan: &mut Plan, now: Millis, most: usize) -> Vec<(ItemKey, Millis)> {
     plan.advance(now);
     let picked = plan.pick(now, most, |_| Some(()));
-    picked.into_iter().map(|(slot, candidate, ())| (slot, candidate.due())).collect()
+    picked.into_iter().map(|(key, candidate, ())| (key, candidate.due())).collect()
 }
 
 fn schedule(id: i64) -> ItemKey {
@@ -71,10 +71,10 @@ fn execution(id: i64) -> ItemKey {
 fn claimed(plan: &mut Plan, until: Millis) -> Vec<Millis> {
     let mut times = Vec::new();
     for now in (0..=until).step_by(500) {
-        for (slot, at) in pick(plan, now, 9) {
-            assert_eq!(slot, schedule(1));
+        for (key, at) in pick(plan, now, 9) {
+            assert_eq!(key, schedule(1));
             times.push(at);
-            plan.won(slot, now);
+            plan.won(key, now);
         }
     }
     times
@@ -123,10 +123,10 @@ fn a_row_that_was_changed_replaces_what_was_planned_of_it() {
         plan.take(polled(&[&changed], 2_500, 100), 100);
         plan.advance(2_000);
         let picked = plan.pick(2_000, 9, |_| Some(()));
-        let [(slot, Candidate::Planned(head), ())] = &picked[..] else { panic!("one schedule") };
+        let [(key, Candidate::Planned(head), ())] = &picked[..] else { panic!("one schedule") };
         assert_eq!((head.prev, head.entry.version), (changed.cursor.prev, changed.version));
         let mut found = vec![head.at];
-        plan.won(*slot, 2_000);
+        plan.won(*key, 2_000);
         found.extend(claimed(&mut plan, 9_000));
         assert_eq!(found, times);
     }
@@ -167,8 +167,8 @@ fn a_poll_brings_nothing_that_was_won_after_it_was_sent() {
         [(true, 999, vec![(schedule(1), 2_000)]), (true, 1_000, again.clone()), (false, 999, again)]
     {
         let mut plan = plan(poll(1_500, 0));
-        for (slot, _) in pick(&mut plan, 1_000, 9) {
-            if won { plan.won(slot, 1_000) } else { plan.lost(slot, 1_000) }
+        for (key, _) in pick(&mut plan, 1_000, 9) {
+            if won { plan.won(key, 1_000) } else { plan.lost(key, 1_000) }
         }
         plan.take(poll(2_500, sent), 1_001);
         assert_eq!(pick(&mut plan, 2_000, 9), brought, "won {won}, sent at {sent}");
@@ -204,21 +204,21 @@ fn a_pending_execution_somebody_touched_is_planned_as_it_is_now() {
     let seen = pending(7, &row, 1_000);
     let given_back = Pending { token: Token::fresh(), due: 2_000, ..seen.clone() };
     let poll = |pending: &Pending, sent| PollPlan { pendings: vec![pending.clone()], ..polled(&[], 0, sent) };
-    let slot = ItemKey::Execution(ExecutionId(7));
+    let key = ItemKey::Execution(ExecutionId(7));
 
     let mut changed = plan(poll(&seen, 0));
     changed.take(poll(&given_back, 100), 100);
-    assert_eq!(pick(&mut changed, 5_000, 9), [(slot, 2_000)]);
+    assert_eq!(pick(&mut changed, 5_000, 9), [(key, 2_000)]);
 
     let mut unchanged = plan(poll(&seen, 0));
     unchanged.take(poll(&Pending { due: 2_000, ..seen.clone() }, 100), 100);
-    assert_eq!(pick(&mut unchanged, 5_000, 9), [(slot, 1_000)], "the token tells");
+    assert_eq!(pick(&mut unchanged, 5_000, 9), [(key, 1_000)], "the token tells");
 
     let mut in_flight = plan(poll(&seen, 0));
     assert_eq!(pick(&mut in_flight, 1_000, 9).len(), 1);
     in_flight.take(poll(&given_back, 1_001), 1_001);
     assert_eq!(pick(&mut in_flight, 5_000, 9), []);
-    in_flight.won(slot, 1_002);
+    in_flight.won(key, 1_002);
     assert_eq!(in_flight.len(), 0);
 }
 
@@ -227,7 +227,7 @@ fn what_is_due_goes_by_time_then_priority_then_id() {
     let ranked = |id, at, priority| Arc::new(Entry { priority, ..simple(id, at, 0, 0, None) });
     let rows = [ranked(1, 2_000, 9), ranked(2, 1_000, 1), ranked(4, 1_000, 5), ranked(3, 1_000, 5)];
     let mut plan = plan(polled(&rows.each_ref(), 9_000, 0));
-    let order: Vec<ItemKey> = pick(&mut plan, 5_000, 9).into_iter().map(|(slot, _)| slot).collect();
+    let order: Vec<ItemKey> = pick(&mut plan, 5_000, 9).into_iter().map(|(key, _)| key).collect();
     assert_eq!(order, [3, 4, 2, 1].map(schedule));
 }
 
@@ -238,7 +238,7 @@ fn a_batch_is_full_without_a_permit_or_at_its_most() {
     assert_eq!(pick(&mut plan, 1_000, 2), [(schedule(1), 1_000), (schedule(2), 1_000)]);
     let mut permit = Some(());
     let one = plan.pick(1_000, 9, |_| permit.take());
-    assert_eq!(one.into_iter().map(|(slot, ..)| slot).collect::<Vec<_>>(), [schedule(3)]);
+    assert_eq!(one.into_iter().map(|(key, ..)| key).collect::<Vec<_>>(), [schedule(3)]);
     assert!(plan.has_due(1_000) && !plan.has_due(999));
     assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(4), 1_000)]);
     assert!(!plan.has_due(1_000));
@@ -310,7 +310,7 @@ fn a_plan_that_overflowed_asks_once_when_there_is_room() {
     let mut plan = plan(polled(&rows.iter().collect::<Vec<_>>(), 1_500, 0));
     assert_eq!(plan.len(), CAP);
     let mut asked = Vec::new();
-    for id in pick(&mut plan, 1_000, 9).into_iter().map(|(slot, _)| slot) {
+    for id in pick(&mut plan, 1_000, 9).into_iter().map(|(key, _)| key) {
         asked.push(plan.wants_poll());
         plan.won(id, 1_000);
     }
@@ -372,8 +372,8 @@ fn a_plan_whose_large_payloads_are_half_done_asks_for_more() {
     let rows: Vec<_> = [sized(1, 600), sized(2, 399), sized(3, 1), sized(4, 1)].into();
     let mut plan = plan(PollPlan { complete: false, ..polled(&rows.iter().collect::<Vec<_>>(), 2_000, 0) });
     let mut asked = Vec::new();
-    for (slot, _) in pick(&mut plan, 2_000, 9) {
-        plan.won(slot, 2_000);
+    for (key, _) in pick(&mut plan, 2_000, 9) {
+        plan.won(key, 2_000);
         asked.push(plan.wants_poll());
     }
     assert_eq!(asked, [true, false, false, false], "behind 600 of 1,001 bytes, and once");
@@ -459,23 +459,23 @@ fn who_waits_for_a_slot_is_parked_until_it_is_free() {
     let retry = pending(9_000, &row, 1_500);
     let brought =
         || PollPlan { pendings: waiting.iter().chain([&retry]).cloned().collect(), ..polled(&[], 6_000, 0) };
-    let slot = |id| ItemKey::Execution(ExecutionId(id));
+    let key = |id| ItemKey::Execution(ExecutionId(id));
     let mut plan = Plan::new(0, 1_000, Lanes::default());
     plan.take(brought(), 0);
-    assert_eq!(pick(&mut plan, 2_000, 9), [(slot(2), 1_000)]);
-    plan.block(slot(2), retry.id);
-    assert_eq!(pick(&mut plan, 2_000, 9), [(slot(9_000), 1_500)], "its own slot does not keep it away");
+    assert_eq!(pick(&mut plan, 2_000, 9), [(key(2), 1_000)]);
+    plan.block(key(2), retry.id);
+    assert_eq!(pick(&mut plan, 2_000, 9), [(key(9_000), 1_500)], "its own slot does not keep it away");
     assert_eq!(pick(&mut plan, 2_000, 9), []);
     assert!(plan.awaits_slots());
-    plan.won(slot(9_000), 2_000);
+    plan.won(key(9_000), 2_000);
 
     plan.unpark(ScheduleId(1));
     assert!(!plan.awaits_slots());
-    assert_eq!(pick(&mut plan, 2_001, 9), [(slot(2), 1_000)], "who is due longest");
-    plan.block(slot(2), ExecutionId(77));
+    assert_eq!(pick(&mut plan, 2_001, 9), [(key(2), 1_000)], "who is due longest");
+    plan.block(key(2), ExecutionId(77));
     plan.take(PollPlan { sent: 2_500, ..brought() }, 2_600);
-    assert_eq!(pick(&mut plan, 3_000, 9), [(slot(2), 1_000)], "each poll tries once");
-    plan.block(slot(2), ExecutionId(77));
+    assert_eq!(pick(&mut plan, 3_000, 9), [(key(2), 1_000)], "each poll tries once");
+    plan.block(key(2), ExecutionId(77));
     plan.take(PollPlan { sent: 3_500, ..polled(&[], 6_000, 3_500) }, 3_600);
     assert_eq!((pick(&mut plan, 4_000, 9), plan.len()), (vec![], 0), "it is gone");
 }
@@ -532,7 +532,7 @@ fn pick_beside_a_full_lane(plan: &mut Plan, now: Millis, most: usize) -> (Vec<It
         asked[lane.place()] += 1;
         (lane == LaneId::DEFAULT).then_some(())
     });
-    (picked.into_iter().map(|(slot, ..)| slot).collect(), asked)
+    (picked.into_iter().map(|(key, ..)| key).collect(), asked)
 }
 
 #[test]
@@ -606,7 +606,7 @@ fn permits_go_to_items_of_their_own_lane() {
         given[lane.place()] += 1;
         Some((lane.place(), given[lane.place()]))
     });
-    let seated: Vec<_> = picked.into_iter().map(|(slot, _, permit)| (slot, permit)).collect();
+    let seated: Vec<_> = picked.into_iter().map(|(key, _, permit)| (key, permit)).collect();
     let [one, two, three, four] = [1, 2, 3, 4].map(schedule);
     assert_eq!(seated, [(four, (0, 1)), (two, (0, 2)), (three, (1, 1)), (one, (1, 2))]);
 }

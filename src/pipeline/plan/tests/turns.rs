@@ -25,7 +25,7 @@ fn batches_of_one_seat_go_from_job_to_job() {
     let pendings = (1..=3).map(|id| pending(id, &of("late", 10 + id), id)).collect();
     let mut plan = Plan::new(0, CAP, Lanes::default());
     plan.take(PollPlan { pendings, ..polled(&[&of("other", 2)], 1_001, 0) }, 0);
-    let picked: Vec<_> = (0..4).flat_map(|_| pick(&mut plan, 1_000, 1)).map(|(slot, _)| slot).collect();
+    let picked: Vec<_> = (0..4).flat_map(|_| pick(&mut plan, 1_000, 1)).map(|(key, _)| key).collect();
     assert_eq!(picked, [execution(1), schedule(2), execution(2), execution(3)]);
 }
 
@@ -48,8 +48,8 @@ fn due(planned: PollPlan) -> Plan {
 
 fn picked_once(plan: &mut Plan, most: usize) -> Vec<i64> {
     let picked = plan.pick(1_000, most, |_| Some(()));
-    let id = |slot| if let ItemKey::Execution(id) = slot { id.0 } else { panic!("{slot:?}") };
-    picked.into_iter().map(|(slot, ..)| id(slot)).collect()
+    let id = |key| if let ItemKey::Execution(id) = key { id.0 } else { panic!("{key:?}") };
+    picked.into_iter().map(|(key, ..)| id(key)).collect()
 }
 
 /// Batch after batch, each won.
