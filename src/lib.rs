@@ -68,7 +68,8 @@ pub use domain::{
     Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, LeftOut, Lineage,
     MisfirePolicy, NodeId, Overlap, Retry, ScheduleId, ScheduleState, UnknownWord,
 };
-pub use node::handlers::{Cancellation, Context, HandlerError};
+pub use node::context::{Cancellation, Context};
+pub use node::handlers::HandlerError;
 #[cfg(feature = "sql")]
 pub use store::{CallerConnection, MigrationReport};
 pub use store::{Ensured, OnConflict};

@@ -1,5 +1,17 @@
 //! Wakes async handlers that wait for news of their executions.
 
+#[cfg(feature = "tokio")]
+use {
+    crate::domain::Millis,
+    crate::time::{Now, span},
+    std::future::poll_fn,
+    std::pin::{Pin, pin},
+    std::task::Poll,
+    tokio::sync::futures::Notified,
+    tokio::task::unconstrained,
+    tokio::time::sleep,
+};
+
 /// Rung after each change of what handlers ask about. Nobody listens unless a handler is async, and without
 /// the feature `tokio` there is nothing to ring.
 #[derive(Debug, Default)]
@@ -17,7 +29,19 @@ impl Bell {
 
     /// Ends with the next ring after it was enabled, or polled for the first time.
     #[cfg(feature = "tokio")]
-    pub(crate) fn rung(&self) -> tokio::sync::futures::Notified<'_> {
+    pub(crate) fn rung(&self) -> Notified<'_> {
         self.notify.notified()
     }
+}
+
+/// Waits until the bell rings or it is `until` (boot clock). A handler that uses up its task's budget with
+/// each poll would starve a timer that counts against it.
+#[cfg(feature = "tokio")]
+pub(crate) async fn woken(mut rung: Pin<&mut Notified<'_>>, until: Millis, now: Now) {
+    let mut timer = pin!(unconstrained(sleep(span(until.saturating_sub(now.boot)))));
+    poll_fn(|cx| match rung.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => timer.as_mut().poll(cx),
+    })
+    .await;
 }

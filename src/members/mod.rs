@@ -1,7 +1,7 @@
 //! Who belongs to the cluster: joining, heartbeats, leases, deaths, the executions this process answers for,
 //! and news of the others' changes.
 
-mod bell;
+pub(crate) mod bell;
 mod heartbeat;
 mod held;
 pub(crate) mod listener;

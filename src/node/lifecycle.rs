@@ -5,7 +5,7 @@
 
 use crate::domain::{Answer, ExecutionId, JobPolicy, Millis};
 #[cfg(any(test, feature = "tokio"))]
-use crate::node::handlers::Cancellation;
+use crate::node::context::Cancellation;
 use crate::pipeline::complete::limits::{Limited, RunEnd, Stuck};
 use crate::store::{Applied, Claimed, ExecutionChange};
 use crate::time::{Now, millis};

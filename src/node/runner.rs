@@ -11,10 +11,9 @@ use crossbeam::channel::{Sender, bounded};
 use crate::domain::user_code::{brief, guarded, with_causes};
 use crate::domain::{Answer, Attempt, Cause, Event, JobPolicy};
 use crate::members::Standing;
-use crate::node::handlers::{Begun, Context, Handlers, Ledger, Stopping};
+use crate::node::context::{Begun, Context, Ledger, Stopping};
+use crate::node::handlers::Handlers;
 use crate::node::lifecycle::{Lifecycle, Running, Starting};
-#[cfg(feature = "tokio")]
-use crate::node::tasks::Tasks;
 use crate::node::teller::Events;
 use crate::pipeline::complete::limits::Stuck;
 use crate::pipeline::complete::{CompleteInput, Reply};
@@ -54,9 +53,6 @@ pub(crate) struct Runner {
     pub ledger: Ledger,
     /// The shutdown has returned: nothing begins any more.
     pub closed: Arc<AtomicBool>,
-    /// The runtime of async handlers.
-    #[cfg(feature = "tokio")]
-    pub tasks: Option<Tasks>,
 }
 
 /// A run whose handler has begun.

@@ -1,13 +1,14 @@
 //! How a node ends: in order and by a deadline, behind a scheduler that was dropped, or because it cannot go
 //! on.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::domain::{Event, Millis};
 use crate::machine::driver::{self, Driver, Ended, wait_in_turns};
 use crate::node::inboxes::send;
+use crate::node::life::Phase;
 use crate::node::route::Leaving;
 use crate::node::runner::is_handler_of;
 use crate::node::{Loops, Node};
@@ -16,60 +17,6 @@ use crate::time::millis;
 
 /// How long a shutdown waits, at least and at most, until its last events have been told.
 const LAST_WORDS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Phase {
-    #[default]
-    Running,
-    /// It cannot go on, and nobody has called a shutdown yet.
-    GivenUp,
-    Stopping,
-    Stopped {
-        clean: bool,
-    },
-}
-
-/// How far a node has come, and who waits for its end.
-#[derive(Default)]
-pub(super) struct Life {
-    phase: Mutex<Phase>,
-    ended: Condvar,
-}
-
-impl Life {
-    pub(super) fn phase(&self) -> MutexGuard<'_, Phase> {
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn give_up(&self) {
-        let mut phase = self.phase();
-        if *phase == Phase::Running {
-            *phase = Phase::GivenUp;
-            self.ended.notify_all();
-        }
-    }
-
-    /// True if this begins the shutdown.
-    fn stop(&self) -> bool {
-        let mut phase = self.phase();
-        let first = matches!(*phase, Phase::Running | Phase::GivenUp);
-        if first {
-            *phase = Phase::Stopping;
-        }
-        first
-    }
-
-    fn stopped(&self, clean: bool) {
-        *self.phase() = Phase::Stopped { clean };
-        self.ended.notify_all();
-    }
-
-    /// Blocks until it has stopped or given up.
-    pub(super) fn wait(&self) -> Phase {
-        let goes_on = |phase: &mut Phase| matches!(phase, Phase::Running | Phase::Stopping);
-        *self.ended.wait_while(self.phase(), goes_on).unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Node {
     /// Blocks until a shutdown has ended or the node has given up; true if it was a clean shutdown.
@@ -80,27 +27,6 @@ impl Node {
             self.events.flush(LAST_WORDS.1);
         }
         phase == Phase::Stopped { clean: true }
-    }
-
-    /// Whether another thread's shutdown is clean; false if the deadline, on the boot clock, comes first.
-    fn wait_until(&self, deadline: Millis) -> bool {
-        let mut phase = self.inboxes.life.phase();
-        loop {
-            let left = self.clock.until_boot(deadline);
-            match *phase {
-                Phase::Stopped { clean } => return clean,
-                _ if left.is_zero() => return false,
-                _ => {
-                    phase = self
-                        .inboxes
-                        .life
-                        .ended
-                        .wait_timeout(phase, left)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
-                }
-            }
-        }
     }
 
     /// Whether the calling thread runs one of its handlers.
@@ -124,7 +50,7 @@ impl Node {
         let first = self.inboxes.life.stop();
         let deadline = self.clock.now().boot.saturating_add(millis(deadline));
         if !first {
-            return self.wait_until(deadline);
+            return self.inboxes.life.wait_while_left(|| self.clock.until_boot(deadline));
         }
         let clean = self.stop_by(deadline);
         self.closed.store(true, Ordering::Relaxed);

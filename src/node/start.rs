@@ -9,7 +9,8 @@ use crate::domain::{Error, ErrorKind, Event, Millis, NodeId};
 use crate::machine::driver::{self, Driver, OnPanic, Surroundings, drive};
 use crate::members::listener::{ListenInput, ListenMachine};
 use crate::members::{Held, Identity, NodeMachine, Standing, members};
-use crate::node::handlers::{Handlers, Ledger};
+use crate::node::context::Ledger;
+use crate::node::handlers::Handlers;
 use crate::node::inboxes::{Inboxes, inboxes, send};
 use crate::node::pools::Pools;
 use crate::node::route::Output::{Complete, Dispatch, Heartbeat, Listen, Misfire, Poll, Start};
@@ -103,21 +104,17 @@ impl Node {
         stores: Stores,
         node: NodeId,
     ) -> Result<Self, Error> {
-        let Config { application, lanes: settings, window, .. } = config;
-        let identity = identity(&application, &handlers);
+        let (application, window) = (&config.application, config.window);
+        let identity = identity(application, &handlers);
         let (lease, offset, members) = join_within(&stores.heart, &identity, node, &clock, window)?;
         events.emit(Event::Joined { node });
 
         let (inboxes, read) = inboxes(&clock, &events);
         send(&inboxes.poll, PollInput::Members(members));
-        let lanes = Lanes::new(&settings, handlers.lanes());
+        let lanes = Lanes::new(&config.lanes, handlers.lanes());
         let (handlers, standing) = (Arc::new(handlers), Arc::<Standing>::default());
-        let runner = Runner {
-            #[cfg(feature = "tokio")]
-            tasks: config.tasks,
-            ..runner(&inboxes, &clock, &handlers, &standing, &stores)
-        };
-        let pools = Arc::new(pools(&settings, &lanes, &runner, &inboxes));
+        let runner = runner(&inboxes, &clock, &handlers, &standing, &stores);
+        let pools = Arc::new(pools(&config, &lanes, &runner, &inboxes));
         let around = surroundings(stores.work, &clock, window.call, &inboxes);
         // The heartbeat's store calls go over a connection of their own.
         let alone = Surroundings { store: stores.heart, ..around.clone() };
@@ -144,17 +141,17 @@ impl Node {
                 start: drive("firetime-start", StartMachine::new(), read.start, &around, to.route(Start))?,
                 misfire: drive("firetime-misfire", misfire, read.misfire, &around, to.route(Misfire))?,
                 heartbeat: drive("firetime-heartbeat", heart, read.heartbeat, &alone, to.route(Heartbeat))?,
-                listen: listen(&application, &window, read.listen, &around, to)?,
+                listen: listen(application, &window, read.listen, &around, to)?,
                 poll: drive("firetime-poll", poll, read.poll, &around, to.route(Poll))?,
             })
         };
         let loops = begin().inspect_err(|_| cancel(&mut &inboxes))?;
         #[cfg(feature = "tokio")]
-        runner.tasks.iter().for_each(|tasks| tasks.watch(&standing, &runner.closed, &inboxes));
+        config.tasks.iter().for_each(|tasks| tasks.watch(&standing, &runner.closed, &inboxes));
         Ok(Self {
             loops,
             inboxes,
-            application,
+            application: config.application,
             id: node,
             clients: stores.clients,
             notifier: Arc::default(),
@@ -208,19 +205,17 @@ fn runner(
         stopping: Arc::default(),
         ledger: Ledger(Arc::clone(&stores.clients)),
         closed: Arc::default(),
-        #[cfg(feature = "tokio")]
-        tasks: None,
     }
 }
 
 /// A pool for each lane, with a runner of its own.
-fn pools(settings: &[LaneSettings], lanes: &Lanes, runner: &Runner, to: &Inboxes) -> Pools {
-    Pools::new(settings, |id, lane, stuck| {
+fn pools(config: &Config, lanes: &Lanes, runner: &Runner, to: &Inboxes) -> Pools {
+    Pools::new(&config.lanes, |id, lane, stuck| {
         let runner = Runner { lane: RunnerLane { watch: lanes.watch(id), stuck }, ..runner.clone() };
         let to = to.clone();
         let notify = move |notice| route(Output::Pool(id, notice), &mut &to);
         #[cfg(feature = "tokio")]
-        if let Some(tasks) = runner.tasks.clone().filter(|_| lane.is_of_tasks) {
+        if let Some(tasks) = config.tasks.as_ref().filter(|_| lane.is_of_tasks) {
             return Pool::of_tasks(lane.limits.max, tasks.launch(runner), notify);
         }
         Pool::new(&Pools::threads_of(id, lane), lane.limits, move |claimed| runner.run(claimed), notify)

@@ -4,22 +4,22 @@
 //! Whatever drops a task before its end, the end of the runtime above all, makes it hand back what it has.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::futures::Notified;
 use tokio::sync::oneshot;
-use tokio::task::unconstrained;
 use tokio::time::sleep;
 
 use crate::domain::user_code::{guarded, with_causes};
 use crate::domain::{Answer, Error, ErrorKind, Event, Millis};
 use crate::members::Standing;
-use crate::node::handlers::{self, Context};
+use crate::members::bell::woken;
+use crate::node::context::Context;
+use crate::node::handlers;
 use crate::node::inboxes::Inboxes;
 use crate::node::lifecycle::{Interruption, Lifecycle, Look, Patience, Running, Starting};
 use crate::node::route::give_up;
@@ -27,7 +27,7 @@ use crate::node::runner::{Run, Runner, answer};
 use crate::pipeline::complete::{CompleteInput, Reply};
 use crate::pipeline::pool::Occupied;
 use crate::store::Claimed;
-use crate::time::{Now, millis, span};
+use crate::time::millis;
 
 /// The runtime on which a node's async handlers run.
 #[derive(Clone, Debug)]
@@ -271,33 +271,6 @@ impl Drop for Handler {
         // It was interrupted, whatever it says.
         self.end().ok();
     }
-}
-
-/// Waits until `look` finds something. It is asked again whenever the bell rings, and at the instants at
-/// which the context's cancellation may change by itself.
-pub(super) async fn until<T>(context: &Context, look: impl Fn() -> Option<T>) -> T {
-    let standing = &context.standing;
-    loop {
-        let mut rung = pin!(standing.bell().rung());
-        rung.as_mut().enable();
-        // Before the look: what changes in between is an instant to wait for.
-        let now = context.clock.now();
-        if let Some(found) = look() {
-            return found;
-        }
-        woken(rung, context.begun.changes_at(standing, now), now).await;
-    }
-}
-
-/// Waits until the bell rings or it is `until` (boot clock). A handler that uses up its task's budget with
-/// each poll would starve a timer that counts against it.
-async fn woken(mut rung: Pin<&mut Notified<'_>>, until: Millis, now: Now) {
-    let mut timer = pin!(unconstrained(sleep(span(until.saturating_sub(now.boot)))));
-    poll_fn(|cx| match rung.as_mut().poll(cx) {
-        Poll::Ready(()) => Poll::Ready(()),
-        Poll::Pending => timer.as_mut().poll(cx),
-    })
-    .await;
 }
 
 #[cfg(test)]

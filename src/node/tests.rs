@@ -13,7 +13,7 @@ use crate::members::NodeInput;
 use crate::node::Node;
 use crate::node::handlers::Handlers;
 use crate::node::inboxes::inboxes;
-use crate::node::shutdown::Phase;
+use crate::node::life::Phase;
 use crate::node::start::{Config, Stores, stop_on_panic};
 use crate::node::teller::events;
 use crate::pipeline::dispatch::DispatchInput;

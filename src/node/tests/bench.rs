@@ -9,7 +9,8 @@ use crossbeam::channel::{Receiver, unbounded};
 use crate::domain::Millis;
 use crate::fixtures::{claim_under, definition};
 use crate::machine::driver::spawn;
-use crate::node::handlers::{Handlers, Ledger};
+use crate::node::context::Ledger;
+use crate::node::handlers::Handlers;
 use crate::node::runner::{Runner, RunnerLane};
 use crate::node::teller::events;
 use crate::pipeline::complete::CompleteInput;
@@ -59,8 +60,6 @@ impl RunnerBench {
             stopping: Arc::default(),
             ledger: Ledger(Arc::clone(&store) as Arc<dyn Store>),
             closed: Arc::default(),
-            #[cfg(feature = "tokio")]
-            tasks: None,
         };
         Self { store, runner, settled, ran, told }
     }

@@ -20,7 +20,7 @@ use crate::domain::{Answer, Event, Millis, NodeId};
 use crate::machine::Machine;
 use crate::members::listener::ListenOutput;
 use crate::members::{Held, Identity, NodeInput, NodeMachine, NodeOutput, Standing, members};
-use crate::node::handlers::Begun;
+use crate::node::context::Begun;
 use crate::node::lifecycle::{Interruption, Patience, Running, Starting};
 use crate::node::route::{Leaving, Mailboxes, Output, route};
 use crate::pipeline::complete::{CompleteInput, CompleteMachine};

@@ -7,7 +7,7 @@ use crossbeam::channel::{TryRecvError, bounded};
 
 use super::{GRACE, Job, Process, Surroundings, Task};
 use crate::domain::{Answer, ExecutionId, JobPolicy, Millis};
-use crate::node::handlers::{Begun, Cancellation};
+use crate::node::context::{Begun, Cancellation};
 use crate::node::lifecycle::{Lifecycle, Look, Patience, Running};
 use crate::pipeline::complete::limits::Stuck;
 use crate::pipeline::complete::{CompleteInput, Reply};

@@ -1,0 +1,347 @@
+//! What a handler is told of its execution, and may ask.
+
+use std::fmt;
+#[cfg(feature = "tokio")]
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::{Cause, Covers, Error, ErrorKind, ExecutionId, LeftOut, Millis};
+use crate::members::Standing;
+#[cfg(feature = "tokio")]
+use crate::members::bell::woken;
+use crate::store::Store;
+use crate::time::{Clock, Now};
+
+/// What a handler is told about the execution it runs.
+#[derive(Clone, Debug)]
+pub struct Context {
+    pub(crate) schedule: Arc<str>,
+    pub(crate) job: Arc<str>,
+    pub(crate) begun: Begun,
+    pub(crate) fire_time: DateTime<Utc>,
+    pub(crate) attempt: u32,
+    pub(crate) fence: i64,
+    pub(crate) cause: Cause,
+    pub(crate) failures: u32,
+    pub(crate) snoozes: u32,
+    pub(crate) standing: Arc<Standing>,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) stopping: Arc<Stopping>,
+    pub(crate) ledger: Ledger,
+}
+
+/// How far a node's shutdown has come.
+#[derive(Debug)]
+pub(crate) struct Stopping {
+    has_begun: AtomicBool,
+    /// When (boot clock) the futures of async handlers are dropped.
+    drops_at: AtomicI64,
+}
+
+impl Default for Stopping {
+    fn default() -> Self {
+        Self { has_begun: AtomicBool::new(false), drops_at: AtomicI64::new(Millis::MAX) }
+    }
+}
+
+impl Stopping {
+    pub(super) fn begin(&self) {
+        self.has_begun.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn drop_at(&self, boot: Millis) {
+        self.drops_at.store(boot, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(super) fn drops_at(&self) -> Millis {
+        self.drops_at.load(Ordering::Relaxed)
+    }
+}
+
+/// Where a handler asks about its execution: over the connections of the node's clients.
+#[derive(Clone)]
+pub(crate) struct Ledger(pub(crate) Arc<dyn Store>);
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ledger")
+    }
+}
+
+/// Why a handler is to end. It is told, and a handler on a thread that does not look runs on; the future of
+/// an async one is dropped once its grace is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cancellation {
+    /// Its time limit has passed: the execution is TIMED_OUT, and its answer changes nothing any more.
+    TimeLimit,
+    /// Somebody asked for its end ([`Client::cancel`](crate::Client::cancel)), or the next occurrence
+    /// replaces it ([`Overlap::Replace`](crate::Overlap::Replace)). Told within one heartbeat interval of
+    /// the request while the database answers; at once if it was made through this node's own client.
+    ByHand,
+    /// Others have declared this node dead and taken the execution: it may run elsewhere by now.
+    ExecutionLost,
+    /// The node's heartbeats have not been answered for so long that others may declare it dead.
+    LeaseLost,
+    /// The scheduler is shutting down, and waits for the handler until its deadline. One that cannot end by
+    /// then may answer [`Answer::Snooze`](crate::Answer::Snooze), so that another node goes on.
+    Shutdown,
+}
+
+/// What the end of a run may be asked for, of an execution that began here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    pub execution: ExecutionId,
+    /// That of the node as the handler began.
+    pub incarnation: u64,
+    /// Boot clock; none without a time limit.
+    pub time_is_up_at: Option<Millis>,
+}
+
+impl Begun {
+    /// Why its handler is to end, if it is.
+    pub(crate) fn cancellation(&self, standing: &Standing, stopping: bool, now: Now) -> Option<Cancellation> {
+        if self.time_is_up_at.is_some_and(|at| at <= now.boot) {
+            Some(Cancellation::TimeLimit)
+        } else if standing.is_cancelled(self.execution) {
+            Some(Cancellation::ByHand)
+        } else if self.incarnation != standing.incarnation() {
+            Some(Cancellation::ExecutionLost)
+        } else if !standing.has_lease(now) {
+            Some(Cancellation::LeaseLost)
+        } else if stopping {
+            Some(Cancellation::Shutdown)
+        } else {
+            None
+        }
+    }
+
+    /// The next instant (boot clock) at which that may be another answer without anybody telling of it.
+    #[cfg(any(test, feature = "tokio"))]
+    pub(crate) fn changes_at(&self, standing: &Standing, now: Now) -> Millis {
+        let instants = self.time_is_up_at.into_iter().chain([standing.lease_until()]);
+        instants.filter(|at| *at > now.boot).min().unwrap_or(Millis::MAX)
+    }
+}
+
+impl Context {
+    /// The schedule's name.
+    #[must_use]
+    pub fn schedule(&self) -> &str {
+        &self.schedule
+    }
+
+    /// The job's name.
+    #[must_use]
+    pub fn job(&self) -> &str {
+        &self.job
+    }
+
+    /// The row id of this execution in `QRTZ_RUN`.
+    #[must_use]
+    pub fn execution(&self) -> ExecutionId {
+        self.begun.execution
+    }
+
+    /// The planned instant of the occurrence, UTC, to the millisecond; later attempts keep it.
+    #[must_use]
+    pub fn fire_time(&self) -> DateTime<Utc> {
+        self.fire_time
+    }
+
+    /// 1 for the first attempt at this occurrence.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// How many earlier attempts at this occurrence have failed, or ran out of time. Deaths of nodes are
+    /// attempts, but no failures.
+    #[must_use]
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// How often its handlers have answered [`Snooze`](Answer::Snooze), in this attempt and those before.
+    #[must_use]
+    pub fn snoozes(&self) -> u32 {
+        self.snoozes
+    }
+
+    /// The fencing token: grows with every claim of the schedule. Hand it to what you write to, and let
+    /// that refuse a lower number than it has seen: so a process that was stopped for minutes and wakes up
+    /// cannot overwrite what its successor did.
+    #[must_use]
+    pub fn fence(&self) -> i64 {
+        self.fence
+    }
+
+    /// Why it is run: its fire time has come, somebody asked for it, an attempt before it failed.
+    #[must_use]
+    pub fn cause(&self) -> &Cause {
+        &self.cause
+    }
+
+    /// Whether the handler is to end, for any reason that [`cancellation`](Self::cancellation) names but a
+    /// shutdown, which lets it run until the deadline.
+    ///
+    /// ```
+    /// use firetime::{Answer, Context, HandlerError};
+    ///
+    /// fn export(context: &Context, pages: u32) -> Result<Answer, HandlerError> {
+    ///     for page in 0..pages {
+    ///         if context.is_cancelled() {
+    ///             return Ok(Answer::Cancelled(format!("stopped before page {page}")));
+    ///         }
+    ///         // Export one page.
+    ///     }
+    ///     Ok(Answer::Done)
+    /// }
+    /// # let _ = export;
+    /// ```
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancellation().is_some_and(|it| it != Cancellation::Shutdown)
+    }
+
+    /// Why the handler is to end, if it is. A handler may look as often as it likes: no statement is sent.
+    #[must_use]
+    pub fn cancellation(&self) -> Option<Cancellation> {
+        self.begun.cancellation(&self.standing, self.is_stopping(), self.clock.now())
+    }
+
+    /// Waits until [`is_cancelled`](Self::is_cancelled) is true, and says why: until the time limit, until
+    /// somebody asks for the end of the execution, until it or the lease is lost. A shutdown, which lets
+    /// handlers run until its deadline, is no such reason: see [`stopping`](Self::stopping).
+    ///
+    /// From then on the handler has its [grace](crate::Job::grace) to end by itself; then its future is
+    /// dropped wherever it waits. Await it within a tokio runtime with its time driver, as every async
+    /// handler is.
+    ///
+    /// ```
+    /// use firetime::{Answer, Cancellation, Context, HandlerError};
+    /// use std::time::Duration;
+    ///
+    /// async fn export(context: Context, pages: u32) -> Result<Answer, HandlerError> {
+    ///     for page in 0..pages {
+    ///         let why = tokio::select! {
+    ///             () = tokio::time::sleep(Duration::from_millis(1)) => continue, // Export one page.
+    ///             why = context.cancelled() => why,
+    ///         };
+    ///         return Ok(match why {
+    ///             Cancellation::ByHand => Answer::Cancelled(format!("stopped before page {page}")),
+    ///             // It is run anew, here or elsewhere. After the time limit no answer counts.
+    ///             _ => Answer::Snooze(Duration::ZERO),
+    ///         });
+    ///     }
+    ///     Ok(Answer::Done)
+    /// }
+    /// # let _ = export;
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub async fn cancelled(&self) -> Cancellation {
+        let is_meant = |why: &Cancellation| *why != Cancellation::Shutdown;
+        self.until(|| self.cancellation().filter(is_meant)).await
+    }
+
+    /// Waits until the scheduler is shutting down: the handler should end before the shutdown's deadline, or
+    /// answer [`Answer::Snooze`] so that another node goes on. What still runs a little before the deadline
+    /// is dropped.
+    ///
+    /// ```
+    /// use firetime::{Answer, Context, HandlerError};
+    /// use std::time::Duration;
+    ///
+    /// async fn watch(context: Context, (): ()) -> Result<Answer, HandlerError> {
+    ///     tokio::select! {
+    ///         () = tokio::time::sleep(Duration::from_secs(3_600)) => Ok(Answer::Done),
+    ///         () = context.stopping() => Ok(Answer::Snooze(Duration::ZERO)),
+    ///     }
+    /// }
+    /// # let _ = watch;
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub async fn stopping(&self) {
+        self.until(|| self.is_stopping().then_some(())).await;
+    }
+
+    /// What this execution stands for: the time since its schedule's last success, and how many occurrences
+    /// that leaves out, and why. A job that copies changed rows needs no watermark of its own, and a job that
+    /// is run once after an outage knows for how many occurrences.
+    ///
+    /// `until` is [`fire_time`](Self::fire_time); `from` is the fire time of the newest *planned* occurrence
+    /// of the schedule before that, also before an edit of its trigger or its removal, that has succeeded. So
+    /// the spans of successive successes follow each other without a gap and without overlap, if no two
+    /// executions of the schedule run at once ([`Overlap`](crate::Overlap)). What somebody asked for
+    /// ([`Client::trigger`](crate::Client::trigger)) covers the time since the last success before its own
+    /// fire time, and its success changes nothing: the next planned occurrence covers that time, too.
+    ///
+    /// The answer is that of the ledger when it is asked: another attempt, or the same one after a snooze,
+    /// may hear more. Occurrences that an edit of the trigger withdrew have no row there, and are not
+    /// counted; nor is what retention removed ([`Builder::retention`](crate::Builder::retention)).
+    ///
+    /// Each call reads the database, over the connections that the scheduler's
+    /// [`Client`](crate::Scheduler::client) uses, 64 at most: it takes up to two store timeouts if the
+    /// network is silent, and reads one row of the ledger for each attempt, or skipped span, that is left
+    /// out. A handler that does not call it costs nothing.
+    ///
+    /// ```
+    /// use firetime::{Context, HandlerError};
+    ///
+    /// fn copy_orders(context: &Context, (): ()) -> Result<(), HandlerError> {
+    ///     let covers = context.covers()?;
+    ///     match covers.from {
+    ///         Some(from) => println!("copy what changed after {from}, up to {}", covers.until),
+    ///         None => println!("copy everything up to {}", covers.until),
+    ///     }
+    ///     if covers.left_out.missed > 0 {
+    ///         println!("{} runs were missed", covers.left_out.missed);
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # let _ = copy_orders;
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if the execution is no longer in the ledger; or the database's failure:
+    /// [`ErrorKind::Unavailable`] also if no connection becomes free within the store timeout. Nothing is
+    /// changed in any case, and asking again may help.
+    pub fn covers(&self) -> Result<Covers, Error> {
+        let gone = || {
+            let (execution, schedule) = (self.execution(), &self.schedule);
+            let what = format!("execution {execution} of {schedule:?} is no longer in the ledger");
+            Error::new(ErrorKind::NotFound, format!("asking what it covers: {what}: its row was deleted"))
+        };
+        self.ledger.0.covers(self.execution(), LeftOut::MOST)?.ok_or_else(gone)
+    }
+
+    /// Whether the scheduler is shutting down: a long job may end early.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.has_begun()
+    }
+
+    /// Waits until `look` finds something. It is asked again whenever the bell rings, and at the instants at
+    /// which the cancellation may change by itself.
+    #[cfg(feature = "tokio")]
+    async fn until<T>(&self, look: impl Fn() -> Option<T>) -> T {
+        loop {
+            let mut rung = pin!(self.standing.bell().rung());
+            rung.as_mut().enable();
+            // Before the look: what changes in between is an instant to wait for.
+            let now = self.clock.now();
+            if let Some(found) = look() {
+                return found;
+            }
+            woken(rung, self.begun.changes_at(&self.standing, now), now).await;
+        }
+    }
+}
