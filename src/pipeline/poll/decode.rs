@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crossbeam::channel::{Receiver, Sender, TryRecvError, unbounded};
 use rustc_hash::FxHashMap;
 
-use super::POLL_LIMIT;
+use super::limits::POLL_LIMIT;
 use crate::domain::{Entry, Event, Millis, ScheduleId};
 use crate::time::Micros;
 

@@ -2,7 +2,7 @@
 //!
 //! The grid is the epoch's: ticks that are late, or skipped, never move those behind them.
 
-use super::pages::SHORT_PAGE;
+use super::limits::SHORT_PAGE;
 use crate::domain::{Millis, NodeId};
 use crate::time::Now;
 

@@ -17,16 +17,19 @@
 //!
 //! This file has the machine. Its decisions have files of their own: when polls begin (`grid`), with which
 //! fire time (`skipping`), when it asks for news (`glances`), whose schedules polls ask for (`home`), how
-//! they walk over their pages (`pages`), and which large payloads they fetch (`payloads`).
+//! they walk over their pages (`pages`), how much they bring (`limits`), and which large payloads they fetch
+//! (`payloads`).
 
 mod calls;
 pub(crate) mod decode;
 mod glances;
 mod grid;
 mod home;
+mod limits;
 mod messages;
 mod pages;
 mod payloads;
+mod rows;
 mod skipping;
 
 use std::sync::Arc;
@@ -38,9 +41,11 @@ use self::decode::{Catalog, Decoders};
 use self::glances::Glances;
 use self::grid::{Next, Timetable};
 use self::home::Home;
+pub(crate) use self::limits::POLL_LIMIT;
+use self::limits::{OTHERS, SHORT_PAGE};
 pub(crate) use self::messages::{Covered, PollInput, PollOutput, PollPlan};
-pub(crate) use self::pages::POLL_LIMIT;
-use self::pages::{Bookmark, OTHERS, Poll, PolledRows, SHORT_PAGE, Signs, Stage};
+use self::pages::{Bookmark, Poll, Signs, Stage};
+use self::rows::PolledRows;
 use self::skipping::{Look, Skipping};
 use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, Event, Millis, NodeId};

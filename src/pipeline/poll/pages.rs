@@ -1,4 +1,4 @@
-//! The pages of a poll: the questions it asks, how far it has come, and the rows it has brought.
+//! The pages of a poll: the questions it asks, and how far it has come.
 //!
 //! A poll walks over its node's home shards first. The first page asks for all due schedules. If they do not
 //! fit, the following pages take an equal share of each section, and beside them the PENDING executions in
@@ -12,27 +12,13 @@ use std::sync::Arc;
 
 use super::decode::{Decode, Decoders};
 use super::home::is_whole;
+use super::limits::{LEAST_PAGE, OTHERS, PAGE, PATIENCE, POLL_LIMIT};
 use super::messages::Covered;
 use super::payloads::Payloads;
+use super::rows::PolledRows;
 use crate::domain::{Entry, Millis, Pending};
 use crate::store::{DueRows, Page, PollQuery, Polled};
 use crate::time::Now;
-
-/// The most schedules, and the most PENDING executions, one poll plans.
-pub(crate) const POLL_LIMIT: usize = 50_000;
-/// Rows per page: one store call. Halved by each poll that fails, down to the least, and doubled by each that
-/// does not.
-pub(super) const PAGE: usize = 25_000;
-const LEAST_PAGE: usize = 64;
-/// A poll begins no call after so long, but for the first that may bring rows and the first that brings large
-/// payloads.
-pub(super) const PATIENCE: Millis = 1_000;
-/// The rows of a short poll.
-pub(super) const SHORT_PAGE: usize = 1_000;
-/// The most rows of others' shards one page asks for, and the number after which no page follows.
-pub(super) const OTHERS: usize = 1_000;
-/// A node with this many late rows at home has a backlog, and brings none of others' shards.
-const BACKLOG: usize = 256;
 
 /// A PENDING execution's key: its due time and id.
 type Key = (Millis, i64);
@@ -171,51 +157,6 @@ impl Bookmark {
         self.newest_first = begin != end && walk.pendings != (Page::FIRST.pendings, Page::END);
         self.walked = if end == Page::END { Page::FIRST.pendings } else { end };
         self.turn = if walk.unasked == 0 { 0 } else { self.turn.wrapping_add(walk.sections - walk.unasked) };
-    }
-}
-
-/// The rows a poll has brought.
-#[derive(Default)]
-pub(super) struct PolledRows {
-    pub entries: Vec<Arc<Entry>>,
-    pub pendings: Vec<Pending>,
-    /// No row was cut off.
-    pub complete: bool,
-}
-
-impl PolledRows {
-    pub(super) fn count(&self) -> usize {
-        self.entries.len() + self.pendings.len()
-    }
-
-    fn has_backlog(&self, late: Millis) -> bool {
-        let entries = self.entries.iter().filter(|entry| entry.is_due_before(late));
-        let pendings = self.pendings.iter().filter(|pending| pending.due < late);
-        entries.count() + pendings.count() >= BACKLOG
-    }
-
-    /// Each row with its due time.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (Millis, &Arc<Entry>)> {
-        let due = |entry: &Arc<Entry>| entry.cursor.next.unwrap_or(Millis::MIN);
-        let schedules = self.entries.iter().map(move |entry| (due(entry), entry));
-        let pendings = self.pendings.iter().filter(|pending| pending.payload.is_none());
-        schedules.chain(pendings.map(|pending| (pending.due, &pending.entry)))
-    }
-
-    /// Keeps the rows that handlers here can decode. Those that there was no time to decode are cut off; true
-    /// if there are any.
-    pub(super) fn keep_decodable(&mut self, decoders: &Decoders) -> bool {
-        let mut unknown = false;
-        let mut decodes = |entry: &Entry| {
-            let verdict = decoders.verdict(entry);
-            unknown |= verdict.is_none();
-            verdict == Some(true)
-        };
-        self.entries.retain(|it| decodes(it));
-        // One with a payload of its own is decoded as it is run: there is no other to wait for.
-        self.pendings.retain(|it| it.payload.is_some() || decodes(&it.entry));
-        self.complete &= !unknown;
-        unknown
     }
 }
 

@@ -6,15 +6,10 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::pages::{PAGE, PolledRows};
+use super::limits::{PAGE, PAGE_BYTES, PAYLOADS, POLL_BYTES};
+use super::rows::PolledRows;
 use crate::domain::{Entry, Millis, Pending, ScheduleId};
 use crate::store::LargePayload;
-
-/// The most bytes of large payloads one poll brings, and one call of it with a full page.
-pub(super) const POLL_BYTES: usize = 32 << 20;
-pub(super) const PAGE_BYTES: usize = 4 << 20;
-/// The most large payloads one call brings.
-const PAYLOADS: usize = 256;
 
 /// A payload to fetch, of a schedule in this version.
 struct MissingPayload {
