@@ -30,9 +30,13 @@ impl std::fmt::Debug for Builder {
     }
 }
 
-impl Builder {
-    pub(super) fn new(application: &str, url: &str) -> Self {
-        Self {
+impl Scheduler {
+    /// Begins to configure a node of `application` (1 to 50 characters) on the database `url` names:
+    /// `sqlite:FILE`, `postgres://USER:PASSWORD@HOST/DATABASE` or `mysql://USER:PASSWORD@HOST/DATABASE`. HOST
+    /// may be several, each with its port: `a:5432,b:5432`; the first that gives a connection is used.
+    #[must_use]
+    pub fn builder(application: &str, url: &str) -> Builder {
+        Builder {
             config: Config::new(application, url),
             handlers: Handlers::default(),
             twice: None,
@@ -41,7 +45,9 @@ impl Builder {
             runtime: None,
         }
     }
+}
 
+impl Builder {
     /// Runs `job`'s executions with `run`. Each job has one handler; a node claims only what it has handlers
     /// for. It returns an [`Answer`], or `()` for [`Answer::Done`]; an error is a failure.
     ///

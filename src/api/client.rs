@@ -3,16 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
-use serde::Serialize;
+use chrono::DateTime;
 
 use crate::api::config;
-use crate::api::request::{
-    Cancel, Drain, Enqueue, EnqueueMany, Ensure, Pause, Remove, Resume, Retry, Skip, TriggerNow,
-};
 use crate::api::{
-    ApplicationView, AuditFilter, AuditView, ExecutionDetails, ExecutionFilter, ExecutionView, Job, JobView,
-    NodeView, Schedule, ScheduleDetails, ScheduleView, Target,
+    ApplicationView, AuditFilter, AuditView, ExecutionDetails, ExecutionFilter, ExecutionView, JobView,
+    NodeView, ScheduleDetails, ScheduleView, Target,
 };
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, Millis, ScheduleId, ScheduleState};
 use crate::node::Changed;
@@ -20,7 +16,7 @@ use crate::node::start::this_process;
 use crate::store::audit::{AuditQuery, Order};
 use crate::store::news::Notifier;
 use crate::store::switch::Switch;
-use crate::store::{self, Definition, ExecutionQuery, Store, Verbs};
+use crate::store::{self, ExecutionQuery, Store, Verbs};
 use crate::time::Clock;
 use crate::trigger::{Timing, known};
 
@@ -113,67 +109,6 @@ impl Client {
         Self { actor: name.into(), ..self }
     }
 
-    /// Makes the schedule of this name be as described: creates it, changes what differs, or does nothing.
-    pub fn ensure<'a>(&'a self, schedule: &Schedule) -> Ensure<'a> {
-        let definition = Definition { order: self.order(), ..schedule.definition(&self.application) };
-        Ensure { client: self, definition }
-    }
-
-    /// Pauses a schedule (by its name), a job, a node or the application until [`Client::resume`].
-    pub fn pause(&self, target: impl Into<Target>) -> Pause<'_> {
-        Pause { client: self, target: target.into(), until: None, order: self.order() }
-    }
-
-    /// Ends a pause: occurrences planned meanwhile are recorded as skipped, the next is the first after now.
-    pub fn resume(&self, target: impl Into<Target>) -> Resume<'_> {
-        Resume { client: self, target: target.into(), order: self.order() }
-    }
-
-    /// Drains the node of this id: it claims nothing more, hands back what waits, and ends what runs.
-    pub fn drain(&self, node: &str) -> Drain<'_> {
-        Drain { client: self, node: node.to_owned(), order: self.order() }
-    }
-
-    /// Runs a schedule once more, now or later, beside what is planned.
-    pub fn trigger(&self, name: &str) -> TriggerNow<'_> {
-        TriggerNow::new(self, name, self.order())
-    }
-
-    /// Runs a job once, now or later, without a schedule.
-    pub fn enqueue<P: Serialize>(&self, job: Job<P>, payload: &P) -> Enqueue<'_> {
-        Enqueue::new(self, job, payload)
-    }
-
-    /// Runs a job once for each of these payloads, at most 100,000: all of them are stored, or none.
-    pub fn enqueue_many<'p, P: Serialize + 'p>(
-        &self,
-        job: Job<P>,
-        payloads: impl IntoIterator<Item = &'p P>,
-    ) -> EnqueueMany<'_> {
-        EnqueueMany::new(self, job, payloads)
-    }
-
-    /// Skips the next occurrence of a schedule, which is to be the one at `fire_time`.
-    pub fn skip(&self, name: &str, fire_time: DateTime<Utc>) -> Skip<'_> {
-        let at = fire_time.timestamp_millis();
-        Skip { client: self, name: name.to_owned(), at, order: self.order() }
-    }
-
-    /// Cancels an execution: at once if it has not begun, otherwise its handler is asked to end.
-    pub fn cancel(&self, execution: impl Into<ExecutionId>) -> Cancel<'_> {
-        Cancel { client: self, execution: execution.into(), order: self.order() }
-    }
-
-    /// Makes another attempt at an execution that has ended without success.
-    pub fn retry(&self, execution: impl Into<ExecutionId>) -> Retry<'_> {
-        Retry { client: self, execution: execution.into(), order: self.order() }
-    }
-
-    /// Removes a schedule: nothing of it is claimed any more, and what waited to be run is cancelled.
-    pub fn remove(&self, name: &str) -> Remove<'_> {
-        Remove { client: self, name: name.to_owned(), cancels: false, order: self.order() }
-    }
-
     /// Who changed what in the application, newest first: what [`Client::ensure`] changed, and every other
     /// verb of a client or of the program that did something. Kept as long as the ledger
     /// ([`Builder::retention`](crate::Builder::retention)).
@@ -215,7 +150,7 @@ impl Client {
     }
 
     /// What its requests begin with.
-    fn order(&self) -> Order {
+    pub(super) fn order(&self) -> Order {
         Order { actor: self.actor.to_string(), reason: String::new() }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::{Builder, Client, Health};
+use crate::api::{Client, Health};
 use crate::domain::NodeId;
 use crate::node::Node;
 
@@ -40,14 +40,6 @@ impl std::fmt::Debug for Scheduler {
 impl Scheduler {
     pub(super) fn over(node: Node) -> Self {
         Self { node: Arc::new(node) }
-    }
-
-    /// Begins to configure a node of `application` (1 to 50 characters) on the database `url` names:
-    /// `sqlite:FILE`, `postgres://USER:PASSWORD@HOST/DATABASE` or `mysql://USER:PASSWORD@HOST/DATABASE`. HOST
-    /// may be several, each with its port: `a:5432,b:5432`; the first that gives a connection is used.
-    #[must_use]
-    pub fn builder(application: &str, url: &str) -> Builder {
-        Builder::new(application, url)
     }
 
     /// A client for the same application and database.

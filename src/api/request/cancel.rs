@@ -41,9 +41,16 @@ use crate::store::order::{self, ExecutionOrder};
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is run"]
 pub struct Cancel<'a> {
-    pub(in crate::api) client: &'a Client,
-    pub(in crate::api) execution: ExecutionId,
-    pub(in crate::api) order: Order,
+    client: &'a Client,
+    execution: ExecutionId,
+    order: Order,
+}
+
+impl Client {
+    /// Cancels an execution: at once if it has not begun, otherwise its handler is asked to end.
+    pub fn cancel(&self, execution: impl Into<ExecutionId>) -> Cancel<'_> {
+        Cancel { client: self, execution: execution.into(), order: self.order() }
+    }
 }
 
 awaits!(Cancel { execution, order }, Cancelled);

@@ -31,9 +31,16 @@ use crate::store::switch::{Scope, Switch, SwitchOrder, SwitchVerb, Switched};
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is run"]
 pub struct Drain<'a> {
-    pub(in crate::api) client: &'a Client,
-    pub(in crate::api) node: String,
-    pub(in crate::api) order: Order,
+    client: &'a Client,
+    node: String,
+    order: Order,
+}
+
+impl Client {
+    /// Drains the node of this id: it claims nothing more, hands back what waits, and ends what runs.
+    pub fn drain(&self, node: &str) -> Drain<'_> {
+        Drain { client: self, node: node.to_owned(), order: self.order() }
+    }
 }
 
 awaits!(Drain { node, order }, Draining);

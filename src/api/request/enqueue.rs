@@ -178,13 +178,25 @@ pub struct Enqueue<'a> {
     order: Order,
 }
 
-awaits!(Enqueue { order }, Enqueued);
-
-impl<'a> Enqueue<'a> {
-    pub(in crate::api) fn new<P: Serialize>(client: &'a Client, job: Job<P>, payload: &P) -> Self {
-        Self { client, order: Order::new(job, std::iter::once(payload)) }
+impl Client {
+    /// Runs a job once, now or later, without a schedule.
+    pub fn enqueue<P: Serialize>(&self, job: Job<P>, payload: &P) -> Enqueue<'_> {
+        Enqueue { client: self, order: Order::new(job, std::iter::once(payload)) }
     }
 
+    /// Runs a job once for each of these payloads, at most 100,000: all of them are stored, or none.
+    pub fn enqueue_many<'p, P: Serialize + 'p>(
+        &self,
+        job: Job<P>,
+        payloads: impl IntoIterator<Item = &'p P>,
+    ) -> EnqueueMany<'_> {
+        EnqueueMany { client: self, order: Order::new(job, payloads.into_iter()) }
+    }
+}
+
+awaits!(Enqueue { order }, Enqueued);
+
+impl Enqueue<'_> {
     options!();
 
     /// Gives it a key: at most one unfinished execution of its job has it. The key is kept from
@@ -297,15 +309,7 @@ pub struct EnqueueMany<'a> {
 
 awaits!(EnqueueMany { order }, Vec<ExecutionId>);
 
-impl<'a> EnqueueMany<'a> {
-    pub(in crate::api) fn new<'p, P: Serialize + 'p>(
-        client: &'a Client,
-        job: Job<P>,
-        payloads: impl IntoIterator<Item = &'p P>,
-    ) -> Self {
-        Self { client, order: Order::new(job, payloads.into_iter()) }
-    }
-
+impl EnqueueMany<'_> {
     options!();
 
     /// Runs the request; the executions in the order of their payloads. Without a payload nothing is done.

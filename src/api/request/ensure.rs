@@ -1,7 +1,7 @@
 //! Ensure: a schedule becomes as an application defines it.
 
 use super::{awaits, check, joins, ordered};
-use crate::api::Client;
+use crate::api::{Client, Schedule};
 use crate::domain::Error;
 use crate::store::{Definition, Ensured, Verbs};
 
@@ -47,8 +47,16 @@ use crate::store::{Definition, Ensured, Verbs};
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is run"]
 pub struct Ensure<'a> {
-    pub(in crate::api) client: &'a Client,
-    pub(in crate::api) definition: Definition,
+    client: &'a Client,
+    definition: Definition,
+}
+
+impl Client {
+    /// Makes the schedule of this name be as described: creates it, changes what differs, or does nothing.
+    pub fn ensure<'a>(&'a self, schedule: &Schedule) -> Ensure<'a> {
+        let definition = Definition { order: self.order(), ..schedule.definition(&self.application) };
+        Ensure { client: self, definition }
+    }
 }
 
 awaits!(Ensure { definition }, Ensured);

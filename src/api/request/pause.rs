@@ -37,10 +37,17 @@ use crate::store::{self, Applied, Change, Verbs};
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is run"]
 pub struct Pause<'a> {
-    pub(in crate::api) client: &'a Client,
-    pub(in crate::api) target: Target,
-    pub(in crate::api) until: Option<DateTime<Utc>>,
-    pub(in crate::api) order: Order,
+    client: &'a Client,
+    target: Target,
+    until: Option<DateTime<Utc>>,
+    order: Order,
+}
+
+impl Client {
+    /// Pauses a schedule (by its name), a job, a node or the application until [`Client::resume`].
+    pub fn pause(&self, target: impl Into<Target>) -> Pause<'_> {
+        Pause { client: self, target: target.into(), until: None, order: self.order() }
+    }
 }
 
 awaits!(Pause { target, until, order }, Paused);

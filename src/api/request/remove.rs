@@ -33,10 +33,17 @@ use crate::store::{Change, ExecutionQuery, RemoveChange, SeenSchedule, Verbs};
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is run"]
 pub struct Remove<'a> {
-    pub(in crate::api) client: &'a Client,
-    pub(in crate::api) name: String,
-    pub(in crate::api) cancels: bool,
-    pub(in crate::api) order: Order,
+    client: &'a Client,
+    name: String,
+    cancels: bool,
+    order: Order,
+}
+
+impl Client {
+    /// Removes a schedule: nothing of it is claimed any more, and what waited to be run is cancelled.
+    pub fn remove(&self, name: &str) -> Remove<'_> {
+        Remove { client: self, name: name.to_owned(), cancels: false, order: self.order() }
+    }
 }
 
 awaits!(Remove { name, cancels, order }, Removed);

@@ -30,13 +30,20 @@ use crate::store::{Applied, Change, Move, Verbs};
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is run"]
 pub struct Resume<'a> {
-    pub(in crate::api) client: &'a Client,
-    pub(in crate::api) target: Target,
-    pub(in crate::api) order: Order,
+    client: &'a Client,
+    target: Target,
+    order: Order,
 }
 
 /// The most schedules that pass in one transaction what a pause held back.
 const AT_ONCE: usize = 500;
+
+impl Client {
+    /// Ends a pause: occurrences planned meanwhile are recorded as skipped, the next is the first after now.
+    pub fn resume(&self, target: impl Into<Target>) -> Resume<'_> {
+        Resume { client: self, target: target.into(), order: self.order() }
+    }
+}
 
 awaits!(Resume { target, order }, Resumed);
 

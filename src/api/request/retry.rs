@@ -33,9 +33,16 @@ use crate::store::order::{self, ExecutionOrder};
 #[must_use = "a request does nothing until it is
 run"]
 pub struct Retry<'a> {
-    pub(in crate::api) client: &'a Client,
-    pub(in crate::api) execution: ExecutionId,
-    pub(in crate::api) order: Order,
+    client: &'a Client,
+    execution: ExecutionId,
+    order: Order,
+}
+
+impl Client {
+    /// Makes another attempt at an execution that has ended without success.
+    pub fn retry(&self, execution: impl Into<ExecutionId>) -> Retry<'_> {
+        Retry { client: self, execution: execution.into(), order: self.order() }
+    }
 }
 
 awaits!(Retry { execution, order }, Retried);

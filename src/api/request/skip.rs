@@ -33,10 +33,18 @@ use crate::trigger::known;
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is run"]
 pub struct Skip<'a> {
-    pub(in crate::api) client: &'a Client,
-    pub(in crate::api) name: String,
-    pub(in crate::api) at: Millis,
-    pub(in crate::api) order: Order,
+    client: &'a Client,
+    name: String,
+    at: Millis,
+    order: Order,
+}
+
+impl Client {
+    /// Skips the next occurrence of a schedule, which is to be the one at `fire_time`.
+    pub fn skip(&self, name: &str, fire_time: DateTime<Utc>) -> Skip<'_> {
+        let at = fire_time.timestamp_millis();
+        Skip { client: self, name: name.to_owned(), at, order: self.order() }
+    }
 }
 
 awaits!(Skip { name, at, order }, Skipped);

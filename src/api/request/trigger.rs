@@ -44,13 +44,16 @@ pub struct TriggerNow<'a> {
     order: Order,
 }
 
+impl Client {
+    /// Runs a schedule once more, now or later, beside what is planned.
+    pub fn trigger(&self, name: &str) -> TriggerNow<'_> {
+        TriggerNow { client: self, name: name.to_owned(), payload: Ok(None), at: None, order: self.order() }
+    }
+}
+
 awaits!(TriggerNow { name, payload, at, order }, Triggered);
 
-impl<'a> TriggerNow<'a> {
-    pub(in crate::api) fn new(client: &'a Client, name: &str, order: Order) -> Self {
-        Self { client, name: name.to_owned(), payload: Ok(None), at: None, order }
-    }
-
+impl TriggerNow<'_> {
     ordered!(order);
 
     /// What the handler is given instead of the schedule's payload. Default: the schedule's, as it is when
