@@ -10,8 +10,7 @@ use crate::pipeline::start::StartOutput;
 use crate::store::columns::Column;
 use crate::store::guard::{self, Guard};
 use crate::store::memory::MemoryStore;
-use crate::store::memory::hooks::{BoundsFault, CoversFault, SlotFault};
-use crate::store::memory::members::{MemberFault, Touch};
+use crate::store::memory::hooks::{BoundsFault, CoversFault, MemberFault, SlotFault, Touch};
 use crate::store::rules::ChangeKind;
 
 /// What is switched off.

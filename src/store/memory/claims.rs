@@ -1,8 +1,7 @@
 //! Claims and what becomes of them.
 
 use super::commits::RowKey;
-use super::hooks::SlotFault;
-use super::members::Touch;
+use super::hooks::{SlotFault, Touch};
 use super::rows::{Run, matches};
 use super::tables::Tables;
 use crate::domain::{

@@ -7,10 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::rows::{App, Job, Key, Node, Run, Schedule};
+use super::rows::{App, BoundedRow, Job, Key, Node, Run, Schedule, UniqueKey};
 use super::table::Written;
-use super::tables::{BoundedRow, Tables, UniqueKey};
-use crate::domain::{ExecutionState, Millis, NodeId};
+use crate::domain::{Millis, NodeId};
 use crate::store::audit::AuditRow;
 use crate::store::order::CancelRow;
 
@@ -35,18 +34,18 @@ pub(super) enum RowKey {
 /// What one transaction has written.
 #[derive(Debug)]
 pub(super) struct WriteSet {
-    apps: Vec<Written<Arc<str>, App>>,
-    nodes: Vec<Written<NodeId, Node>>,
-    jobs: Vec<Written<i64, Job>>,
-    schedules: Vec<Written<i64, Schedule>>,
-    runs: Vec<Written<i64, Run>>,
-    cancels: Vec<Written<i64, CancelRow>>,
-    stuck: Vec<Written<i64, ()>>,
-    bounded: Vec<Written<(i64, i64), BoundedRow>>,
-    keys: Vec<Written<UniqueKey, i64>>,
-    audit: Vec<Written<i64, AuditRow>>,
+    pub(super) apps: Vec<Written<Arc<str>, App>>,
+    pub(super) nodes: Vec<Written<NodeId, Node>>,
+    pub(super) jobs: Vec<Written<i64, Job>>,
+    pub(super) schedules: Vec<Written<i64, Schedule>>,
+    pub(super) runs: Vec<Written<i64, Run>>,
+    pub(super) cancels: Vec<Written<i64, CancelRow>>,
+    pub(super) stuck: Vec<Written<i64, ()>>,
+    pub(super) bounded: Vec<Written<(i64, i64), BoundedRow>>,
+    pub(super) keys: Vec<Written<UniqueKey, i64>>,
+    pub(super) audit: Vec<Written<i64, AuditRow>>,
     /// The rows by which it is certified.
-    rows: BTreeSet<RowKey>,
+    pub(super) rows: BTreeSet<RowKey>,
 }
 
 impl WriteSet {
@@ -58,7 +57,7 @@ impl WriteSet {
         !self.runs.is_empty()
     }
 
-    fn note_rows(&mut self) {
+    pub(super) fn note_rows(&mut self) {
         let rows = &mut self.rows;
         rows.extend(self.apps.iter().map(|it| RowKey::App(Arc::clone(&it.key))));
         rows.extend(self.nodes.iter().map(|it| RowKey::Node(it.key)));
@@ -116,7 +115,7 @@ impl Commits {
         last.filter(|commit| *commit > seen).min()
     }
 
-    fn add(&mut self, at: Millis, set: Arc<WriteSet>, noted: usize) {
+    pub(super) fn add(&mut self, at: Millis, set: Arc<WriteSet>, noted: usize) {
         self.kept.push_back((at, Arc::clone(&set)));
         self.noted.0.push_back(std::mem::replace(&mut self.noted.1, noted));
         let number = self.last();
@@ -145,7 +144,7 @@ impl Commits {
 
     /// The last commit, if it was made behind this time, and how many changes had been noted before. It is
     /// forgotten.
-    fn lose(&mut self, time: Millis) -> Option<(Arc<WriteSet>, usize)> {
+    pub(super) fn lose(&mut self, time: Millis) -> Option<(Arc<WriteSet>, usize)> {
         let (_, set) = self.kept.pop_back_if(|(at, _)| *at > time)?;
         self.noted.1 = self.noted.0.pop_back()?;
         Some((set, self.noted.1))
@@ -157,157 +156,4 @@ impl Commits {
 pub(crate) struct LostCommits {
     pub claims: BTreeSet<(i64, i64)>,
     pub cancels: BTreeSet<i64>,
-}
-
-impl Tables {
-    /// What the transaction has written so far.
-    pub(super) fn written(&self) -> WriteSet {
-        let mut set = WriteSet {
-            apps: self.apps.written(),
-            nodes: self.nodes.written(),
-            jobs: self.jobs.written(),
-            schedules: self.schedules.written(),
-            runs: self.runs.written(),
-            cancels: self.cancels.written(),
-            stuck: self.stuck.written(),
-            bounded: self.bounded.written(),
-            keys: self.keys.written(),
-            audit: self.audit.written(),
-            rows: self.touched.clone(),
-        };
-        set.note_rows();
-        set
-    }
-
-    /// Ends the transaction.
-    pub(super) fn commit(&mut self) {
-        if self.commits.is_some() {
-            let set = self.written();
-            self.add(set);
-        }
-        self.forget_written();
-    }
-
-    fn add(&mut self, set: WriteSet) {
-        let (at, noted) = (self.true_time(), self.hooks.changes.len());
-        if let Some(commits) = self.commits.as_mut().filter(|_| !set.is_empty()) {
-            commits.add(at, Arc::new(set), noted);
-        }
-    }
-
-    pub(super) fn forget_written(&mut self) {
-        self.apps.commit();
-        self.nodes.commit();
-        self.jobs.commit();
-        self.schedules.commit();
-        self.runs.commit();
-        self.cancels.commit();
-        self.stuck.commit();
-        self.bounded.commit();
-        self.keys.commit();
-        self.audit.commit();
-        self.touched.clear();
-    }
-
-    /// Ends the transaction without anything that it has changed.
-    pub(super) fn roll_back(&mut self) {
-        self.apps.roll_back(0);
-        self.nodes.roll_back(0);
-        while let Some((id, job)) = self.jobs.undone(0) {
-            let made = self.jobs.swap(&id, job.clone());
-            if let (Some(made), None) = (made, job) {
-                self.unindex_job(&made);
-            }
-        }
-        while let Some((id, row)) = self.schedules.undone(0) {
-            self.swap_schedule(id, row);
-        }
-        while let Some((id, run)) = self.runs.undone(0) {
-            self.swap_run(id, run);
-        }
-        self.cancels.roll_back(0);
-        self.stuck.roll_back(0);
-        self.bounded.roll_back(0);
-        self.keys.roll_back(0);
-        self.audit.roll_back(0);
-        self.touched.clear();
-    }
-
-    /// Makes the changes of a transaction that a member has committed.
-    pub(super) fn replay(&mut self, set: &WriteSet) {
-        self.apps.replay(&set.apps);
-        self.nodes.replay(&set.nodes);
-        for it in &set.jobs {
-            if let (None, Some(job)) = (&it.before, &it.after) {
-                self.index_job(it.key, job);
-            }
-        }
-        self.jobs.replay(&set.jobs);
-        for it in &set.schedules {
-            self.swap_schedule(it.key, it.after.clone());
-        }
-        for it in &set.runs {
-            self.swap_run(it.key, it.after.clone());
-        }
-        self.cancels.replay(&set.cancels);
-        self.stuck.replay(&set.stuck);
-        self.bounded.replay(&set.bounded);
-        self.keys.replay(&set.keys);
-        self.audit.replay(&set.audit);
-        let ids = [&set.jobs.last().map(|it| it.key), &set.schedules.last().map(|it| it.key)];
-        let more = [&set.runs.last().map(|it| it.key), &set.audit.last().map(|it| it.key)];
-        ids.into_iter().chain(more).flatten().for_each(|id| self.ids.pass(*id));
-    }
-
-    /// Loses the commits after this time, as a promoted copy does that lacks them. Ids that only those
-    /// commits had drawn are drawn again.
-    pub(super) fn lose_behind(&mut self, time: Millis) -> LostCommits {
-        let mut lost = LostCommits::default();
-        let Some(mut commits) = self.commits.take() else { return lost };
-        while let Some((set, noted)) = commits.lose(time) {
-            let is_cancel = |it: &&Written<i64, Run>| {
-                it.after.as_ref().is_some_and(|run| run.is(ExecutionState::Cancelled))
-            };
-            lost.cancels.extend(set.runs.iter().filter(is_cancel).map(|it| it.key));
-            lost.cancels.extend(set.cancels.iter().map(|it| it.key));
-            let claim = |it: &Written<i64, Run>| Some((it.key, it.after.as_ref()?.fence));
-            lost.claims.extend(set.runs.iter().filter_map(claim));
-            self.revert(&set);
-            self.hooks.changes.truncate(noted);
-        }
-        self.commits = Some(commits);
-        let last = [self.runs.keys().next_back(), self.schedules.keys().next_back()];
-        let more = [self.jobs.keys().next_back(), self.audit.keys().next_back()];
-        self.ids.last = last.into_iter().chain(more).flatten().copied().max().unwrap_or(0);
-        self.timeline += 1;
-        lost
-    }
-
-    fn revert(&mut self, set: &WriteSet) {
-        self.apps.revert(&set.apps);
-        self.nodes.revert(&set.nodes);
-        for it in set.jobs.iter().rev() {
-            if let (None, Some(job)) = (&it.before, &it.after) {
-                self.unindex_job(job);
-            }
-        }
-        self.jobs.revert(&set.jobs);
-        for it in set.schedules.iter().rev() {
-            self.swap_schedule(it.key, it.before.clone());
-        }
-        for it in set.runs.iter().rev() {
-            self.swap_run(it.key, it.before.clone());
-        }
-        self.cancels.revert(&set.cancels);
-        self.stuck.revert(&set.stuck);
-        self.bounded.revert(&set.bounded);
-        self.keys.revert(&set.keys);
-        self.audit.revert(&set.audit);
-    }
-
-    /// The same, by a member that has certified it.
-    pub(super) fn replay_and_add(&mut self, set: WriteSet) {
-        self.replay(&set);
-        self.add(set);
-    }
 }

@@ -5,6 +5,8 @@
 //! Several members may have the tables, as servers of Galera have.
 
 mod audit;
+mod behind;
+mod certified;
 mod change;
 mod claims;
 pub(crate) mod commits;
@@ -16,6 +18,7 @@ mod order;
 mod purge;
 mod queue;
 mod repairs;
+mod replay;
 mod rows;
 mod schedules;
 mod streak;
@@ -26,7 +29,8 @@ mod tests;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use self::members::{MemberFault, Members};
+use self::hooks::MemberFault;
+use self::members::Members;
 use self::tables::Tables;
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::enqueue::{EnqueueOrder, Keyed};

@@ -1,7 +1,7 @@
 //! Executions that somebody asks for, or asks to cancel.
 
 use super::commits::RowKey;
-use super::members::Touch;
+use super::hooks::Touch;
 use super::rows::Run;
 use super::tables::Tables;
 use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, Reason, Token};

@@ -589,3 +589,9 @@ fn text(value: Datum<'_>) -> Text {
 fn uuid(value: Datum<'_>) -> Option<Uuid> {
     if let Datum::Uuid(uuid) = value { Some(uuid) } else { None }
 }
+
+/// Of an execution that counts: its group, and when it was claimed.
+pub(super) type BoundedRow = (Option<String>, Millis);
+
+/// A key of enqueued executions: the queue, the key, the period.
+pub(super) type UniqueKey = (i64, Arc<str>, Millis);

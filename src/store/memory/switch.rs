@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::commits::RowKey;
-use super::members::Touch;
+use super::hooks::Touch;
 use super::rows::Schedule;
 use super::tables::Tables;
 use crate::domain::{Entry, Millis, ScheduleState};

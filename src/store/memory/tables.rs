@@ -4,19 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::commits::{Commits, RowKey};
-use super::rows::{App, IndexedBy, Job, Key, Node, Pause, Run, Schedule, Slot};
+use super::hooks::Hooks;
+use super::rows::{App, BoundedRow, IndexedBy, Job, Key, Node, Pause, Run, Schedule, Slot, UniqueKey};
 use super::table::Table;
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, JobSpec, Lineage, Millis, NodeId, ScheduleState};
 use crate::store::audit::AuditRow;
 use crate::store::change::PolicyChange;
 use crate::store::order::CancelRow;
 use crate::store::{Change, Result};
-
-/// Of an execution that counts: its group, and when it was claimed.
-pub(super) type BoundedRow = (Option<String>, Millis);
-
-/// A key of enqueued executions: the queue, the key, the period.
-pub(super) type UniqueKey = (i64, Arc<str>, Millis);
 
 /// Where the ids of new rows come from: each member that has the tables has its own, so far apart as there
 /// are members.
@@ -89,7 +84,7 @@ pub(super) struct Tables {
     pub(super) timeline: i64,
     /// What the database's clock says.
     pub now: Millis,
-    pub hooks: super::hooks::Hooks,
+    pub hooks: Hooks,
 }
 
 impl Tables {

@@ -4,8 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::MemoryStore;
-use super::hooks::{CoversFault, SlotFault};
-use super::members::{MemberFault, Touch};
+use super::hooks::{CoversFault, MemberFault, SlotFault, Touch};
 use crate::domain::{Candidate, ExecutionId};
 use crate::store::audit::Order;
 use crate::store::columns::Column;

@@ -1,0 +1,43 @@
+//! How the cases name a row, in whatever store it is.
+
+use crate::domain::{ExecutionId, NodeId, ScheduleId};
+
+/// A row by its key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RowKey<'a> {
+    App(&'a str),
+    Node(NodeId),
+    /// Application and name.
+    Job(&'a str, &'a str),
+    Schedule(ScheduleId),
+    Execution(ExecutionId),
+    /// Of an execution of a job with bounds.
+    Bounded(ExecutionId),
+}
+
+impl RowKey<'_> {
+    pub(crate) fn table(&self) -> &'static str {
+        match self {
+            Self::App(_) => "QRTZ_APP",
+            Self::Node(_) => "QRTZ_NODE",
+            Self::Job(..) => "QRTZ_JOB",
+            Self::Schedule(_) => "QRTZ_EXECUTE",
+            Self::Execution(_) => "QRTZ_RUN",
+            Self::Bounded(_) => "QRTZ_BOUNDED",
+        }
+    }
+
+    /// The WHERE that names it. Test names need no quoting.
+    pub(crate) fn condition(&self) -> String {
+        match self {
+            Self::App(name) => format!("application = '{name}'"),
+            Self::Node(id) => format!("uuid = '{id}'"),
+            Self::Job(application, name) => {
+                format!("application = '{application}' AND job_class = '{name}'")
+            }
+            Self::Schedule(id) => format!("id = {id}"),
+            Self::Execution(id) => format!("id = {id}"),
+            Self::Bounded(id) => format!("execution_id = {id}"),
+        }
+    }
+}
