@@ -452,7 +452,7 @@ pub(crate) struct LedgerColumns {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UnreadableRow {
     pub seen: SeenSchedule,
-    /// The schedule's [name or id](super::called).
+    /// The schedule's [name or id](super::repairs::called).
     pub name: Arc<str>,
     pub reason: String,
 }

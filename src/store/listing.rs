@@ -1,7 +1,7 @@
 //! Rows as people see them: as loose as the tables, so that what was written by hand is shown, too.
 
-use super::Figures;
 use super::columns::{Settings, When};
+use super::nodes::Figures;
 use super::order::CancelRow;
 use super::switch::Switch;
 use crate::domain::{Cause, ExecutionId, ExecutionState, JobSettings, Millis};

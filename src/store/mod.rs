@@ -1,5 +1,6 @@
-//! The only place that knows a database: the [`Store`] trait, what passes through it, and its four
-//! implementations (in memory, SQLite, PostgreSQL, MariaDB), all held to one conformance suite.
+//! The only place that knows a database: the [`Store`] trait, its questions and answers, each in a file with
+//! its verb, and its four implementations (in memory, SQLite, PostgreSQL, MariaDB), all held to one conformance
+//! suite.
 //!
 //! Every state change is a guarded verb with three endings: won, lost, error. Lost is not an error, an error
 //! is not lost, and an error whose kind is [`ErrorKind::Unknown`](crate::ErrorKind::Unknown) may be either.
@@ -8,18 +9,22 @@
 mod absent;
 pub(crate) mod audit;
 pub(crate) mod change;
-mod claimed;
+mod claim;
 pub(crate) mod columns;
 #[cfg(test)]
 pub(crate) mod conformance;
 mod definition;
 pub(crate) mod enqueue;
 pub(crate) mod guard;
+mod limits;
 mod listing;
 #[cfg(test)]
 pub(crate) mod memory;
 pub(crate) mod news;
+mod nodes;
 pub(crate) mod order;
+mod poll;
+mod repairs;
 mod retention;
 pub(crate) mod rules;
 #[cfg(feature = "sql")]
@@ -28,24 +33,27 @@ pub(crate) mod streak;
 pub(crate) mod switch;
 pub(crate) mod when;
 
-use std::collections::HashMap;
-use std::ops::Range;
-use std::sync::Arc;
-
 #[cfg(not(feature = "sql"))]
 pub(crate) use absent::{Target, check_schema, migrate, open};
 pub(crate) use change::{
     Applied, Change, ExecutionChange, LedgerRow, Move, NextAttempt, NodeEnd, PauseChange, RemoveChange,
-    Repair, RunEnd, SeenSchedule, UnreadableRow, Unstarted,
+    Repair, SeenSchedule, UnreadableRow, Unstarted,
 };
-pub(crate) use claimed::Claimed;
+pub(crate) use claim::{Blocked, Claim, ClaimRequest, Claimed};
 pub(crate) use definition::Definition;
 pub use definition::Ensured;
 #[cfg(feature = "sql")]
 pub(crate) use definition::Prepared;
+pub(crate) use limits::StoreLimits;
 #[cfg(any(feature = "sql", test))]
 pub(crate) use listing::PauseRow;
 pub(crate) use listing::{ApplicationRow, ExecutionQuery, ExecutionRow, JobRow, NodeRow, ScheduleRow};
+pub(crate) use nodes::{Figures, Heartbeat, HeartbeatReply, NewNode, Peer};
+pub(crate) use poll::{DueRows, LargePayload, Page, PollQuery, Polled, Section};
+pub(crate) use repairs::{
+    CursorAhead, OverduePage, OverdueQuery, Stranded, StrandedPage, UnreadablePage, UnreadableQuery,
+    Withdrawn,
+};
 #[cfg(feature = "sql")]
 pub use sql::{CallerConnection, MigrationReport};
 #[cfg(feature = "sql")]
@@ -61,12 +69,8 @@ pub(crate) use self::retention::{
 };
 use self::streak::{Streak, StreakQuery};
 use self::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
-use crate::domain::shards::Share;
-use crate::domain::{
-    Attempt, Candidate, Covers, Entry, Error, ExecutionId, ExecutionState, Full, JobPolicy, JobSpec, Lineage,
-    Millis, NodeId, Pending, Reason, ScheduleId, ScheduleState, Token,
-};
-use crate::time::{CURSOR_AHEAD, Lease, TimeSample, Window};
+use crate::domain::{Covers, Entry, Error, ExecutionId, Lineage, Millis, ScheduleId};
+use crate::time::TimeSample;
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -256,403 +260,4 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// What an execution covers, with so many rows of the ledger counted at most; none if there is no such
     /// execution.
     fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>>;
-}
-
-/// What a store may use.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StoreLimits {
-    /// The most a statement, or a pause inside a transaction, may take: milliseconds.
-    pub call: Millis,
-    /// The most connections in use at once, and the most that stay open while idle.
-    pub connections: u32,
-    /// How many more may be opened in the place of those that abandoned calls keep. Where it is 0 nobody
-    /// abandons calls, and a session that may hang gives its statements up by itself.
-    pub spare: u32,
-}
-
-impl StoreLimits {
-    /// Whether a node's loops use it, rather than clients.
-    #[cfg(feature = "sql")]
-    pub(crate) fn is_of_node(&self) -> bool {
-        self.spare > 0
-    }
-}
-
-/// Those of a client: its callers are the application's threads, however many call at once.
-impl Default for StoreLimits {
-    fn default() -> Self {
-        Self { call: Window::default().call, connections: 64, spare: 0 }
-    }
-}
-
-/// A node about to join.
-#[derive(Clone, Debug)]
-pub(crate) struct NewNode {
-    pub id: NodeId,
-    pub application: String,
-    pub host_ip: String,
-    pub host_name: String,
-    pub pid: u32,
-    pub jobs: Vec<JobSpec>,
-    pub now: Millis,
-}
-
-/// One heartbeat.
-#[derive(Clone, Debug)]
-pub(crate) struct Heartbeat {
-    pub node: NodeId,
-    pub application: String,
-    pub figures: Figures,
-    /// The node claims nothing more: it is switched off.
-    pub withdraw: bool,
-    /// The node was to drain, and has nothing left.
-    pub drained: bool,
-    pub now: Millis,
-}
-
-/// The pool's state as a node publishes it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Figures {
-    pub threads: usize,
-    pub busy: usize,
-    pub queued: usize,
-    /// Handlers that run on beyond their time limits.
-    pub stuck: usize,
-}
-
-/// A heartbeat's answer.
-#[derive(Clone, Debug)]
-pub(crate) enum HeartbeatReply {
-    /// Confirmed.
-    Alive {
-        /// The application's nodes not ended, this one included.
-        peers: Vec<Peer>,
-        /// This node's CLAIMED and RUNNING executions.
-        owned: Vec<Stranded>,
-    },
-    /// The row is ended or missing: this incarnation is over.
-    Ended,
-    /// Another SQLite file, or none, is at this path by now: nothing was written.
-    DatabaseReplaced(String),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Peer {
-    pub id: NodeId,
-    pub beat: i64,
-    /// The jobs it has handlers for; none while it is switched off.
-    pub jobs: Vec<String>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct PollQuery {
-    pub node: NodeId,
-    pub application: String,
-    /// Only these rows,
-    pub shares: Vec<Share>,
-    /// and those of the schedules of these names, whatever their shards, if a share has their jobs.
-    pub names: Vec<String>,
-    /// The jobs that live nodes list.
-    pub listed: Vec<String>,
-    /// Schedules due before this are not looked for: lately there were none.
-    pub from: Millis,
-    /// The same of PENDING executions.
-    pub pending_from: Millis,
-    /// The window's end (exclusive), database time.
-    pub until: Millis,
-    /// What is due before this is late, and anybody's.
-    pub late: Millis,
-    pub page: Page,
-    /// The page's size: the most schedules to bring, beside those asked for by name, and PENDING executions
-    /// to look at.
-    pub limit: usize,
-    /// The last poll said that the node drains: a member of a Galera cluster that lags may not know it yet.
-    pub drains: bool,
-}
-
-/// Which rows a page of a poll brings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Page {
-    pub schedules: DueRows,
-    /// PENDING executions behind this key of (due time, id): the page looks at no more of them than it holds,
-    /// whether or not the query wants them.
-    pub pendings: (Millis, i64),
-    /// Of these the last, not the first.
-    pub newest: bool,
-}
-
-/// The due schedules of a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum DueRows {
-    /// All, if the page holds them. If it does not, only those asked for by name, and the next page has
-    /// sections.
-    All,
-    /// An equal share of the page for each of these.
-    Sections(Vec<Section>),
-}
-
-/// The due schedules of one job in one shard, in the order of (fire time, id), behind `after` and before
-/// `until`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Section {
-    pub job: i64,
-    pub shard: i64,
-    pub after: (Millis, i64),
-    pub until: Millis,
-}
-
-impl Section {
-    /// The sections of a job in a shard: overdue rows, of which there may be any number, and the others.
-    pub(crate) fn both(job: i64, shard: i64, query: &PollQuery) -> [Self; 2] {
-        let late = query.late.clamp(query.from, query.until.max(query.from));
-        [Self::new(job, shard, late..query.until), Self::new(job, shard, query.from..late)]
-    }
-
-    /// The rows due in this span.
-    pub(crate) fn new(job: i64, shard: i64, due: Range<Millis>) -> Self {
-        Self { job, shard, after: (due.start - 1, i64::MAX), until: due.end }
-    }
-}
-
-impl Page {
-    pub(crate) const FIRST: Self =
-        Self { schedules: DueRows::All, pendings: (Millis::MIN, i64::MAX), newest: false };
-    /// Behind all PENDING executions.
-    pub(crate) const END: (Millis, i64) = (Millis::MAX, i64::MAX);
-
-    /// The page behind one that left these sections, and PENDING executions behind this key.
-    pub(crate) fn behind(sections: Vec<Section>, pendings: Option<(Millis, i64)>) -> Option<Self> {
-        let more = !sections.is_empty() || pendings.is_some();
-        let pendings = pendings.unwrap_or(Self::END);
-        more.then_some(Self { schedules: DueRows::Sections(sections), pendings, newest: false })
-    }
-}
-
-/// Payloads of more bytes come by [`Store::payloads`].
-pub(crate) const SMALL_PAYLOAD: usize = 1_024;
-
-/// A payload too large for a poll's page, of a schedule in this version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LargePayload {
-    pub id: ScheduleId,
-    pub version: i64,
-    pub payload: Arc<str>,
-}
-
-/// What a poll brought. Rows that cannot be understood are left out: repair looks for them explicitly.
-#[derive(Clone, Debug)]
-pub(crate) struct Polled {
-    pub time: TimeSample,
-    /// The application is in state Y.
-    pub app_enabled: bool,
-    /// This node is in state Y.
-    pub node_enabled: bool,
-    /// The node is to hand back what waits.
-    pub drains: bool,
-    /// The time of some pause in the application is up.
-    pub pause_ended: bool,
-    /// The application's election mark.
-    pub election: Option<Millis>,
-    /// Some active schedule of an active listed job, or some PENDING execution, is late, whatever its shard.
-    pub late: bool,
-    /// The earliest next fire time in the window of those schedules.
-    pub earliest: Option<Millis>,
-    /// When the first PENDING execution is due, whoever's, if that is before the window's end.
-    pub earliest_pending: Option<Millis>,
-    /// How many rows were read, also those that the query does not want.
-    pub rows: usize,
-    /// Active schedules of active jobs with next fire time before `until`; of a page that holds them all,
-    /// earliest first.
-    pub entries: Vec<Arc<Entry>>,
-    /// PENDING executions due before `until`, earliest first.
-    pub pendings: Vec<Pending>,
-    /// Bytes of the payloads that were too large: they are empty in `entries` and `pendings`.
-    pub large: HashMap<ScheduleId, usize>,
-    /// The page that may hold more. Behind a page of the newest PENDING executions its key is that of the
-    /// first of them.
-    pub next: Option<Page>,
-}
-
-/// One candidate with the token that will answer for it.
-#[derive(Clone, Debug)]
-pub(crate) struct ClaimRequest {
-    pub candidate: Candidate,
-    pub token: Token,
-    pub node: NodeId,
-    /// A thread is free: insert the execution as RUNNING, saving the start's statement.
-    pub at_once: bool,
-    /// The lease it is claimed under: the handler starts while that holds, or not at all.
-    pub lease: Lease,
-    pub now: Millis,
-}
-
-impl ClaimRequest {
-    /// When an execution that is RUNNING from its claim on has started: what is claimed ahead, not before it
-    /// is due.
-    pub(crate) fn started(&self) -> Option<Millis> {
-        self.at_once.then(|| self.now.max(self.candidate.due()))
-    }
-}
-
-/// The ending of one claim.
-#[derive(Debug)]
-pub(crate) enum Claim {
-    Won(Claimed),
-    Lost,
-    Skipped,
-    /// The slot of its schedule is taken: it would overlap.
-    Blocked(Blocked),
-    /// There is no room for another execution of its job, or of its group.
-    Full(Full),
-    /// Another claim counts what runs of its job.
-    Busy,
-    Failed(Error),
-}
-
-/// Who keeps a claim from being made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Blocked {
-    /// The execution that keeps the slot.
-    pub holder: ExecutionId,
-    /// Planned executions of the schedule that wait for it: as many as its rule lets wait, or all there are.
-    pub waiting: Vec<Unstarted>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct OverdueQuery {
-    pub application: String,
-    /// Schedules due before this are not looked for.
-    pub from: Millis,
-    pub before: Millis,
-    /// What the page before this one left; `None` of the first page.
-    pub sections: Option<Vec<Section>>,
-    pub limit: usize,
-}
-
-/// One page of what fell behind: an equal share of each job and shard, earliest first.
-#[derive(Clone, Debug)]
-pub(crate) struct OverduePage {
-    /// Rows that cannot be understood are left out, so a full page may bring fewer than asked for.
-    pub entries: Vec<Entry>,
-    /// The unstarted executions that repairs of these schedules left earlier, if their policy lets them give
-    /// way.
-    pub unstarted: Vec<Unstarted>,
-    /// Where more may come after this page.
-    pub next: Vec<Section>,
-}
-
-/// What people are told of a schedule: its name, or its id if its row is gone or has no name that can be
-/// read.
-#[cfg(any(feature = "sql", test))]
-pub(crate) fn called(name: &str, id: ScheduleId) -> Arc<str> {
-    if name.is_empty() { format!("id {id}").into() } else { name.into() }
-}
-
-/// A CLAIMED or RUNNING execution nobody answers for, or one whose handler ran on beyond its time limit
-/// there.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Stranded {
-    pub id: ExecutionId,
-    pub schedule: ScheduleId,
-    /// What its schedule is [`called`].
-    pub name: Arc<str>,
-    /// Empty if its schedule's row is gone.
-    pub job: Arc<str>,
-    pub state: ExecutionState,
-    pub token: Token,
-    pub attempt: u32,
-    /// How many earlier attempts at its occurrence failed, or ran out of time.
-    pub failures: u32,
-    /// How many earlier attempts at its occurrence were ABANDONED.
-    pub deaths: u32,
-    /// Somebody asked to cancel it.
-    pub is_cancelled: bool,
-    /// If its schedule fires again some time after its end: how long, milliseconds.
-    pub delay: Option<Millis>,
-    pub policy: JobPolicy,
-}
-
-impl Stranded {
-    /// The schedule that its end plans.
-    pub(crate) fn plans(&self) -> Option<RunEnd> {
-        self.delay.map(|delay| RunEnd { schedule: self.schedule, delay })
-    }
-
-    /// What events call it.
-    pub(crate) fn named(&self) -> Attempt {
-        let (schedule, job) = (Arc::clone(&self.name), Arc::clone(&self.job));
-        Attempt { execution: self.id, schedule, job, number: self.attempt }
-    }
-}
-
-/// A PENDING execution that is not to be run: of a removed schedule, or asked to cancel.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Withdrawn {
-    pub attempt: Attempt,
-    pub token: Token,
-    pub reason: Reason,
-    /// The schedule that its end plans.
-    pub plans: Option<RunEnd>,
-}
-
-impl Withdrawn {
-    pub(crate) fn cancel(&self, now: Millis) -> ExecutionChange {
-        let (kind, reason) = (rules::ChangeKind::Cancel, Some(self.reason));
-        let cancelled = ExecutionState::Cancelled;
-        ExecutionChange {
-            reason,
-            plans: self.plans,
-            ..ExecutionChange::of(kind, self.attempt.execution, self.token, cancelled, now)
-        }
-    }
-}
-
-/// One page of stranded executions.
-#[derive(Clone, Debug)]
-pub(crate) struct StrandedPage {
-    /// Rows that cannot be read are left out, so a full page may bring fewer than asked for.
-    pub stranded: Vec<Stranded>,
-    /// The page was full: more may come after this one.
-    pub next: Option<ExecutionId>,
-}
-
-/// One step of a walk over the schedules, by id, for rows that cannot be understood.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct UnreadableQuery {
-    pub application: String,
-    pub after: ScheduleId,
-    /// How many rows the step walks over, whoever's they are: what it costs does not grow with the table.
-    pub step: usize,
-    /// Rows due from `from` on and before `before`, database time, whose job a live node lists are looked at
-    /// with every step; none are if `before` is the earliest instant.
-    pub from: Millis,
-    pub before: Millis,
-    /// The most rows brought of the step, and of those that are overdue; at most a step.
-    pub limit: usize,
-    /// The step also brings active schedules that have passed this instant, if they are as far
-    /// [ahead](CURSOR_AHEAD) of the database's clock, too, and it was no skip by hand that passed it.
-    pub ahead: Option<Millis>,
-}
-
-impl UnreadableQuery {
-    /// Whether a readable schedule is asked for: `now` is by the database's clock.
-    pub(crate) fn wants(&self, entry: &Entry, now: Millis) -> bool {
-        let limit = self.ahead.map(|ahead| ahead.max(now + CURSOR_AHEAD));
-        entry.state == ScheduleState::Active && limit.is_some_and(|limit| entry.is_ahead(limit))
-    }
-}
-
-/// A schedule whose cursor is ahead of the database's clock, which was `seen` to be at that instant.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct CursorAhead {
-    pub entry: Entry,
-    pub seen: Millis,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct UnreadablePage {
-    pub broken: Vec<UnreadableRow>,
-    pub ahead: Vec<CursorAhead>,
-    /// The next step's `after`; `None` at the walk's end.
-    pub next: Option<ScheduleId>,
 }

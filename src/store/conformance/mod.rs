@@ -63,10 +63,11 @@ use crate::domain::{
 };
 use crate::fixtures::Changes;
 use crate::repair::Revocation;
+use crate::store::poll::SMALL_PAYLOAD;
 use crate::store::{
     Applied, Change, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionChange, ExecutionQuery,
-    ExecutionRow, NewNode, OverdueQuery, Page, PollQuery, Polled, Repair, SMALL_PAYLOAD, ScheduleRow,
-    SeenSchedule, Store, Stranded, UnreadableQuery, UnreadableRow, Unstarted,
+    ExecutionRow, NewNode, OverdueQuery, Page, PollQuery, Polled, Repair, ScheduleRow, SeenSchedule, Store,
+    Stranded, UnreadableQuery, UnreadableRow, Unstarted,
 };
 use crate::time::Lease;
 use crate::trigger::{Simple, Trigger};

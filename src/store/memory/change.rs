@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::rows::{Run, Schedule};
 use super::tables::Tables;
 use crate::domain::{Cursor, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId, ScheduleState};
-use crate::store::change::Seen;
+use crate::store::change::{RunEnd, Seen};
 use crate::store::columns::{Column, Datum};
 use crate::store::order::ExecutionOrder;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set};
 use crate::store::switch::{SwitchChange, SwitchRow};
-use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, Result, RunEnd, when};
+use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, Result, when};
 use crate::trigger::{AWAITED, Delay};
 
 impl Tables {

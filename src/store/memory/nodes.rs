@@ -12,10 +12,11 @@ use crate::domain::{
 };
 use crate::store::columns::Column;
 use crate::store::guard;
+use crate::store::poll::SMALL_PAYLOAD;
 use crate::store::switch::Switch;
 use crate::store::{
     DueRows, Figures, Heartbeat, HeartbeatReply, LargePayload, NewNode, NodeRow, Page, Peer, PollQuery,
-    Polled, Result, SMALL_PAYLOAD, Section, when,
+    Polled, Result, Section, when,
 };
 
 impl Tables {

@@ -10,9 +10,10 @@ use crate::domain::{
     ScheduleId, ScheduleState,
 };
 use crate::store::columns::Column;
+use crate::store::repairs::called;
 use crate::store::{
     Applied, CursorAhead, OverduePage, OverdueQuery, Section, SeenSchedule, Stranded, StrandedPage,
-    UnreadablePage, UnreadableQuery, UnreadableRow, Unstarted, Withdrawn, called, guard,
+    UnreadablePage, UnreadableQuery, UnreadableRow, Unstarted, Withdrawn, guard,
 };
 use crate::time::is_election_due;
 

@@ -3,7 +3,7 @@
 use super::rows::Run;
 use super::tables::Tables;
 use crate::domain::{ExecutionId, ExecutionState, ScheduleState};
-use crate::store::called;
+use crate::store::repairs::called;
 use crate::store::streak::{AttemptRow, Count, Streak, StreakQuery, count};
 use crate::store::when::{self, NONE};
 

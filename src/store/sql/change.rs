@@ -13,14 +13,13 @@ use super::run_end;
 use super::session::Session;
 use super::statement::{self, Statement, ids, sql};
 use crate::domain::{Attempt, ExecutionId, LONGEST_ERROR, Millis, Reason, ScheduleId, ScheduleState, Token};
-use crate::store::change::{LedgerColumns, NextAttempt, Seen};
+use crate::store::change::{LedgerColumns, NextAttempt, RunEnd, Seen};
 use crate::store::columns::{Column, Datum};
 use crate::store::enqueue::HIGHEST_BY_HAND;
+use crate::store::repairs::called;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set, Table};
 use crate::store::when::NONE;
-use crate::store::{
-    Applied, Change, ExecutionChange, LedgerRow, RemoveChange, Repair, RunEnd, Withdrawn, called, guard,
-};
+use crate::store::{Applied, Change, ExecutionChange, LedgerRow, RemoveChange, Repair, Withdrawn, guard};
 
 /// The most characters stored of a reason or an actor.
 const LONGEST_REASON: usize = 500;

@@ -5,8 +5,8 @@ use super::policy;
 use super::statement::{Row, listed};
 use crate::domain::shards::{self, SHARDS};
 use crate::domain::{Bounds, Entry, Millis, ScheduleId, ScheduleState};
-use crate::store::SMALL_PAYLOAD;
 use crate::store::columns::{QUEUE, When};
+use crate::store::poll::SMALL_PAYLOAD;
 use crate::store::when;
 
 /// How much of a payload is read.

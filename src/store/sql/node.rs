@@ -12,8 +12,9 @@ use super::statement::{Row, Statement, guarded_by, sql};
 use crate::domain::{ExecutionId, JobSettings, JobSpec, Millis, NodeId, ScheduleId, Token, UnknownWord};
 use crate::store::change::PolicyChange;
 use crate::store::columns::{Column, JobColumn};
+use crate::store::repairs::called;
 use crate::store::{
-    Applied, Change, Heartbeat, HeartbeatReply, NewNode, Peer, Stranded, StrandedPage, called, guard,
+    Applied, Change, Heartbeat, HeartbeatReply, NewNode, Peer, Stranded, StrandedPage, guard,
 };
 use crate::time::far_election;
 

@@ -7,9 +7,10 @@ use super::session::{Session, now};
 use super::statement::{Value, single, sql};
 use super::{audit, change, queue};
 use crate::domain::{ExecutionId, ExecutionState, Reason, ScheduleId, Token};
+use crate::store::change::RunEnd;
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::rules::ChangeKind;
-use crate::store::{Applied, Change, ExecutionChange, Repair, RunEnd};
+use crate::store::{Applied, Change, ExecutionChange, Repair};
 
 /// Makes the execution. The schedule's row is locked first, as by a claim: a removal comes before or after.
 pub(super) fn order(session: &mut dyn Session, order: &RunOrder) -> Step<Ordered> {

@@ -10,8 +10,9 @@ use super::fault::Step;
 use super::session::Session;
 use super::statement::{ids, sql};
 use crate::domain::Millis;
+use crate::store::change::RunEnd;
 use crate::store::when::NONE;
-use crate::store::{Applied, Change, ExecutionChange, RunEnd};
+use crate::store::{Applied, Change, ExecutionChange};
 use crate::trigger::{AWAITED, Delay};
 
 /// Locks the schedules that these changes may plan; gives those that others hold. Mostly there are none.

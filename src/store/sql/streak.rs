@@ -4,7 +4,7 @@ use super::fault::Step;
 use super::session::Session;
 use super::statement::{Row, Statement, sql};
 use crate::domain::{ExecutionId, Millis, ScheduleId, ScheduleState};
-use crate::store::called;
+use crate::store::repairs::called;
 use crate::store::streak::{AttemptRow, Count, Reach, Streak, StreakQuery, count};
 use crate::store::when::{self, NONE};
 

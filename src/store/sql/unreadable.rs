@@ -8,8 +8,9 @@ use super::session::Session;
 use super::statement::{Statement, sql};
 use crate::domain::{Entry, Millis, ScheduleId};
 use crate::store::columns::{Holds, STANDING, Settings, Spec, When};
+use crate::store::repairs::called;
 use crate::store::when::FIRST_PLAUSIBLE;
-use crate::store::{CursorAhead, SeenSchedule, UnreadablePage, UnreadableQuery, UnreadableRow, called};
+use crate::store::{CursorAhead, SeenSchedule, UnreadablePage, UnreadableQuery, UnreadableRow};
 use crate::trigger::AWAITED;
 
 /// Columns that are understood together.

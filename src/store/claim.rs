@@ -1,14 +1,60 @@
-//! Ownership as a value: only a won claim makes a [`Claimed`], only an outcome consumes it.
+//! Claims and their endings. Ownership is a value: only a won claim makes a [`Claimed`], only an outcome
+//! consumes it.
 
 use std::sync::Arc;
 
+use super::change::{ExecutionChange, NextAttempt, RunEnd, Unstarted};
 use super::rules::ChangeKind;
-use super::{ClaimRequest, ExecutionChange, NextAttempt, RunEnd};
 use crate::domain::{
-    Answer, Attempt, BoundOf, Candidate, Cause, Entry, ExecutionId, ExecutionState, Millis, Overlap, Reason,
-    ScheduleId, Token,
+    Answer, Attempt, BoundOf, Candidate, Cause, Entry, Error, ExecutionId, ExecutionState, Full, Millis,
+    NodeId, Overlap, Reason, ScheduleId, Token,
 };
 use crate::time::{Lease, Now, millis};
+
+/// One candidate with the token that will answer for it.
+#[derive(Clone, Debug)]
+pub(crate) struct ClaimRequest {
+    pub candidate: Candidate,
+    pub token: Token,
+    pub node: NodeId,
+    /// A thread is free: insert the execution as RUNNING, saving the start's statement.
+    pub at_once: bool,
+    /// The lease it is claimed under: the handler starts while that holds, or not at all.
+    pub lease: Lease,
+    pub now: Millis,
+}
+
+impl ClaimRequest {
+    /// When an execution that is RUNNING from its claim on has started: what is claimed ahead, not before it
+    /// is due.
+    pub(crate) fn started(&self) -> Option<Millis> {
+        self.at_once.then(|| self.now.max(self.candidate.due()))
+    }
+}
+
+/// The ending of one claim.
+#[derive(Debug)]
+pub(crate) enum Claim {
+    Won(Claimed),
+    Lost,
+    Skipped,
+    /// The slot of its schedule is taken: it would overlap.
+    Blocked(Blocked),
+    /// There is no room for another execution of its job, or of its group.
+    Full(Full),
+    /// Another claim counts what runs of its job.
+    Busy,
+    Failed(Error),
+}
+
+/// Who keeps a claim from being made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Blocked {
+    /// The execution that keeps the slot.
+    pub holder: ExecutionId,
+    /// Planned executions of the schedule that wait for it: as many as its rule lets wait, or all there are.
+    pub waiting: Vec<Unstarted>,
+}
 
 /// An execution this process owns. Made only inside `store/`, by a won claim.
 #[derive(Debug)]
@@ -246,7 +292,7 @@ impl Claimed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{NodeId, Pending, ScheduleId};
+    use crate::domain::Pending;
     use crate::fixtures::simple;
 
     const NOW: Millis = 1_000_000;

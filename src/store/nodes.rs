@@ -1,0 +1,63 @@
+//! A node's own row: its registration, its heartbeats, and their replies.
+
+use super::repairs::Stranded;
+use crate::domain::{JobSpec, Millis, NodeId};
+
+/// A node about to join.
+#[derive(Clone, Debug)]
+pub(crate) struct NewNode {
+    pub id: NodeId,
+    pub application: String,
+    pub host_ip: String,
+    pub host_name: String,
+    pub pid: u32,
+    pub jobs: Vec<JobSpec>,
+    pub now: Millis,
+}
+
+/// One heartbeat.
+#[derive(Clone, Debug)]
+pub(crate) struct Heartbeat {
+    pub node: NodeId,
+    pub application: String,
+    pub figures: Figures,
+    /// The node claims nothing more: it is switched off.
+    pub withdraw: bool,
+    /// The node was to drain, and has nothing left.
+    pub drained: bool,
+    pub now: Millis,
+}
+
+/// The pool's state as a node publishes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    pub threads: usize,
+    pub busy: usize,
+    pub queued: usize,
+    /// Handlers that run on beyond their time limits.
+    pub stuck: usize,
+}
+
+/// A heartbeat's answer.
+#[derive(Clone, Debug)]
+pub(crate) enum HeartbeatReply {
+    /// Confirmed.
+    Alive {
+        /// The application's nodes not ended, this one included.
+        peers: Vec<Peer>,
+        /// This node's CLAIMED and RUNNING executions.
+        owned: Vec<Stranded>,
+    },
+    /// The row is ended or missing: this incarnation is over.
+    Ended,
+    /// Another SQLite file, or none, is at this path by now: nothing was written.
+    DatabaseReplaced(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Peer {
+    pub id: NodeId,
+    pub beat: i64,
+    /// The jobs it has handlers for; none while it is switched off.
+    pub jobs: Vec<String>,
+}
