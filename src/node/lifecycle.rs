@@ -260,7 +260,7 @@ mod tests {
         else {
             panic!("not started")
         };
-        assert_eq!((settlement.kind, settlement.now), (ChangeKind::Start, AT));
+        assert_eq!((settlement.kind(), settlement.now), (ChangeKind::Start, AT));
         starting
     }
 
@@ -306,8 +306,8 @@ mod tests {
             let Lifecycle::Cancel(change) = Lifecycle::of(claimed(true), at(boot), closed, true) else {
                 panic!("not cancelled")
             };
-            assert_eq!((change.kind, change.becomes), (ChangeKind::Finish, ExecutionState::Cancelled));
-            assert_eq!(change.next, None);
+            assert_eq!((change.kind(), change.becomes()), (ChangeKind::Finish, ExecutionState::Cancelled));
+            assert_eq!(change.transition.next(), None);
         }
         let started = starting().settled(Some(Applied::Done), at(0), false, true);
         assert!(matches!(started, Lifecycle::Cancel(_)));
@@ -355,21 +355,31 @@ mod tests {
             running.dropped(why, is_cancelled, Some(policy), at(took.unwrap_or(1)))
         };
         let anew = dropped(lease, false, true, None);
-        assert_eq!((anew.kind, anew.becomes), (ChangeKind::GiveBack, ExecutionState::Pending));
-        assert!(anew.is_interrupted() && anew.goes_on() == Some(AT) && anew.error.is_none());
+        assert_eq!((anew.kind(), anew.becomes()), (ChangeKind::GiveBack, ExecutionState::Pending));
+        assert!(anew.is_interrupted() && anew.goes_on() == Some(AT) && anew.error().is_none());
         let once = dropped(lease, false, false, None);
-        assert_eq!((once.kind, once.becomes), (ChangeKind::GiveUp, ExecutionState::Failed));
-        assert_eq!(once.error.as_deref(), Some("dropped 5000 ms after this node's lease had ended"));
+        assert_eq!((once.kind(), once.becomes()), (ChangeKind::GiveUp, ExecutionState::Failed));
+        assert_eq!(
+            once.error().map(String::as_str),
+            Some("dropped 5000 ms after this node's lease had ended")
+        );
         let by_hand = Interruption::Told(Cancellation::ByHand, 0);
         let cancelled = dropped(by_hand, true, true, None);
-        assert_eq!((cancelled.becomes, cancelled.next), (ExecutionState::Cancelled, None));
-        assert_eq!(cancelled.error.as_deref(), Some("dropped 0 ms after somebody asked for its end"));
+        assert_eq!((cancelled.becomes(), cancelled.transition.next()), (ExecutionState::Cancelled, None));
+        assert_eq!(
+            cancelled.error().map(String::as_str),
+            Some("dropped 0 ms after somebody asked for its end")
+        );
         for recover in [true, false] {
             let limit = dropped(Interruption::RuntimeEnded, false, recover, Some(10));
-            assert_eq!((limit.kind, limit.becomes), (ChangeKind::Release, ExecutionState::TimedOut));
-            assert_eq!(limit.next.map(|next| next.due), Some(AT + 7_000), "its retry is granted");
+            assert_eq!((limit.kind(), limit.becomes()), (ChangeKind::Release, ExecutionState::TimedOut));
+            assert_eq!(
+                limit.transition.next().map(|next| next.due),
+                Some(AT + 7_000),
+                "its retry is granted"
+            );
             let in_time = dropped(Interruption::RuntimeEnded, false, recover, Some(9));
-            assert_eq!(in_time.becomes == ExecutionState::Pending, recover);
+            assert_eq!(in_time.becomes() == ExecutionState::Pending, recover);
         }
     }
 
@@ -382,7 +392,7 @@ mod tests {
             let retry = Retry::fixed(Duration::from_secs(7)).at_most(retries);
             let policy = JobPolicy { retry, ..JobPolicy::DEFAULT };
             let outcome = running.ended(answer, is_cancelled, Some(policy), at(0));
-            (outcome.becomes, outcome.next.map(|next| next.due).or(outcome.due))
+            (outcome.becomes(), outcome.goes_on())
         };
         let failed = || Answer::Failed("no".to_owned());
         assert_eq!(ended(Answer::Done, false, 1), (ExecutionState::Succeeded, None));

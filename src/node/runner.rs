@@ -96,7 +96,7 @@ impl Runner {
     pub(super) fn leave(&self, step: Lifecycle) {
         match step {
             Lifecycle::Cancel(settlement) => {
-                let cancelled = settlement.attempt.clone().map(|attempt| Event::Cancelled { attempt });
+                let cancelled = settlement.attempt().cloned().map(|attempt| Event::Cancelled { attempt });
                 cancelled.into_iter().for_each(|event| self.events.emit(event));
                 self.settle(CompleteInput::Settle(settlement, None));
             }
@@ -191,7 +191,7 @@ impl Runner {
         let is_cancelled = self.standing.is_cancelled(attempt.execution);
         let settlement = settlement(is_cancelled, policy, ended);
         let (took, state, error) =
-            (span(ended.boot - began.boot), settlement.becomes, settlement.error.clone());
+            (span(ended.boot - began.boot), settlement.becomes(), settlement.error().cloned());
         let (retry, is_interrupted) = (settlement.goes_on(), settlement.is_interrupted());
         self.settle(CompleteInput::Settle(settlement, None));
         if watch.is_told(ended.boot - began.boot) {
@@ -275,7 +275,10 @@ mod tests {
         assert_eq!((context.schedule(), context.job(), context.execution()), ("s", "job", execution));
         let fired = (context.fire_time().timestamp_millis(), context.attempt(), context.fence());
         assert_eq!((fired, context.is_stopping()), ((AT, 1, 1), false));
-        assert_eq!((outcome.becomes, outcome.error, outcome.next), (ExecutionState::Succeeded, None, None));
+        assert_eq!(
+            (outcome.becomes(), outcome.error(), outcome.transition.next()),
+            (ExecutionState::Succeeded, None, None)
+        );
         assert_eq!(bench.told(), format!("\"s\": execution {execution} succeeded"));
     }
 
@@ -305,8 +308,11 @@ mod tests {
     fn a_failure_is_stored_with_its_text_and_tried_again() {
         let bench = Bench::new(|_| Err("no paper".into()));
         let (execution, outcome) = bench.run();
-        assert_eq!((outcome.becomes, outcome.error.as_deref()), (ExecutionState::Failed, Some("no paper")));
-        assert_eq!(outcome.next.map(|next| next.due - outcome.now), Some(7_000));
+        assert_eq!(
+            (outcome.becomes(), outcome.error().map(String::as_str)),
+            (ExecutionState::Failed, Some("no paper"))
+        );
+        assert_eq!(outcome.transition.next().map(|next| next.due - outcome.now), Some(7_000));
         assert_eq!(
             bench.told(),
             format!("\"s\": execution {execution} failed and will be tried again: \"no paper\"")
@@ -317,7 +323,7 @@ mod tests {
     fn a_panic_is_an_outcome() {
         let bench = Bench::new(|_| panic!("on {}", "fire"));
         let (_, outcome) = bench.run();
-        let failed = (outcome.becomes, outcome.error.as_deref());
+        let failed = (outcome.becomes(), outcome.error().map(String::as_str));
         assert_eq!(failed, (ExecutionState::Failed, Some("panicked: on fire")));
     }
 
@@ -336,7 +342,7 @@ mod tests {
                 let Ok(CompleteInput::Settle(start, Some(Reply::Thread(reply)))) = settled.recv() else {
                     return;
                 };
-                assert_eq!(start.kind, ChangeKind::Start);
+                assert_eq!(start.kind(), ChangeKind::Start);
                 if let Some(answer) = answer {
                     reply.send(answer).unwrap();
                 }
@@ -364,7 +370,7 @@ mod tests {
         let bench = Bench::new(|_| panic!("it ran"));
         bench.runner.closed.store(true, Ordering::Relaxed);
         let (execution, change) = bench.run();
-        assert_eq!(change.kind, ChangeKind::GiveBack);
+        assert_eq!(change.kind(), ChangeKind::GiveBack);
         assert_eq!(bench.told(), format!("\"s\": execution {execution} was not started here and went back"));
     }
 }

@@ -301,11 +301,14 @@ fn what_becomes_of_an_execution_nobody_answers_for() {
     for (state, deaths, recovery, to, again) in cases {
         let mut stranded = stranded(1, state, deaths);
         stranded.policy.recover = recovery;
-        let revocation = recover(stranded.clone(), DUE, NOW);
-        assert_eq!((revocation.to, revocation.again), (to, again), "{state:?} after {deaths} deaths");
-        assert_eq!((revocation.due, revocation.now), (DUE, NOW));
+        let change = recover(stranded.clone(), DUE, NOW).change();
+        let next = change.transition.next();
+        assert_eq!((change.becomes(), next.is_some()), (to, again), "{state:?} after {deaths} deaths");
+        assert_eq!((next.map_or(DUE, |next| next.due), change.now), (DUE, NOW));
         assert!(state.can_become(to));
-        assert_ne!(revocation.fresh, stranded.token);
+        let is_taken_back = to == ExecutionState::Pending;
+        assert_eq!(change.token_after() != stranded.token, is_taken_back);
+        assert!(next.is_none_or(|next| next.token != stranded.token));
     }
 }
 
@@ -313,7 +316,7 @@ fn what_becomes_of_an_execution_nobody_answers_for() {
 #[test]
 fn failures_do_not_use_up_what_deaths_may() {
     let failed_often = Stranded { attempt: 8, ..stranded(1, ExecutionState::Running, 0) };
-    assert!(recover(failed_often, NOW, NOW).again);
+    assert!(recover(failed_often, NOW, NOW).transition.next().is_some());
 }
 
 #[test]
@@ -322,12 +325,13 @@ fn what_ran_beside_a_killer_does_not_run_beside_it_again() {
     let claimed = stranded(5, ExecutionState::Claimed, 0);
     let found = vec![ran(7), ran(3), claimed, ran(4)];
     let revocations = recover_apart(found, NOW);
-    let again: Vec<_> = revocations.iter().map(|it| (it.stranded.id.0, it.again.then_some(it.due))).collect();
+    let due = |it: &Revocation| it.transition.next().map(|next| next.due);
+    let again: Vec<_> = revocations.iter().map(|it| (it.stranded.id.0, due(it))).collect();
     let after = |millis| Some(NOW + millis);
     assert_eq!(again, [(3, after(0)), (4, after(1_000)), (5, None), (7, after(2_000))]);
 
     let many = recover_apart((0..100).map(ran).collect(), NOW);
-    let latest = many.iter().map(|it| Some(it.due)).max().flatten();
+    let latest = many.iter().map(due).max().flatten();
     assert_eq!(latest, after(7_000), "recovery is not put off for long");
 }
 

@@ -11,7 +11,7 @@ use super::sabotage::{Route, Sabotage};
 use super::{jobs, judge};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Covers, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId,
+    Covers, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId, Token,
 };
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 use crate::store::enqueue::{EnqueueOrder, Keyed};
@@ -21,18 +21,18 @@ use crate::store::rules::{ChangeKind, HeldRow};
 use crate::store::streak::{Streak, StreakQuery};
 use crate::store::switch::{EndedPause, PassedQuery, Scope, Switch, SwitchOrder, SwitchVerb, Switched};
 use crate::store::{
-    ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
-    Heartbeat, HeartbeatReply, JobRow, LargePayload, NewNode, NextAttempt, NodeEnd, NodeRow, OrphanWalk,
-    OverduePage, OverdueQuery, PollQuery, Polled, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk,
-    Result, ScheduleRow, SeenSchedule, Store, StrandedPage, UnreadablePage, UnreadableQuery, Verbs,
-    Withdrawn,
+    ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionChange,
+    ExecutionQuery, ExecutionRow, Heartbeat, HeartbeatReply, JobRow, LargePayload, NewNode, NextAttempt,
+    NodeEnd, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled, Purge, Purged, PurgedOrphans,
+    PurgedQueues, QueueWalk, Result, ScheduleRow, SeenSchedule, Store, StrandedPage, Transition,
+    UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
 };
 use crate::time::{TimeSample, Window};
 
 /// The database's encoding has no coffee.
 fn has_coffee(change: &Change) -> bool {
     let Change::Execution(change) = change else { return false };
-    change.error.as_ref().is_some_and(|error| error.contains('☕'))
+    change.error().is_some_and(|error| error.contains('☕'))
 }
 
 /// The database as all nodes share it.
@@ -272,7 +272,12 @@ impl<'a> Wire<'a> {
         let mut torn = changes.to_vec();
         for change in &mut torn {
             match change {
-                Change::Execution(change) => change.next = None,
+                Change::Execution(change) => match &mut change.transition {
+                    Transition::Fail(_, next) | Transition::Release(_, next) | Transition::Abandon(next) => {
+                        *next = None;
+                    }
+                    _ => {}
+                },
                 Change::Repair(repair) => repair.rows.clear(),
                 Change::Pause(_)
                 | Change::Contain(_)
@@ -311,18 +316,26 @@ impl<'a> Wire<'a> {
         let is_held = |change: &Change| change.schedule().is_some_and(|schedule| self.is_locked(schedule));
         let mut free: Vec<Change> = changes.iter().filter(|change| !is_held(change)).cloned().collect();
         if self.is(Sabotage::SnoozeForNothing) {
-            let snoozes = free.iter_mut().filter_map(|it| match it {
-                Change::Execution(change) if change.kind == ChangeKind::Snooze => Some(change),
-                _ => None,
-            });
-            snoozes.for_each(|change| change.due = Some(change.now));
+            for change in &mut free {
+                if let Change::Execution(change) = change
+                    && let Transition::Snooze(_, due) = &mut change.transition
+                {
+                    *due = change.now;
+                }
+            }
         }
         if self.is(Sabotage::RetryAtTheLimit) {
-            let limits = free.iter_mut().filter_map(|it| match it {
-                Change::Execution(change) if change.kind == ChangeKind::TimeOut => Some(change),
+            let at_once = |change: &ExecutionChange| {
+                let next = NextAttempt::new(change.now, Reason::Retry);
+                let transition = Transition::Release(Token::fresh(), Some(next));
+                Change::from(ExecutionChange { transition, ..change.clone() })
+            };
+            let limits = free.iter().filter_map(|it| match it {
+                Change::Execution(change) if change.kind() == ChangeKind::TimeOut => Some(at_once(change)),
                 _ => None,
             });
-            limits.for_each(|change| change.next = Some(NextAttempt::new(change.now, Reason::Retry)));
+            let releases: Vec<Change> = limits.collect();
+            free.extend(releases);
         }
         let mut made = self.store.apply(&free)?.into_iter();
         let mut answer = |change: &Change| {

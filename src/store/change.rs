@@ -64,33 +64,58 @@ pub(crate) enum Seen<'a> {
     NoState,
 }
 
-/// A change of one execution: of one's own, by its claim token, or of one that nobody answers for.
+/// A change of one execution, by its claim token.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ExecutionChange {
-    pub kind: ChangeKind,
     pub execution: ExecutionId,
     /// The guard: it is under this token, in a state from which the rule leads.
     pub token: Token,
-    pub becomes: ExecutionState,
-    /// The token it has as nobody's.
-    pub fresh: Option<Token>,
-    pub reason: Option<Reason>,
-    pub error: Option<String>,
-    /// The attempt that follows it.
-    pub next: Option<NextAttempt>,
-    /// When it goes on, if it is snoozed.
-    pub due: Option<Millis>,
-    /// What it is of, for people, if it is this node's own.
-    pub attempt: Option<Attempt>,
-    /// The schedule whose slot it may free, and its rule.
-    pub frees: Option<(ScheduleId, Overlap)>,
+    pub transition: Transition,
+    /// If its schedule fires again some time after the end of its run.
+    pub run_end: Option<RunEnd>,
+    /// Of an execution of this node's own; none of one that nobody answers for.
+    pub own: Option<OwnExecution>,
+    pub now: Millis,
+}
+
+/// What happens to an execution, with the values that it brings: an error's text, the attempt that follows, the
+/// token that it has as nobody's. [`ChangeKind`] says what each does.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Transition {
+    Start,
+    /// Its handler has ended well,
+    Succeed,
+    /// or has failed,
+    Fail(String, Option<NextAttempt>),
+    /// or has ended because somebody asked for that.
+    Stop(String),
+    GiveUp(String),
+    /// It goes on at this instant.
+    Snooze(Token, Millis),
+    TimeOut(String),
+    Release(Token, Option<NextAttempt>),
+    GiveBack(Token),
+    /// Its handler was dropped before it answered: it goes back to be run anew.
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code, reason = "only an async handler is dropped"))]
+    Interrupt(Token),
+    TakeBack(Token),
+    Abandon(Option<NextAttempt>),
+    /// As [`Transition::Abandon`], of an occurrence with which too many nodes have died.
+    Exhaust,
+    Supersede,
+    Cancel(Reason),
+}
+
+/// What a node knows of an execution of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OwnExecution {
+    pub attempt: Attempt,
     /// The bounds it counts towards, if its job has some.
     pub bound_of: Option<BoundOf>,
-    /// If the schedule fires again so long after the end of its run, and this may be that end.
-    pub plans: Option<RunEnd>,
-    /// The schedule whose occurrence has failed for good with it, if failures may pause that schedule.
-    pub fails: Option<ScheduleId>,
-    pub now: Millis,
+    /// The schedule whose slot it keeps, and its rule.
+    pub slot: Option<(ScheduleId, Overlap)>,
+    /// The schedule that may be paused if this fails for good.
+    pub counted_by: Option<ScheduleId>,
 }
 
 /// Of a run whose end says when its schedule fires again: which schedule, and the delay in milliseconds as it
@@ -115,76 +140,148 @@ impl NextAttempt {
     }
 }
 
+impl Transition {
+    /// The attempt that follows it.
+    pub(crate) fn next(&self) -> Option<NextAttempt> {
+        match *self {
+            Self::Fail(_, next) | Self::Release(_, next) | Self::Abandon(next) => next,
+            _ => None,
+        }
+    }
+}
+
 impl ExecutionChange {
-    /// One that says no more than the state it leads to.
-    pub(crate) fn of(
-        kind: ChangeKind,
-        execution: ExecutionId,
-        token: Token,
-        becomes: ExecutionState,
-        now: Millis,
-    ) -> Self {
-        Self {
-            kind,
-            execution,
-            token,
-            becomes,
-            fresh: None,
-            reason: None,
-            error: None,
-            next: None,
-            due: None,
-            attempt: None,
-            frees: None,
-            bound_of: None,
-            plans: None,
-            fails: None,
-            now,
+    /// One of an execution that nobody answers for.
+    pub(crate) fn of(execution: ExecutionId, token: Token, transition: Transition, now: Millis) -> Self {
+        Self { execution, token, transition, run_end: None, own: None, now }
+    }
+
+    /// Its kind, the state it leads to, and the reason that the row then gives if the rule asks for one.
+    fn meaning(&self) -> (ChangeKind, ExecutionState, Option<Reason>) {
+        use ExecutionState::{Abandoned, Cancelled, Failed, Pending, Running, Skipped, Succeeded, TimedOut};
+        match self.transition {
+            Transition::Start => (ChangeKind::Start, Running, None),
+            Transition::Succeed => (ChangeKind::Finish, Succeeded, None),
+            Transition::Fail(..) => (ChangeKind::Finish, Failed, None),
+            Transition::Stop(_) => (ChangeKind::Finish, Cancelled, None),
+            Transition::GiveUp(_) => (ChangeKind::GiveUp, Failed, Some(Reason::GaveUp)),
+            Transition::Snooze(..) => (ChangeKind::Snooze, Pending, Some(Reason::Snoozed)),
+            Transition::TimeOut(_) => (ChangeKind::TimeOut, TimedOut, None),
+            Transition::Release(..) if self.own.is_some() => (ChangeKind::Release, TimedOut, None),
+            Transition::Release(..) => (ChangeKind::Release, TimedOut, Some(Reason::NodeDied)),
+            Transition::GiveBack(_) => (ChangeKind::GiveBack, Pending, Some(Reason::GivenBack)),
+            Transition::Interrupt(_) => (ChangeKind::GiveBack, Pending, Some(Reason::Interrupted)),
+            Transition::TakeBack(_) => (ChangeKind::TakeBack, Pending, Some(Reason::Recovery)),
+            Transition::Abandon(_) => (ChangeKind::Abandon, Abandoned, Some(Reason::NodeDied)),
+            Transition::Exhaust => (ChangeKind::Abandon, Failed, Some(Reason::AttemptsExhausted)),
+            Transition::Supersede => (ChangeKind::Supersede, Skipped, Some(Reason::Superseded)),
+            Transition::Cancel(reason) => (ChangeKind::Cancel, Cancelled, Some(reason)),
         }
     }
 
-    /// Whether a row of QRTZ_STUCK comes or goes with it.
-    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has that table"))]
-    pub(crate) fn concerns_stuck(&self) -> bool {
-        matches!(self.kind, ChangeKind::TimeOut | ChangeKind::Release)
+    pub(crate) fn kind(&self) -> ChangeKind {
+        self.meaning().0
+    }
+
+    pub(crate) fn becomes(&self) -> ExecutionState {
+        self.meaning().1
+    }
+
+    /// The handler's error.
+    pub(crate) fn error(&self) -> Option<&String> {
+        use Transition::{Fail, GiveUp, Stop, TimeOut};
+        match &self.transition {
+            Fail(error, _) | Stop(error) | GiveUp(error) | TimeOut(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn error_mut(&mut self) -> Option<&mut String> {
+        use Transition::{Fail, GiveUp, Stop, TimeOut};
+        match &mut self.transition {
+            Fail(error, _) | Stop(error) | GiveUp(error) | TimeOut(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The token that the execution has as nobody's.
+    fn fresh(&self) -> Option<Token> {
+        use Transition::{GiveBack, Interrupt, Release, Snooze, TakeBack};
+        match self.transition {
+            GiveBack(fresh) | Interrupt(fresh) | TakeBack(fresh) => Some(fresh),
+            Release(fresh, _) | Snooze(fresh, _) => Some(fresh),
+            _ => None,
+        }
+    }
+
+    /// The token the execution has afterwards.
+    pub(crate) fn token_after(&self) -> Token {
+        self.fresh().unwrap_or(self.token)
+    }
+
+    /// What people are told of it, if it is this node's own.
+    pub(crate) fn attempt(&self) -> Option<&Attempt> {
+        self.own.as_ref().map(|own| &own.attempt)
     }
 
     /// What becomes of it while another transaction holds the row of the schedule that it plans. Nobody waits
     /// for what is not one's own: it is left to the next pass.
     pub(crate) fn if_held(&self) -> Applied {
-        if self.attempt.is_some() { Applied::Held } else { Applied::Lost }
+        if self.own.is_some() { Applied::Held } else { Applied::Lost }
     }
 
-    /// The schedule that fires again some time after this, unless an attempt follows.
+    /// Whether its handler has ended and is not called again for this attempt.
+    fn ends_handler(&self) -> bool {
+        matches!(self.kind(), ChangeKind::Finish | ChangeKind::GiveUp | ChangeKind::Release)
+    }
+
+    /// The run that it ends unless an attempt follows, if the schedule counts from that.
+    pub(crate) fn ends_run(&self) -> Option<RunEnd> {
+        let ends = self.ends_handler() || matches!(self.kind(), ChangeKind::Abandon | ChangeKind::Cancel);
+        self.run_end.filter(|_| ends)
+    }
+
+    /// The schedule that fires again some time after this.
     pub(crate) fn plans(&self) -> Option<RunEnd> {
-        self.plans.filter(|_| self.next.is_none())
+        self.ends_run().filter(|_| self.transition.next().is_none())
+    }
+
+    /// The schedule whose slot it may free, and its rule: a retry may keep it.
+    pub(crate) fn frees(&self) -> Option<(ScheduleId, Overlap)> {
+        self.own.as_ref().and_then(|own| own.slot).filter(|_| self.ends_handler())
+    }
+
+    /// The schedule whose occurrence has failed for good with it, if failures may pause that schedule.
+    pub(crate) fn fails(&self) -> Option<ScheduleId> {
+        let has_failed = matches!(self.becomes(), ExecutionState::Failed | ExecutionState::TimedOut);
+        let is_last = has_failed && self.ends_handler() && self.transition.next().is_none();
+        self.own.as_ref().and_then(|own| own.counted_by).filter(|_| is_last)
     }
 
     /// When it is tried again, or goes on.
     pub(crate) fn goes_on(&self) -> Option<Millis> {
-        self.next.map(|next| next.due).or(self.due)
+        match self.transition {
+            Transition::Snooze(_, due) => Some(due),
+            Transition::Interrupt(_) => Some(self.now),
+            _ => self.transition.next().map(|next| next.due),
+        }
     }
 
     /// Whether its handler was dropped before it answered, and is to be run anew.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.reason == Some(Reason::Interrupted)
+        matches!(self.transition, Transition::Interrupt(_))
     }
 
     /// The event of an execution of this node's that goes back.
     pub(crate) fn given_back(&self) -> Option<Event> {
-        self.attempt.clone().map(|attempt| Event::GivenBack { attempt })
-    }
-
-    /// The token the execution has afterwards.
-    pub(crate) fn token_after(&self) -> Token {
-        self.fresh.unwrap_or(self.token)
+        self.attempt().cloned().map(|attempt| Event::GivenBack { attempt })
     }
 
     fn seen(&self, column: Column) -> Seen<'_> {
         Seen::Same(match column {
             Column::Id => Datum::Number(self.execution.0),
             Column::State => {
-                self.kind.rule().from.first().map_or(Datum::Null, |state| Datum::Text(state.as_str()))
+                self.kind().rule().from.first().map_or(Datum::Null, |state| Datum::Text(state.as_str()))
             }
             Column::ClaimToken => Datum::Uuid(self.token.0),
             _ => column.absent(Datum::Null),
@@ -192,13 +289,13 @@ impl ExecutionChange {
     }
 
     fn brings(&self, value: ChangeValue) -> Datum<'_> {
-        match value {
-            Now => Datum::Number(self.now),
-            Becomes => Datum::Text(self.becomes.as_str()),
-            Fresh => self.fresh.map_or(Datum::Null, |token| Datum::Uuid(token.0)),
-            Why => Datum::Text(self.reason.map_or("", Reason::as_str)),
-            Error => Datum::Text(self.error.as_deref().unwrap_or("")),
-            Due => self.due.map_or_else(|| value.missing(), Datum::Number),
+        match (value, &self.transition) {
+            (Now, _) => Datum::Number(self.now),
+            (Becomes, _) => Datum::Text(self.becomes().as_str()),
+            (Fresh, _) => self.fresh().map_or_else(|| value.missing(), |token| Datum::Uuid(token.0)),
+            (Why, _) => Datum::Text(self.meaning().2.map_or("", Reason::as_str)),
+            (Error, _) => Datum::Text(self.error().map_or("", String::as_str)),
+            (Due, Transition::Snooze(_, due)) => Datum::Number(*due),
             _ => value.missing(),
         }
     }
@@ -280,9 +377,7 @@ pub(crate) struct Unstarted {
 impl Unstarted {
     /// It gives way to a later repair.
     pub(crate) fn supersede(&self, now: Millis) -> ExecutionChange {
-        let (kind, becomes, reason) =
-            (ChangeKind::Supersede, ExecutionState::Skipped, Some(Reason::Superseded));
-        ExecutionChange { reason, ..ExecutionChange::of(kind, self.execution, self.token, becomes, now) }
+        ExecutionChange::of(self.execution, self.token, Transition::Supersede, now)
     }
 }
 
@@ -469,7 +564,7 @@ impl ChangeValue {
 impl Change {
     pub(crate) fn kind(&self) -> ChangeKind {
         match self {
-            Self::Execution(change) => change.kind,
+            Self::Execution(change) => change.kind(),
             Self::Repair(repair) => repair.kind(),
             Self::Pause(_) => ChangeKind::Pause,
             Self::Contain(_) => ChangeKind::Contain,
@@ -492,7 +587,7 @@ impl Change {
 
     /// The attempt that follows the change of an execution.
     pub(crate) fn next_attempt(&self) -> Option<NextAttempt> {
-        if let Self::Execution(change) = self { change.next } else { None }
+        if let Self::Execution(change) = self { change.transition.next() } else { None }
     }
 
     /// The schedule whose row it changes, if it is one.
@@ -586,6 +681,35 @@ impl From<ExecutionChange> for Change {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_transition_brings_what_its_rule_needs_and_leads_where_that_does() {
+        let (token, text) = (Token::fresh(), || "no".to_owned());
+        let transitions = [
+            Transition::Start,
+            Transition::Succeed,
+            Transition::Fail(text(), None),
+            Transition::Stop(text()),
+            Transition::GiveUp(text()),
+            Transition::Snooze(token, 9),
+            Transition::TimeOut(text()),
+            Transition::Release(token, None),
+            Transition::GiveBack(token),
+            Transition::Interrupt(token),
+            Transition::TakeBack(token),
+            Transition::Abandon(None),
+            Transition::Exhaust,
+            Transition::Supersede,
+            Transition::Cancel(Reason::Removed),
+        ];
+        for transition in transitions {
+            let change = ExecutionChange::of(ExecutionId(1), token, transition, 0);
+            let rule = change.kind().rule();
+            assert!(rule.to.contains(&change.becomes()), "{change:?}");
+            let change = Change::from(change);
+            assert!(rule.brings().all(|value| change.brings(value) != Datum::Null), "{change:?}");
+        }
+    }
 
     #[test]
     #[should_panic = "a change does not bring fresh"]

@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use super::change::{ExecutionChange, NextAttempt, RunEnd, Unstarted};
-use super::rules::ChangeKind;
+use super::change::{ExecutionChange, NextAttempt, OwnExecution, RunEnd, Transition, Unstarted};
 use crate::domain::{
-    Answer, Attempt, BoundOf, Candidate, Cause, Entry, Error, ExecutionId, ExecutionState, Full, Millis,
-    NodeId, Overlap, Reason, ScheduleId, Token,
+    Answer, Attempt, BoundOf, Candidate, Cause, Entry, Error, ExecutionId, Full, Millis, NodeId, Reason,
+    Token,
 };
 use crate::time::{Lease, Now, millis};
 
@@ -180,7 +179,7 @@ impl Claimed {
 
     /// CLAIMED becomes RUNNING.
     pub(crate) fn start(&self, now: Millis) -> ExecutionChange {
-        self.change(ChangeKind::Start, ExecutionState::Running, now)
+        self.change(Transition::Start, now)
     }
 
     /// The row says RUNNING now.
@@ -188,29 +187,22 @@ impl Claimed {
         self.started = true;
     }
 
-    /// What its handler's answer comes to, with the retry that is due.
+    /// What its handler's answer comes to, with the retry that is due after a failure.
     pub(crate) fn finish(self, answer: Answer, retry: Option<Millis>, now: Millis) -> ExecutionChange {
-        let (becomes, error) = match answer {
-            Answer::Done => (ExecutionState::Succeeded, None),
-            Answer::Failed(error) | Answer::RetryIn(_, error) => (ExecutionState::Failed, Some(error)),
-            Answer::Cancelled(error) => (ExecutionState::Cancelled, Some(error)),
-            Answer::GiveUp(error) => {
-                let (error, reason) = (Some(error), Some(Reason::GaveUp));
-                let change = self.change(ChangeKind::GiveUp, ExecutionState::Failed, now);
-                let (frees, fails, plans) = (self.frees(), self.fails(), self.plans());
-                return ExecutionChange { error, reason, frees, fails, plans, ..change };
+        let transition = match answer {
+            Answer::Done => Transition::Succeed,
+            Answer::Failed(error) | Answer::RetryIn(_, error) => {
+                Transition::Fail(error, Self::retried(retry))
             }
-            Answer::Snooze(pause) => {
-                let (fresh, reason) = (Some(Token::fresh()), Some(Reason::Snoozed));
-                let due = Some(now.saturating_add(millis(pause)));
-                let change = self.change(ChangeKind::Snooze, ExecutionState::Pending, now);
-                return ExecutionChange { fresh, reason, due, ..change };
-            }
+            Answer::Cancelled(error) => Transition::Stop(error),
+            Answer::GiveUp(error) => Transition::GiveUp(error),
+            Answer::Snooze(pause) => Transition::Snooze(Token::fresh(), now.saturating_add(millis(pause))),
         };
-        let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
-        let is_last = becomes == ExecutionState::Failed && next.is_none();
-        let (frees, fails, plans) = (self.frees(), self.fails().filter(|_| is_last), self.plans());
-        ExecutionChange { error, next, frees, fails, plans, ..self.change(ChangeKind::Finish, becomes, now) }
+        self.change(transition, now)
+    }
+
+    fn retried(due: Option<Millis>) -> Option<NextAttempt> {
+        due.map(|due| NextAttempt::new(due, Reason::Retry))
     }
 
     /// How long its handler may take, if its schedule says so itself; milliseconds.
@@ -220,62 +212,44 @@ impl Claimed {
 
     /// Its time is up, while its handler runs on.
     pub(crate) fn time_out(&self, limit: Millis, now: Millis) -> ExecutionChange {
-        let error = Some(format!("its time limit of {limit} ms has passed"));
-        ExecutionChange { error, ..self.change(ChangeKind::TimeOut, ExecutionState::TimedOut, now) }
+        self.change(Transition::TimeOut(format!("its time limit of {limit} ms has passed")), now)
     }
 
     /// Its handler has returned after its time was up: its retry, if one is granted, may begin.
     pub(crate) fn release(self, retry: Option<Millis>, now: Millis) -> ExecutionChange {
-        let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
-        let (fresh, frees, plans) = (Some(Token::fresh()), self.frees(), self.plans());
-        let fails = self.fails().filter(|_| next.is_none());
-        ExecutionChange {
-            fresh,
-            next,
-            frees,
-            plans,
-            fails,
-            ..self.change(ChangeKind::Release, ExecutionState::TimedOut, now)
-        }
+        self.change(Transition::Release(Token::fresh(), Self::retried(retry)), now)
     }
 
     /// Not started after all: back to PENDING, due as it was.
     pub(crate) fn give_back(self, now: Millis) -> ExecutionChange {
-        let (fresh, reason) = (Some(Token::fresh()), Some(Reason::GivenBack));
-        ExecutionChange { fresh, reason, ..self.change(ChangeKind::GiveBack, ExecutionState::Pending, now) }
+        self.change(Transition::GiveBack(Token::fresh()), now)
     }
 
     /// Its handler was dropped before it answered: back to PENDING, due as it was, to be run anew at once.
     #[cfg(any(test, feature = "tokio"))]
     pub(crate) fn interrupt(self, now: Millis) -> ExecutionChange {
-        ExecutionChange { reason: Some(Reason::Interrupted), due: Some(now), ..self.give_back(now) }
+        self.change(Transition::Interrupt(Token::fresh()), now)
     }
 
-    /// Its schedule and that one's rule, if it keeps a slot that its end may free: a retry may keep it.
-    fn frees(&self) -> Option<(ScheduleId, Overlap)> {
-        let overlap = self.entry.overlap;
-        overlap.has_slot().then_some((self.entry.id, overlap))
-    }
-
-    /// Its schedule, if that fires again some time after its end.
-    fn plans(&self) -> Option<RunEnd> {
+    fn change(&self, transition: Transition, now: Millis) -> ExecutionChange {
         let is_planned = !matches!(self.cause, Cause::ByHand { .. });
-        let delay = self.entry.timing.delay_ms().filter(|_| is_planned)?;
-        Some(RunEnd { schedule: self.entry.id, delay })
-    }
-
-    /// Its schedule, if a planned occurrence that fails for good may pause it.
-    fn fails(&self) -> Option<ScheduleId> {
-        let is_planned = !matches!(self.cause, Cause::ByHand { .. });
-        let counts = self.entry.pause_after.is_some_and(|count| count > 0);
-        (is_planned && counts).then_some(self.entry.id)
-    }
-
-    fn change(&self, kind: ChangeKind, becomes: ExecutionState, now: Millis) -> ExecutionChange {
-        let change = ExecutionChange::of(kind, self.execution, self.token, becomes, now);
-        let bound_of = || BoundOf { job: Arc::clone(&self.entry.job), group: self.group.clone() };
-        let bound_of = (!self.entry.bounds.is_none()).then(bound_of);
-        ExecutionChange { attempt: Some(self.named()), bound_of, ..change }
+        let (entry, overlap) = (&self.entry, self.entry.overlap);
+        let run_end = |delay| RunEnd { schedule: entry.id, delay };
+        let bound_of = || BoundOf { job: Arc::clone(&entry.job), group: self.group.clone() };
+        let counts = is_planned && entry.pause_after.is_some_and(|count| count > 0);
+        ExecutionChange {
+            execution: self.execution,
+            token: self.token,
+            transition,
+            run_end: entry.timing.delay_ms().filter(|_| is_planned).map(run_end),
+            own: Some(OwnExecution {
+                attempt: self.named(),
+                bound_of: (!entry.bounds.is_none()).then(bound_of),
+                slot: overlap.has_slot().then_some((entry.id, overlap)),
+                counted_by: counts.then_some(entry.id),
+            }),
+            now,
+        }
     }
 
     /// What events call it.
@@ -292,8 +266,9 @@ impl Claimed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Pending;
+    use crate::domain::{ExecutionState, Pending, ScheduleId};
     use crate::fixtures::simple;
+    use crate::store::rules::ChangeKind;
 
     const NOW: Millis = 1_000_000;
 
@@ -337,21 +312,21 @@ mod tests {
     fn an_outcome_is_under_its_own_token_and_a_retry_under_a_fresh_one() {
         let won = third(true).finish(Answer::Done, None, NOW);
         assert_eq!((won.execution, won.token, won.token_after()), (ExecutionId(6), token(), token()));
-        assert_eq!((won.kind, won.becomes), (ChangeKind::Finish, ExecutionState::Succeeded));
-        assert_eq!((won.error, won.next, won.now), (None, None, NOW));
+        assert_eq!((won.kind(), won.becomes()), (ChangeKind::Finish, ExecutionState::Succeeded));
+        assert_eq!((won.error(), won.transition.next(), won.now), (None, None, NOW));
 
         let failed = third(true).finish(Answer::Failed("no".to_owned()), Some(NOW + 1), NOW);
-        assert_eq!((failed.becomes, failed.error.as_deref()), (ExecutionState::Failed, Some("no")));
-        let next = failed.next.expect("a retry");
+        assert_eq!(
+            (failed.becomes(), failed.error().map(String::as_str)),
+            (ExecutionState::Failed, Some("no"))
+        );
+        let next = failed.transition.next().expect("a retry");
         assert_eq!((next.due, next.reason), (NOW + 1, Reason::Retry));
         assert_ne!(next.token, token());
 
         let back = third(true).give_back(NOW);
-        assert_eq!(
-            (back.execution, back.token, back.reason),
-            (ExecutionId(6), token(), Some(Reason::GivenBack))
-        );
-        assert_eq!((back.kind, back.becomes), (ChangeKind::GiveBack, ExecutionState::Pending));
+        assert_eq!((back.execution, back.token), (ExecutionId(6), token()));
+        assert_eq!((back.kind(), back.becomes()), (ChangeKind::GiveBack, ExecutionState::Pending));
         assert_ne!(back.token_after(), token());
     }
 }

@@ -37,7 +37,7 @@ pub(crate) mod when;
 pub(crate) use absent::{Target, check_schema, migrate, open};
 pub(crate) use change::{
     Applied, Change, ExecutionChange, LedgerRow, Move, NextAttempt, NodeEnd, PauseChange, RemoveChange,
-    Repair, SeenSchedule, UnreadableRow, Unstarted,
+    Repair, SeenSchedule, Transition, UnreadableRow, Unstarted,
 };
 pub(crate) use claim::{Blocked, Claim, ClaimRequest, Claimed};
 pub(crate) use definition::Definition;

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::change::{ExecutionChange, RunEnd, UnreadableRow, Unstarted};
+use super::change::{ExecutionChange, RunEnd, Transition, UnreadableRow, Unstarted};
 use super::poll::Section;
-use super::rules::ChangeKind;
 use crate::domain::{
     Attempt, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, Reason, ScheduleId, ScheduleState, Token,
 };
@@ -89,13 +88,9 @@ pub(crate) struct Withdrawn {
 
 impl Withdrawn {
     pub(crate) fn cancel(&self, now: Millis) -> ExecutionChange {
-        let (kind, reason) = (ChangeKind::Cancel, Some(self.reason));
-        let cancelled = ExecutionState::Cancelled;
-        ExecutionChange {
-            reason,
-            plans: self.plans,
-            ..ExecutionChange::of(kind, self.attempt.execution, self.token, cancelled, now)
-        }
+        let cancel = Transition::Cancel(self.reason);
+        let change = ExecutionChange::of(self.attempt.execution, self.token, cancel, now);
+        ExecutionChange { run_end: self.plans, ..change }
     }
 }
 

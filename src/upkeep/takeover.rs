@@ -4,8 +4,9 @@
 //! [`recover_apart`](crate::repair::recover_apart) decides what becomes of each.
 
 use super::calls::{Asked, Call};
-use crate::domain::{Event, ExecutionId, Reason};
+use crate::domain::{Event, ExecutionId};
 use crate::repair::Revocation;
+use crate::store::Transition;
 
 /// Before the id of every execution.
 pub(super) const FIRST: ExecutionId = ExecutionId(i64::MIN);
@@ -24,9 +25,9 @@ pub(super) fn withdrawn(application: &str) -> Call {
 }
 
 /// The event of an execution that was taken back for the last time.
-pub(super) fn exhausted(Revocation { stranded, reason, .. }: &Revocation) -> Option<Event> {
+pub(super) fn exhausted(Revocation { stranded, transition, .. }: &Revocation) -> Option<Event> {
     let deaths = stranded.deaths.saturating_add(1);
-    (*reason == Reason::AttemptsExhausted).then(|| Event::Exhausted { attempt: stranded.named(), deaths })
+    (*transition == Transition::Exhaust).then(|| Event::Exhausted { attempt: stranded.named(), deaths })
 }
 
 #[cfg(test)]

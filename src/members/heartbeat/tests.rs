@@ -299,7 +299,7 @@ fn given_up<F: Fn() -> Figures + Send + 'static>(
     after: Millis,
 ) -> Vec<(ExecutionId, ExecutionState)> {
     let revoked = |step| match step {
-        Step::Do(Op::Revoke(change)) => Some((change.execution, change.becomes)),
+        Step::Do(Op::Revoke(change)) => Some((change.execution, change.becomes())),
         _ => None,
     };
     all(machine, after).0.into_iter().filter_map(revoked).collect()

@@ -106,7 +106,7 @@ impl Bench {
 }
 
 fn outcome(change: &ExecutionChange) -> (ExecutionState, &str) {
-    (change.becomes, change.error.as_deref().unwrap_or_default())
+    (change.becomes(), change.error().map(String::as_str).unwrap_or_default())
 }
 
 /// Says when it is dropped.
@@ -129,7 +129,7 @@ fn an_answer_is_stored_once_it_is_there() {
     let failing = Bench::new(|_| async { Err("no paper".into()) });
     let failed = failing.run();
     assert_eq!(outcome(&failed), (ExecutionState::Failed, "no paper"));
-    assert_eq!(failed.next.map(|next| next.due - failed.now), Some(7_000));
+    assert_eq!(failed.transition.next().map(|next| next.due - failed.now), Some(7_000));
 }
 
 /// Ten thousand wait at once on two threads.
@@ -158,7 +158,7 @@ fn those_that_wait_hold_no_thread() {
     assert_eq!((pool.figures().busy, seen.lock().unwrap().len() <= 2), (MANY, true));
     gate.add_permits(MANY);
     assert!(pool.wait_idle(SOON));
-    let is_success = |it: &CompleteInput| matches!(it, CompleteInput::Settle(it, _) if it.error.is_none());
+    let is_success = |it: &CompleteInput| matches!(it, CompleteInput::Settle(it, _) if it.error().is_none());
     assert_eq!(bench.settled.try_iter().filter(is_success).count(), MANY);
 }
 
@@ -208,7 +208,7 @@ fn a_panic_wherever_it_happens_is_a_failure() {
         let change = bench.run();
         let (state, error) = outcome(&change);
         assert!(state == ExecutionState::Failed && error.contains(text), "{error}");
-        assert!(change.next.is_some(), "it is tried again");
+        assert!(change.transition.next().is_some(), "it is tried again");
     }
 }
 
@@ -245,7 +245,7 @@ fn what_was_taken_away_while_it_waited_does_not_begin() {
         else {
             panic!("nothing to be stored")
         };
-        assert_eq!(start.kind, ChangeKind::Start);
+        assert_eq!(start.kind(), ChangeKind::Start);
         answer.map(tell);
         assert!(pool.wait_idle(SOON));
         assert_eq!(ran.load(Ordering::Relaxed), runs, "{answer:?}");
@@ -287,8 +287,8 @@ fn at_its_time_limit_it_is_told_and_dropped_after_its_grace() {
     let began = bench.runner.clock.now().boot;
     let stored = bench.run();
     let ended = bench.runner.clock.now().boot;
-    assert_eq!((stored.kind, stored.becomes), (ChangeKind::Release, ExecutionState::TimedOut));
-    assert!(stored.next.is_some(), "its retry may begin now");
+    assert_eq!((stored.kind(), stored.becomes()), (ChangeKind::Release, ExecutionState::TimedOut));
+    assert!(stored.transition.next().is_some(), "its retry may begin now");
     let (why, at) = told.try_recv().unwrap();
     assert_eq!(why, Cancellation::TimeLimit);
     assert!(at >= began + millis(SHORT) && ended >= at + millis(SHORT) - 5, "{began} {at} {ended}");
@@ -339,9 +339,9 @@ fn one_that_is_asked_to_end_and_does_not_is_dropped() {
     let runtime = threads();
     let pool = bench.cancelled(&runtime, &begun);
     let stored = bench.stored();
-    assert_eq!(stored.becomes, ExecutionState::Cancelled);
+    assert_eq!(stored.becomes(), ExecutionState::Cancelled);
     assert!(outcome(&stored).1.contains("ms after somebody asked for its end"), "{stored:?}");
-    assert_eq!(stored.next, None);
+    assert_eq!(stored.transition.next(), None);
     assert!(pool.wait_idle(SOON));
 }
 
@@ -356,12 +356,12 @@ fn without_a_lease_it_is_interrupted_once_its_grace_is_over() {
         bench.lease_ends_in(50);
         let stored = bench.run();
         if recover {
-            assert_eq!((stored.kind, stored.becomes), (ChangeKind::GiveBack, ExecutionState::Pending));
+            assert_eq!((stored.kind(), stored.becomes()), (ChangeKind::GiveBack, ExecutionState::Pending));
             assert!(bench.told().contains("was interrupted"), "{}", bench.told());
         } else {
-            assert_eq!((stored.kind, stored.becomes), (ChangeKind::GiveUp, ExecutionState::Failed));
+            assert_eq!((stored.kind(), stored.becomes()), (ChangeKind::GiveUp, ExecutionState::Failed));
             assert!(outcome(&stored).1.contains("ms after this node's lease had ended"), "{stored:?}");
-            assert_eq!(stored.next, None, "it may have begun");
+            assert_eq!(stored.transition.next(), None, "it may have begun");
         }
     }
 }
@@ -398,7 +398,7 @@ fn a_runtime_that_ends_hands_back_what_it_had() {
     drop(reply);
     let back = starting.stored();
     assert_eq!(
-        (back.kind, back.token, back.becomes),
+        (back.kind(), back.token, back.becomes()),
         (ChangeKind::GiveBack, start.token, ExecutionState::Pending)
     );
     assert_eq!(outcome(&running.stored()).0, ExecutionState::Pending);
@@ -409,7 +409,7 @@ fn a_runtime_that_ends_hands_back_what_it_had() {
     let handle = ended.handle().clone();
     drop(ended);
     assert!(late.submit(&handle, true).wait_idle(SOON));
-    assert_eq!(late.stored().kind, ChangeKind::GiveBack);
+    assert_eq!(late.stored().kind(), ChangeKind::GiveBack);
 }
 
 #[test]

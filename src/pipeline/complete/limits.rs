@@ -110,8 +110,8 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{ExecutionState, Token};
-    use crate::store::rules::ChangeKind;
+    use crate::domain::Token;
+    use crate::store::Transition;
 
     #[test]
     fn a_run_ends_once_and_late_is_late_though_nobody_has_looked() {
@@ -124,9 +124,9 @@ mod tests {
     #[test]
     fn runs_come_up_in_the_order_of_their_ends_unless_they_have_returned() {
         let mut limits = Limits::default();
-        let (kind, becomes) = (ChangeKind::TimeOut, ExecutionState::TimedOut);
         for (id, at) in [(1, 30), (2, 10), (3, 20), (4, 10)] {
-            let change = ExecutionChange::of(kind, ExecutionId(id), Token::fresh(), becomes, 0);
+            let time_out = Transition::TimeOut(String::new());
+            let change = ExecutionChange::of(ExecutionId(id), Token::fresh(), time_out, 0);
             limits.add(Limited { end: RunEnd::new(at), change, stuck: Stuck::default() });
         }
         assert!(limits.remove(ExecutionId(3)).is_some() && limits.remove(ExecutionId(9)).is_none());

@@ -185,7 +185,7 @@ impl Unsettled {
             ErrorKind::Refused => self.refused.replace(succeeded).is_some_and(|then| then < succeeded),
             _ => false,
         };
-        match &mut self.change.error {
+        match self.change.error_mut() {
             Some(error) if is_of_the_row => {
                 let ascii = in_ascii(error);
                 std::mem::replace(error, ascii) != *error
@@ -241,7 +241,7 @@ impl CompleteMachine {
             if end.times_out() {
                 stuck.add();
                 self.stuck.insert(change.execution, stuck);
-                let timed_out = change.attempt.clone().map(|attempt| Event::TimedOut { attempt });
+                let timed_out = change.attempt().cloned().map(|attempt| Event::TimedOut { attempt });
                 self.outbox.extend(timed_out.map(CompleteOutput::Event));
                 self.push(Unsettled::new(ExecutionChange { now: now.db, ..change }));
             }
@@ -251,7 +251,7 @@ impl CompleteMachine {
     /// Settles what its caller says of an execution.
     fn receive_change(&mut self, change: ExecutionChange, reply: Option<Reply>) {
         let limited = self.limits.remove(change.execution);
-        if change.kind == ChangeKind::Release {
+        if change.kind() == ChangeKind::Release {
             match limited {
                 // It returned too late, and before anybody saw that its time was up.
                 Some(limited) => {
@@ -261,7 +261,7 @@ impl CompleteMachine {
                 None => self.stuck.remove(&change.execution).iter().for_each(Stuck::remove),
             }
             let is_before =
-                |it: &Unsettled| it.change.kind == ChangeKind::TimeOut && it.change.token == change.token;
+                |it: &Unsettled| it.change.kind() == ChangeKind::TimeOut && it.change.token == change.token;
             if let Some(before) = self.queue.iter_mut().chain(&mut self.aside).find(|it| is_before(it)) {
                 before.then = Some(change);
                 return;
@@ -328,7 +328,7 @@ impl CompleteMachine {
     /// Bytes of the texts that wait to be stored.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
-        let text = |it: &Unsettled| it.change.error.as_ref().map_or(0, String::capacity);
+        let text = |it: &Unsettled| it.change.error().map_or(0, String::capacity);
         self.queue.iter().chain(&self.aside).map(text).sum()
     }
 
@@ -338,31 +338,33 @@ impl CompleteMachine {
     }
 
     fn settled(&mut self, it: Unsettled, settled: Applied) {
-        let goes_on = matches!(it.change.kind, ChangeKind::Start | ChangeKind::TimeOut);
-        if settled == Applied::Lost && it.change.kind != ChangeKind::Release {
-            let revoked = it.change.attempt.clone().map(|attempt| Event::Revoked { attempt });
+        let goes_on = matches!(it.change.kind(), ChangeKind::Start | ChangeKind::TimeOut);
+        if settled == Applied::Lost && it.change.kind() != ChangeKind::Release {
+            let revoked = it.change.attempt().cloned().map(|attempt| Event::Revoked { attempt });
             self.outbox.extend(revoked.map(CompleteOutput::Event));
         }
         if !goes_on || settled == Applied::Lost {
             self.held.remove(it.change.token);
         }
         if !goes_on || settled == Applied::Lost {
-            self.outbox.extend(it.change.bound_of.clone().map(CompleteOutput::Freed));
+            self.outbox.extend(
+                it.change.own.as_ref().and_then(|own| own.bound_of.clone()).map(CompleteOutput::Freed),
+            );
         }
-        if let Some((schedule, overlap)) = it.change.frees.filter(|_| settled.is_done()) {
+        if let Some((schedule, overlap)) = it.change.frees().filter(|_| settled.is_done()) {
             let queues = overlap.most_waiting() > 0;
-            let name = it.change.attempt.as_ref().filter(|_| queues).map(|it| Arc::clone(&it.schedule));
+            let name = it.change.attempt().filter(|_| queues).map(|it| Arc::clone(&it.schedule));
             if queues || self.held.are_slots_awaited() {
                 self.outbox.push_back(CompleteOutput::SlotFreed(schedule, name));
             }
         }
-        if let Some((end, attempt)) = it.change.plans().zip(it.change.attempt.as_ref())
+        if let Some((end, attempt)) = it.change.plans().zip(it.change.attempt())
             && settled.is_done()
         {
             let due = it.change.now.saturating_add(end.delay);
             self.outbox.push_back(CompleteOutput::Planned(Arc::clone(&attempt.schedule), due));
         }
-        let failed = it.change.fails.filter(|_| settled.is_done());
+        let failed = it.change.fails().filter(|_| settled.is_done());
         self.outbox.extend(failed.map(CompleteOutput::Failed));
         it.then.into_iter().for_each(|change| self.push(Unsettled::new(change)));
         if let Some(reply) = it.reply {

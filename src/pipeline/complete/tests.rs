@@ -1,7 +1,9 @@
 use super::*;
-use crate::domain::{Attempt, ExecutionId, ExecutionState, Overlap, Token};
+use crate::domain::{Attempt, ExecutionId, Overlap, Token};
 use crate::fixtures::calls_while_down;
 use crate::machine::Stepped;
+use crate::store::Transition;
+use crate::store::change::OwnExecution;
 
 mod batches;
 mod limits;
@@ -9,7 +11,7 @@ mod limits;
 const NOW: Millis = 1_000_000;
 
 fn start(id: i64) -> CompleteInput {
-    CompleteInput::Settle(changed(id, ChangeKind::Start, ExecutionState::Running), None)
+    CompleteInput::Settle(changed(id, Transition::Start), None)
 }
 
 /// What it asks for when it is given `inputs`, each at its instant, by an instantaneous database: when,
@@ -95,28 +97,16 @@ fn no_hot_loop_while_the_database_is_down() {
 }
 
 fn finish(n: i64, error: &str) -> ExecutionChange {
-    let error = Some(error.to_owned());
-    ExecutionChange { error, ..changed(n, ChangeKind::Finish, ExecutionState::Failed) }
+    changed(n, Transition::Fail(error.to_owned(), None))
 }
 
-fn changed(n: i64, kind: ChangeKind, becomes: ExecutionState) -> ExecutionChange {
-    ExecutionChange {
-        kind,
-        execution: ExecutionId(n),
-        token: Token::fresh(),
-        becomes,
-        fresh: (kind == ChangeKind::GiveBack).then(Token::fresh),
-        reason: None,
-        error: None,
-        next: None,
-        due: None,
-        attempt: Some(attempt(n)),
-        frees: None,
-        bound_of: None,
-        plans: None,
-        fails: None,
-        now: NOW,
-    }
+fn changed(n: i64, transition: Transition) -> ExecutionChange {
+    let change = ExecutionChange::of(ExecutionId(n), Token::fresh(), transition, NOW);
+    ExecutionChange { own: Some(own(n)), ..change }
+}
+
+fn own(n: i64) -> OwnExecution {
+    OwnExecution { attempt: attempt(n), bound_of: None, slot: None, counted_by: None }
 }
 
 fn attempt(n: i64) -> Attempt {
@@ -133,7 +123,7 @@ fn answer(batch: &[Change], locked: bool) -> Result<Vec<Applied>, Error> {
     if locked && batch.iter().any(|it| execution(it).execution == ExecutionId(3)) {
         return Err(Error::new(ErrorKind::Unavailable, "locked"));
     }
-    let refused = |it: &Change| execution(it).error.as_ref().is_some_and(|text| !text.is_ascii());
+    let refused = |it: &Change| execution(it).error().as_ref().is_some_and(|text| !text.is_ascii());
     if batch.iter().any(refused) {
         return Err(Error::new(ErrorKind::Data, "no such character"));
     }
@@ -176,8 +166,8 @@ fn a_failure_for_good_is_told() {
     for (applied, told) in [(Applied::Done, 1), (Applied::Lost, 0)] {
         let now = Now { db: 0, boot: 0, apart: 0 };
         let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
-        let fails = Some(ScheduleId(7));
-        machine.receive(now, CompleteInput::Settle(ExecutionChange { fails, ..finish(1, "plain") }, None));
+        let own = Some(OwnExecution { counted_by: Some(ScheduleId(7)), ..own(1) });
+        machine.receive(now, CompleteInput::Settle(ExecutionChange { own, ..finish(1, "plain") }, None));
         assert!(matches!(machine.next(now), Step::Do(_)));
         machine.done(now, Ok(vec![applied]));
         let outputs = std::iter::from_fn(|| match machine.next(now) {
@@ -197,8 +187,8 @@ fn an_end_that_frees_a_slot_is_told_to_who_waits() {
         held.await_slots(awaited);
         let mut machine = Stepped::new(CompleteMachine::new(held));
         let now = Now { db: 0, boot: 0, apart: 0 };
-        let frees = Some((ScheduleId(7), overlap));
-        let change = ExecutionChange { frees, ..finish(1, "plain") };
+        let own = Some(OwnExecution { slot: Some((ScheduleId(7), overlap)), ..own(1) });
+        let change = ExecutionChange { own, ..finish(1, "plain") };
         machine.receive(now, CompleteInput::Settle(change, None));
         assert!(matches!(machine.next(now), Step::Do(_)));
         machine.done(now, Ok(vec![settled]));

@@ -19,7 +19,7 @@ use crate::sim::jobs;
 use crate::sim::judge::{Covering, Effect};
 use crate::sim::sabotage::Sabotage;
 use crate::sim::seats::{Permit, hire, lock};
-use crate::store::{Claimed, Store};
+use crate::store::{Claimed, Store, Transition};
 use crate::time::Now;
 
 impl Process {
@@ -181,7 +181,10 @@ impl Process {
         };
         let mut mine = around.effects.iter_mut().rev();
         if let Some(effect) = mine.find(|effect| effect.execution == id && effect.fence == fence) {
-            (effect.ended, effect.snoozed) = (Some(around.time), settlement.due);
+            effect.ended = Some(around.time);
+            if let Transition::Snooze(_, due) = settlement.transition {
+                effect.snoozed = Some(due);
+            }
             effect.took = Some(now.boot - it.began);
             // A process that is stopped drops nothing.
             effect.overstayed = told.map(|told| around.time - told.max(self.stopped_until));

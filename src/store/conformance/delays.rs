@@ -95,7 +95,7 @@ pub(crate) fn the_end_of_a_run_whose_node_died_says_when_the_next_is(db: &Bench)
     assert_eq!(stranded.delay, Some(DELAY));
     stranded.policy.max_attempts = 2;
     let retried = recover(stranded.clone(), db.base, db.end());
-    assert!(retried.again && db.revoked(&retried));
+    assert!(retried.transition.next().is_some() && db.revoked(&retried));
     assert_eq!(db.next(), Some(AWAITED), "it is run again");
     let again = db.pendings_of(stranded.schedule).remove(0);
     let (at_once, node) = (true, NodeId::fresh());
@@ -103,7 +103,7 @@ pub(crate) fn the_end_of_a_run_whose_node_died_says_when_the_next_is(db: &Bench)
     let mut stranded = db.stranded().remove(0);
     stranded.policy.max_attempts = 2;
     let given_up = recover(stranded, db.base, db.end());
-    assert!(!given_up.again && db.revoked(&given_up));
+    assert!(given_up.transition.next().is_none() && db.revoked(&given_up));
     assert_eq!(db.next(), Some(db.end() + DELAY));
 }
 
@@ -282,6 +282,6 @@ pub(crate) fn a_run_by_hand_plans_nothing(db: &Bench) {
     assert_eq!(db.settle(&succeeded(extra, db.end())), Applied::Done);
     assert_eq!(db.next(), Some(AWAITED));
     let end = succeeded(claimed, db.end() + 1);
-    assert!(end.kind == ChangeKind::Finish && db.settle(&end) == Applied::Done);
+    assert!(end.kind() == ChangeKind::Finish && db.settle(&end) == Applied::Done);
     assert_eq!(db.next(), Some(db.end() + 1 + DELAY));
 }

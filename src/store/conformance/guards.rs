@@ -7,7 +7,6 @@ use crate::repair::Revocation;
 use crate::store::change::PolicyChange;
 use crate::store::columns::{Datum, JobColumn, number};
 use crate::store::conformance::repairs::fire_once;
-use crate::store::rules::ChangeKind;
 
 /// Far beyond any id a test database hands out.
 const NO_ID: i64 = 1 << 50;
@@ -221,9 +220,11 @@ fn each_revocation(db: &Bench, mut case: impl FnMut(Revocation)) {
         let entry = db.schedule(if at_once { "running" } else { "claimed" });
         let id = drop_claimed(db.claim(&ClaimRequest { at_once, node, ..db.head(&entry) }));
         let stranded = db.stranded().into_iter().find(|stranded| stranded.id == id).unwrap();
-        let to = if at_once { ExecutionState::Abandoned } else { ExecutionState::Pending };
-        let (reason, fresh, now) = (Reason::NodeDied, Token::fresh(), db.now);
-        case(Revocation { stranded, to, reason, again: at_once, due: now, fresh, now });
+        let transition = match at_once {
+            true => Transition::Abandon(Some(NextAttempt::new(db.now, Reason::Recovery))),
+            false => Transition::TakeBack(Token::fresh()),
+        };
+        case(Revocation { stranded, transition, now: db.now });
     }
 }
 
@@ -384,8 +385,8 @@ pub(crate) fn a_removal_loses_if_only_the_version_differs(db: &Bench) {
 
 fn a_cancel_loses(db: &Bench, altered: impl Fn(&Pending) -> Altered<'static>) {
     let pending = db.pending("s");
-    let (kind, becomes) = (ChangeKind::Cancel, ExecutionState::Cancelled);
-    let change = Change::from(ExecutionChange::of(kind, pending.id, pending.token, becomes, db.now));
+    let cancel = Transition::Cancel(Reason::Cancelled);
+    let change = Change::from(ExecutionChange::of(pending.id, pending.token, cancel, db.now));
     altered(&pending).decides(db, || db.applied(&change));
 }
 

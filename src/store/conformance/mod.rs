@@ -66,8 +66,8 @@ use crate::repair::Revocation;
 use crate::store::poll::SMALL_PAYLOAD;
 use crate::store::{
     Applied, Change, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionChange, ExecutionQuery,
-    ExecutionRow, NewNode, OverdueQuery, Page, PollQuery, Polled, Repair, ScheduleRow, SeenSchedule, Store,
-    Stranded, UnreadableQuery, UnreadableRow, Unstarted,
+    ExecutionRow, NewNode, NextAttempt, OverdueQuery, Page, PollQuery, Polled, Repair, ScheduleRow,
+    SeenSchedule, Store, Stranded, Transition, UnreadableQuery, UnreadableRow, Unstarted,
 };
 use crate::time::Lease;
 use crate::trigger::{Simple, Trigger};

@@ -5,8 +5,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::domain::{Error, ErrorKind, ExecutionState, Reason, ScheduleState};
-use crate::store::rules::ChangeKind;
+use crate::domain::{Error, ErrorKind, Reason, ScheduleState};
 use crate::store::{Figures, Heartbeat, HeartbeatReply};
 
 const THREADS: usize = 4;
@@ -121,23 +120,8 @@ pub(crate) fn one_of_many_claimants_wins_a_pending_execution(db: &Bench) {
         assert_eq!(wins.iter().sum::<usize>(), 1, "round {round}: {wins:?}");
         let winner = wins.iter().position(|count| *count == 1).unwrap();
         assert_eq!(db.execution(first.id).node, nodes[winner].to_string());
-        let settlement = ExecutionChange {
-            kind: ChangeKind::GiveBack,
-            execution: first.id,
-            token: requests[winner].token,
-            becomes: ExecutionState::Pending,
-            fresh: Some(Token::fresh()),
-            reason: Some(Reason::GivenBack),
-            error: None,
-            next: None,
-            due: None,
-            attempt: None,
-            frees: None,
-            bound_of: None,
-            plans: None,
-            fails: None,
-            now: db.now,
-        };
+        let back = Transition::GiveBack(Token::fresh());
+        let settlement = ExecutionChange::of(first.id, requests[winner].token, back, db.now);
         assert_eq!(db.settle(&settlement), Applied::Done);
     }
     assert_eq!(db.executions().len(), 1);
@@ -242,9 +226,8 @@ pub(crate) fn one_of_many_revocations_wins(db: &Bench) {
             if number == 0 {
                 return patiently(|| db.store.settle(std::slice::from_ref(&outcome))) == [Applied::Done];
             }
-            let (to, reason) = (ExecutionState::Abandoned, Reason::NodeDied);
-            let (stranded, fresh, now) = (stranded.clone(), Token::fresh(), db.now);
-            let revocation = Revocation { stranded, to, reason, again: true, due: now, fresh, now };
+            let transition = Transition::Abandon(Some(NextAttempt::new(db.now, Reason::Recovery)));
+            let revocation = Revocation { stranded: stranded.clone(), transition, now: db.now };
             patiently(|| db.store.revoke(std::slice::from_ref(&revocation))) == [true]
         });
         assert_eq!(results.iter().filter(|won| **won).count(), 1, "round {round}: {results:?}");
@@ -267,8 +250,7 @@ pub(crate) fn no_more_of_many_win_than_may_run_at_once(db: &Bench) {
             wins.iter().enumerate().filter_map(|(number, won)| Some((number, won.first()?.1))).collect();
         assert_eq!(won.len(), MOST, "round {round}: {won:?}");
         for (number, winner) in won {
-            let (kind, ended) = (ChangeKind::Finish, ExecutionState::Succeeded);
-            let end = ExecutionChange::of(kind, winner, requests[number].token, ended, db.now);
+            let end = ExecutionChange::of(winner, requests[number].token, Transition::Succeed, db.now);
             assert_eq!(db.settle(&end), Applied::Done);
         }
     }
@@ -291,8 +273,7 @@ pub(crate) fn one_of_many_takes_the_slot(db: &Bench) {
         let won = wins.iter().enumerate().filter_map(|(number, won)| Some((number, won.first()?.1)));
         let won: Vec<(usize, ExecutionId)> = won.collect();
         let [(number, winner)] = won[..] else { panic!("round {round}: {won:?}") };
-        let (kind, ended) = (ChangeKind::Finish, ExecutionState::Succeeded);
-        let end = ExecutionChange::of(kind, winner, requests[number].token, ended, db.now);
+        let end = ExecutionChange::of(winner, requests[number].token, Transition::Succeed, db.now);
         assert_eq!(db.settle(&end), Applied::Done);
     }
 }

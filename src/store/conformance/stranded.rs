@@ -12,9 +12,13 @@ fn strand(db: &Bench, name: &str, at_once: bool) -> (Arc<Entry>, Claimed, Strand
     (entry, claimed, stranded.expect("its node is missing"))
 }
 
-fn revocation(db: &Bench, stranded: Stranded, to: ExecutionState, again: bool) -> Revocation {
-    let (reason, due) = (Reason::NodeDied, db.now + 5_000);
-    Revocation { stranded, to, reason, again, due, fresh: Token::fresh(), now: db.now + 1 }
+fn revocation(db: &Bench, stranded: Stranded, transition: Transition) -> Revocation {
+    Revocation { stranded, transition, now: db.now + 1 }
+}
+
+/// Abandoned, and tried again.
+fn again(db: &Bench) -> Transition {
+    Transition::Abandon(Some(NextAttempt::new(db.now + 5_000, Reason::Recovery)))
 }
 
 pub(crate) fn executions_of_ended_nodes_are_stranded(db: &Bench) {
@@ -80,25 +84,30 @@ pub(crate) fn what_nobody_owns_is_not_stranded(db: &Bench) {
 
 pub(crate) fn a_running_execution_is_abandoned_and_tried_again(db: &Bench) {
     let (entry, claimed, stranded) = strand(db, "s", true);
-    let revocation = revocation(db, stranded, ExecutionState::Abandoned, true);
+    let revocation = revocation(db, stranded, again(db));
+    let next = revocation.transition.next().unwrap();
     assert!(db.revoked(&revocation));
     let row = db.execution(claimed.execution());
     assert_eq!((row.state.as_str(), row.finished), ("ABANDONED", Some(db.now + 1)));
     assert_eq!(row.reason, Reason::NodeDied.as_str());
     let pendings = db.pendings_of(entry.id);
     let [again] = &pendings[..] else { panic!("one second attempt, not {pendings:?}") };
-    assert_eq!((again.attempt, again.scheduled, again.token), (2, db.base, revocation.fresh));
-    assert_eq!(again.due, revocation.due);
+    assert_eq!((again.attempt, again.scheduled, again.token), (2, db.base, next.token));
+    assert_eq!(again.due, next.due);
     assert!(!db.revoked(&revocation));
     assert_eq!(db.executions().len(), 2);
     assert_eq!(won(db.claim(&db.request(Candidate::Pending(again.clone())))).attempt(), 2);
 }
 
 pub(crate) fn a_running_execution_is_abandoned_for_good(db: &Bench) {
-    for (name, to) in [("abandoned", ExecutionState::Abandoned), ("failed", ExecutionState::Failed)] {
+    for (name, transition, state, reason) in [
+        ("abandoned", Transition::Abandon(None), "ABANDONED", Reason::NodeDied),
+        ("failed", Transition::Exhaust, "FAILED", Reason::AttemptsExhausted),
+    ] {
         let (entry, claimed, stranded) = strand(db, name, true);
-        assert!(db.revoked(&revocation(db, stranded, to, false)));
-        assert_eq!(db.execution(claimed.execution()).state, to.as_str());
+        assert!(db.revoked(&revocation(db, stranded, transition)));
+        let row = db.execution(claimed.execution());
+        assert_eq!((row.state.as_str(), row.reason.as_str()), (state, reason.as_str()));
         assert!(db.pendings_of(entry.id).is_empty());
     }
 }
@@ -108,7 +117,7 @@ pub(crate) fn the_deaths_before_an_attempt_are_counted(db: &Bench) {
     let (entry, _, mut stranded) = strand(db, "s", true);
     let mut counted = vec![stranded.deaths];
     for ended in ["ABANDONED", "FAILED", "ABANDONED"] {
-        assert!(db.revoked(&revocation(db, stranded.clone(), ExecutionState::Abandoned, true)));
+        assert!(db.revoked(&revocation(db, stranded.clone(), again(db))));
         db.set(RowKey::Execution(stranded.id), "state", &format!("'{ended}'"));
         let again = db.pendings_of(entry.id).remove(0);
         let node = NodeId::fresh();
@@ -127,11 +136,12 @@ pub(crate) fn the_deaths_before_an_attempt_are_counted(db: &Bench) {
 
 pub(crate) fn a_claimed_execution_goes_back_to_pending(db: &Bench) {
     let (entry, claimed, stranded) = strand(db, "s", false);
-    let revocation = revocation(db, stranded, ExecutionState::Pending, false);
+    let fresh = Token::fresh();
+    let revocation = revocation(db, stranded, Transition::TakeBack(fresh));
     assert!(db.revoked(&revocation));
     let pendings = db.pendings_of(entry.id);
     let [pending] = &pendings[..] else { panic!("the same execution, not {pendings:?}") };
-    assert_eq!((pending.id, pending.attempt, pending.token), (claimed.execution(), 1, revocation.fresh));
+    assert_eq!((pending.id, pending.attempt, pending.token), (claimed.execution(), 1, fresh));
     assert_eq!(db.execution(pending.id).node, "");
     assert!(!db.revoked(&revocation));
     assert_eq!(db.settle(&claimed.start(db.now)), Applied::Lost);
@@ -140,21 +150,21 @@ pub(crate) fn a_claimed_execution_goes_back_to_pending(db: &Bench) {
 
 /// One to run again, one given up, one that goes back, and one whose outcome came first.
 pub(crate) fn a_page_of_revocations_takes_what_is_as_it_was_seen(db: &Bench) {
-    let [again, given_up, ended] = ["again", "given up", "ended"].map(|name| strand(db, name, true));
+    let [retried, given_up, ended] = ["again", "given up", "ended"].map(|name| strand(db, name, true));
     let back = strand(db, "back", false);
     assert_eq!(db.settle(&succeeded(ended.1, db.now)), Applied::Done);
     let page = [
-        revocation(db, back.2, ExecutionState::Pending, false),
-        revocation(db, ended.2, ExecutionState::Abandoned, true),
-        revocation(db, given_up.2, ExecutionState::Failed, false),
-        revocation(db, again.2, ExecutionState::Abandoned, true),
+        revocation(db, back.2, Transition::TakeBack(Token::fresh())),
+        revocation(db, ended.2, again(db)),
+        revocation(db, given_up.2, Transition::Exhaust),
+        revocation(db, retried.2, again(db)),
     ];
     assert_eq!(db.store.revoke(&page).unwrap(), [true, false, true, true]);
     let state = |claimed: &Claimed| db.execution(claimed.execution()).state;
-    let states = [&back.1, &given_up.1, &again.1].map(state);
+    let states = [&back.1, &given_up.1, &retried.1].map(state);
     assert_eq!(states, ["PENDING", "FAILED", "ABANDONED"]);
     let attempts = |entry: &Entry| db.pendings_of(entry.id).iter().map(|it| it.attempt).collect::<Vec<_>>();
-    let pendings = [&back.0, &ended.0, &given_up.0, &again.0].map(|entry| attempts(entry));
+    let pendings = [&back.0, &ended.0, &given_up.0, &retried.0].map(|entry| attempts(entry));
     assert_eq!(pendings, [vec![1], vec![], vec![], vec![2]]);
     assert_eq!(db.store.revoke(&page).unwrap(), [false; 4]);
     assert_eq!(db.store.revoke(&[]).unwrap(), [false; 0]);
@@ -162,7 +172,7 @@ pub(crate) fn a_page_of_revocations_takes_what_is_as_it_was_seen(db: &Bench) {
 
 pub(crate) fn a_revoked_token_finishes_nothing(db: &Bench) {
     let (entry, claimed, stranded) = strand(db, "s", true);
-    assert!(db.revoked(&revocation(db, stranded, ExecutionState::Abandoned, true)));
+    assert!(db.revoked(&revocation(db, stranded, again(db))));
     let before = db.executions();
     let late = claimed.finish(Answer::Failed("late".to_owned()), Some(db.now), db.now);
     assert_eq!(db.settle(&late), Applied::Lost);

@@ -155,7 +155,7 @@ pub(crate) fn what_was_cancelled_or_asked_for_belongs_to_no_streak(db: &Bench) {
     let ordered = db.request(Candidate::Pending(db.find_pending(ordered).unwrap()));
     let ordered = won(db.claim(&ClaimRequest { at_once: true, ..ordered }));
     let failed = ordered.finish(Answer::Failed("no".to_owned()), None, db.now);
-    assert_eq!((db.settle(&failed), failed.fails), (Applied::Done, None));
+    assert_eq!((db.settle(&failed), failed.fails()), (Applied::Done, None));
     assert_eq!(db.streak(), None);
     db.fails_once();
     assert!(db.streak().is_some(), "they do not end it");
@@ -186,7 +186,7 @@ pub(crate) fn a_time_limit_counts_once_the_handler_is_gone(db: &Bench) {
     assert_eq!(db.settle(&claimed.time_out(1, db.now)), Applied::Done);
     assert_eq!(db.streak(), None);
     let release = claimed.release(None, db.now);
-    assert_eq!((db.settle(&release), release.fails), (Applied::Done, Some(db.entry("s").id)));
+    assert_eq!((db.settle(&release), release.fails()), (Applied::Done, Some(db.entry("s").id)));
     assert_eq!(db.reason().as_deref(), Some("1 occurrence failed"));
     // Another hangs until its node is gone.
     let (node, entry) = (db.another_node(), db.entry("s"));

@@ -5,7 +5,6 @@ use crate::domain::{Answer, Cause, ExecutionState};
 use crate::repair::recover;
 use crate::store::audit::Order;
 use crate::store::order::{Cancel, ExecutionOrder, Retry};
-use crate::store::rules::ChangeKind;
 
 impl Bench {
     /// An execution that ran out of time on this node, with its outcomes: at the limit, and at its return.
@@ -32,12 +31,7 @@ pub(crate) fn a_time_limit_is_stored_while_the_handler_runs_on(db: &Bench) {
     assert_eq!((row.state.as_str(), row.finished, row.stuck), ("TIMED_OUT", None, true));
     assert_eq!(row.error, "its time limit of 1500 ms has passed");
     assert_eq!(db.retried(id), Retry::State(Some(ExecutionState::Running)), "it runs on");
-    let late = ExecutionChange {
-        kind: ChangeKind::Finish,
-        becomes: ExecutionState::Succeeded,
-        fresh: None,
-        ..release.clone()
-    };
+    let late = ExecutionChange { transition: Transition::Succeed, ..release.clone() };
     assert_eq!(db.settle(&late), Applied::Lost, "its answer comes too late");
     assert!(db.stranded().is_empty(), "its node lives");
     for _ in 0..2 {

@@ -58,26 +58,26 @@ impl Tables {
 
     fn change_execution(&mut self, change: &Change, execution: &ExecutionChange) -> Result<Applied> {
         let (id, now) = (execution.execution, self.now);
-        if execution.plans.is_some_and(|end| self.is_held(end.schedule)) {
+        if execution.ends_run().is_some_and(|end| self.is_held(end.schedule)) {
             return Ok(execution.if_held());
         }
         let Some(run) = self.run(id) else { return Ok(Applied::Lost) };
         let Some(after) = after(change, now, |column| run.value(id.0, column)) else {
-            let is_so = run.is(execution.becomes) && run.token == Some(execution.token_after());
+            let is_so = run.is(execution.becomes()) && run.token == Some(execution.token_after());
             return Ok((change.rule().repeats && is_so).into());
         };
         self.edit_run(id, |run| after.into_iter().for_each(|(column, value)| run.set(column, value)));
-        match execution.kind {
+        match execution.kind() {
             ChangeKind::TimeOut => self.stuck.insert(id.0, ()),
             ChangeKind::Release => self.stuck.remove(&id.0),
             _ => {}
         }
         let ends = self.cancels.contains_key(&id.0) && !self.hooks.follows_cancelled;
-        let next = execution.next.filter(|_| !ends);
+        let next = execution.transition.next().filter(|_| !ends);
         if let (Some(next), Some(run)) = (next, self.run(id)) {
             self.follow_up(run.again((next.reason.as_str(), next.reason.as_str()), next.due, next.token))?;
         }
-        if execution.plans.is_some() && self.hooks.plans_nothing != Some(execution.kind) {
+        if execution.ends_run().is_some() && self.hooks.plans_nothing != Some(execution.kind()) {
             self.plan_behind_run(id, execution.now);
         }
         Ok(Applied::Done)

@@ -7,8 +7,7 @@ use super::tables::Tables;
 use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, Reason, Token};
 use crate::store::audit::Order;
 use crate::store::order::{Cancel, CancelRow, ExecutionOrder, Ordered, Retry, RunOrder};
-use crate::store::rules::ChangeKind;
-use crate::store::{Applied, ExecutionChange, Result};
+use crate::store::{Applied, ExecutionChange, Result, Transition};
 
 impl Tables {
     pub(super) fn order(&mut self, order: &RunOrder) -> Result<Ordered> {
@@ -48,11 +47,10 @@ impl Tables {
         let (answer, state) = match run.state.parse() {
             Ok(state @ (ExecutionState::Pending | ExecutionState::Claimed)) => {
                 let Some(token) = run.token else { return Ok(Cancel::Unknown) };
-                let (kind, becomes) = (ChangeKind::Cancel, ExecutionState::Cancelled);
-                let change = ExecutionChange::of(kind, order.execution, token, becomes, self.now);
-                let reason = Some(Reason::Cancelled);
-                let plans = self.plans(&run);
-                if self.apply(&[ExecutionChange { reason, plans, ..change }.into()])? != [Applied::Done] {
+                let cancel = Transition::Cancel(Reason::Cancelled);
+                let change = ExecutionChange::of(order.execution, token, cancel, self.now);
+                let run_end = self.plans(&run);
+                if self.apply(&[ExecutionChange { run_end, ..change }.into()])? != [Applied::Done] {
                     let message = "another transaction holds the row of its schedule";
                     return Err(Error::new(ErrorKind::Unavailable, message));
                 }

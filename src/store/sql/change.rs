@@ -36,8 +36,8 @@ pub(super) fn is_one_statement(dialect: Dialect, changes: &[Change]) -> bool {
 }
 
 fn has_follow_ups(change: &Change) -> bool {
-    let is_stuck = matches!(change, Change::Execution(change) if change.concerns_stuck());
-    let plans = matches!(change, Change::Execution(change) if change.plans.is_some());
+    let is_stuck = matches!(change.kind(), ChangeKind::TimeOut | ChangeKind::Release);
+    let plans = matches!(change, Change::Execution(change) if change.ends_run().is_some());
     let writes = matches!(change, Change::Repair(_) | Change::Remove(_));
     is_stuck || plans || change.next_attempt().is_some() || writes
 }
@@ -276,7 +276,7 @@ fn read_back(session: &mut dyn Session, rows: &[&Change], want: &BatchRows) -> S
     let is_so = |row: &&Change| {
         let Change::Execution(change) = row else { return false };
         now.get(&change.execution.0).is_some_and(|(state, token)| {
-            state == change.becomes.as_str() && *token == change.token_after().to_string()
+            state == change.becomes().as_str() && *token == change.token_after().to_string()
         })
     };
     Ok(rows.iter().map(is_so).collect())
@@ -288,8 +288,8 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
     for change in done {
         match change {
             Change::Execution(change) => {
-                ends.extend(change.plans.map(|_| change));
-                attempts.extend(change.next.map(|next| (change, next)));
+                ends.extend(change.ends_run().map(|_| change));
+                attempts.extend(change.transition.next().map(|next| (change, next)));
                 stuck(session, change)?;
             }
             Change::Repair(repair) => repairs.push(repair),
@@ -322,7 +322,7 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
 
 /// Notes that a handler runs on although its time is up, or that it does no longer.
 fn stuck(session: &mut dyn Session, change: &ExecutionChange) -> Step<()> {
-    let statement = match change.kind {
+    let statement = match change.kind() {
         ChangeKind::TimeOut => {
             let insert = "INSERT INTO QRTZ_STUCK (execution_id, application, node) \
                           SELECT r.id, r.application, r.node FROM QRTZ_RUN r WHERE r.id = ?";
@@ -392,7 +392,7 @@ pub(super) fn insert_attempts(dialect: Dialect, attempts: &[(&ExecutionChange, N
         (|| attempts.iter().map(|(change, _)| *change), || attempts.iter().map(|(_, next)| next));
     let want = BatchRows::new(changes().map(|change| change.execution.0))
         .texts("claim_token", changes().map(|change| change.token_after().to_string()))
-        .texts("state", changes().map(|change| change.becomes.as_str().to_owned()))
+        .texts("state", changes().map(|change| change.becomes().as_str().to_owned()))
         .ints("due", next().map(|next| next.due))
         .texts("fresh", next().map(|next| next.token.to_string()))
         .texts("reason", next().map(|next| next.reason.as_str().to_owned()))

@@ -9,8 +9,7 @@ use super::{audit, change, queue};
 use crate::domain::{ExecutionId, ExecutionState, Reason, ScheduleId, Token};
 use crate::store::change::RunEnd;
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
-use crate::store::rules::ChangeKind;
-use crate::store::{Applied, Change, ExecutionChange, Repair};
+use crate::store::{Applied, Change, ExecutionChange, Repair, Transition};
 
 /// Makes the execution. The schedule's row is locked first, as by a claim: a removal comes before or after.
 pub(super) fn order(session: &mut dyn Session, order: &RunOrder) -> Step<Ordered> {
@@ -136,9 +135,9 @@ fn cancel_locked(session: &mut dyn Session, order: &ExecutionOrder, lock: &str) 
     } else {
         let token = uuid::Uuid::parse_str(&token)
             .map_err(|_| Fault::undecodable(format!("execution {} has no claim token", order.execution)))?;
-        let (becomes, now) = (ExecutionState::Cancelled, now(session)?);
-        let change = ExecutionChange::of(ChangeKind::Cancel, order.execution, Token(token), becomes, now);
-        let change = ExecutionChange { reason: Some(Reason::Cancelled), plans, ..change };
+        let cancel = Transition::Cancel(Reason::Cancelled);
+        let change = ExecutionChange::of(order.execution, Token(token), cancel, now(session)?);
+        let change = ExecutionChange { run_end: plans, ..change };
         if change::apply(session, &[change.into()])? != [Applied::Done] {
             return Err(Fault::new(FaultKind::Conflict, "an execution that is locked has changed"));
         }

@@ -37,11 +37,11 @@ pub(super) fn lock(session: &mut dyn Session, changes: &[Change]) -> Step<BTreeS
 /// What becomes of a change that needs one of these schedules; none if it needs none.
 pub(super) fn held(change: &Change, schedules: &BTreeSet<i64>) -> Option<Applied> {
     let Change::Execution(change) = change else { return None };
-    change.plans.filter(|end| schedules.contains(&end.schedule.0)).map(|_| change.if_held())
+    change.ends_run().filter(|end| schedules.contains(&end.schedule.0)).map(|_| change.if_held())
 }
 
 fn planned_by(change: &Change) -> Option<RunEnd> {
-    if let Change::Execution(change) = change { change.plans } else { None }
+    if let Change::Execution(change) = change { change.ends_run() } else { None }
 }
 
 /// A run that has ended, and when its schedule fires next.

@@ -193,8 +193,8 @@ fn each_failure_doubles_the_pause_and_a_success_ends_that() {
 /// A start that succeeded is followed by an outcome: until then its token is answered for.
 #[test]
 fn a_token_is_let_go_with_its_outcome_or_when_it_is_revoked() {
-    let start = changed(1, ChangeKind::Start, ExecutionState::Running);
-    let back = changed(1, ChangeKind::GiveBack, ExecutionState::Pending);
+    let start = changed(1, Transition::Start);
+    let back = changed(1, Transition::GiveBack(Token::fresh()));
     let finish = finish(1, "no");
     let cases = [
         (start.clone(), Applied::Done, true),
@@ -226,7 +226,7 @@ fn the_earliest_retry_of_a_batch_is_told_once_it_is_stored() {
     let mut machine = machine(0);
     for (due, token) in [(700, Token::fresh()), (500, Token::fresh()), (600, Token::fresh())] {
         let next = Some(NextAttempt::new(due, Reason::Retry));
-        let settlement = ExecutionChange { token, next, ..finish(due, "no") };
+        let settlement = ExecutionChange { token, ..changed(due, Transition::Fail("no".to_owned(), next)) };
         machine.receive(at(0), CompleteInput::Settle(settlement, None));
     }
     assert_eq!(batch(&mut machine, at(0)), 3);
@@ -270,7 +270,7 @@ fn tried(text: &str, answers: impl IntoIterator<Item = ErrorKind>) -> String {
         machine.done(at(now), failed(kind));
         now += LONGEST_PAUSE;
     }
-    first(&machine).error.clone().unwrap()
+    first(&machine).error().cloned().unwrap()
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn a_text_refused_while_other_outcomes_are_stored_is_written_in_ascii() {
     machine.done(at(10_000), done(1));
     assert_eq!(batch(&mut machine, at(20_000)), 1);
     machine.done(at(20_000), failed(ErrorKind::Refused));
-    assert_eq!(first(&machine).error.as_deref(), Some(IN_ASCII));
+    assert_eq!(first(&machine).error().map(String::as_str), Some(IN_ASCII));
 }
 
 #[test]
@@ -349,9 +349,9 @@ fn an_end_whose_schedule_is_held_holds_up_no_other() {
 fn a_start_that_is_lost_makes_room_for_another_of_its_job() {
     let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
     let told = |machine: &mut Stepped<CompleteMachine>, settled: Applied| {
-        let of_job = Some(BoundOf { job: "job".into(), group: None });
-        let start =
-            ExecutionChange { bound_of: of_job, ..changed(1, ChangeKind::Start, ExecutionState::Running) };
+        let bound_of = Some(BoundOf { job: "job".into(), group: None });
+        let own = Some(OwnExecution { bound_of, ..own(1) });
+        let start = ExecutionChange { own, ..changed(1, Transition::Start) };
         machine.receive(at(0), CompleteInput::Settle(start, None));
         machine.gather = Millis::MIN;
         assert_eq!(batch(machine, at(0)), 1);

@@ -21,9 +21,9 @@ impl Watched {
     fn new() -> Self {
         let stuck = Stuck::default();
         let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
-        let (end, change) = (RunEnd::new(LIMIT), changed(7, ChangeKind::TimeOut, ExecutionState::TimedOut));
-        let release =
-            ExecutionChange { kind: ChangeKind::Release, fresh: Some(Token::fresh()), ..change.clone() };
+        let (end, change) = (RunEnd::new(LIMIT), changed(7, Transition::TimeOut(String::new())));
+        let transition = Transition::Release(Token::fresh(), None);
+        let release = ExecutionChange { transition, ..change.clone() };
         machine
             .receive(at(0), CompleteInput::Limit(Limited { end: end.clone(), change, stuck: stuck.clone() }));
         Self { machine, stuck, end, release }

@@ -30,7 +30,7 @@ impl Bench {
     fn settle_the_first(&mut self) -> ScheduleId {
         let (_, claimed) = self.ran.remove(0);
         let change = claimed.finish(crate::domain::Answer::Done, None, self.now);
-        let (schedule, _) = change.frees.expect("it kept a slot");
+        let (schedule, _) = change.frees().expect("it kept a slot");
         assert!(self.store.settle(std::slice::from_ref(&change)).unwrap()[0].is_done());
         schedule
     }

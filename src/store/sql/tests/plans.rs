@@ -10,7 +10,6 @@ use crate::domain::{
     MisfirePolicy, NodeId, Occurrence, Overlap, Reason, ScheduleId, ScheduleState, Token,
 };
 use crate::store::change::PolicyChange;
-use crate::store::rules::ChangeKind;
 use crate::store::sql::batch::{BatchRows, update};
 use crate::store::sql::covers::Stretch;
 use crate::store::sql::dialect::Dialect;
@@ -26,7 +25,8 @@ use crate::store::sql::{
 use crate::store::streak::Reach;
 use crate::store::{
     Change, ClaimRequest, ExecutionChange, ExecutionQuery, NewNode, NextAttempt, NodeEnd, OverdueQuery, Page,
-    PauseChange, PollQuery, Purge, RemoveChange, Section, SeenSchedule, UnreadableQuery, UnreadableRow,
+    PauseChange, PollQuery, Purge, RemoveChange, Section, SeenSchedule, Transition, UnreadableQuery,
+    UnreadableRow,
 };
 use crate::time::Lease;
 use crate::trigger::{Simple, Timing, Trigger};
@@ -106,39 +106,23 @@ fn others() -> Vec<(&'static str, Change)> {
 
 /// The executions 1 to `count` begin.
 fn starts(count: i64) -> Vec<Change> {
-    changes(count, ChangeKind::Start, ExecutionState::Running)
+    changes(count, &Transition::Start)
 }
 
 /// They succeed.
 fn outcomes(count: i64) -> Vec<Change> {
-    changes(count, ChangeKind::Finish, ExecutionState::Succeeded)
+    changes(count, &Transition::Succeed)
 }
 
-fn changes(count: i64, kind: ChangeKind, becomes: ExecutionState) -> Vec<Change> {
-    let change = |id| ExecutionChange {
-        kind,
-        execution: ExecutionId(id),
-        token: Token::fresh(),
-        becomes,
-        fresh: None,
-        reason: None,
-        error: None,
-        next: None,
-        due: None,
-        attempt: None,
-        frees: None,
-        bound_of: None,
-        plans: None,
-        fails: None,
-        now: 0,
-    };
+fn changes(count: i64, transition: &Transition) -> Vec<Change> {
+    let change = |id| ExecutionChange::of(ExecutionId(id), Token::fresh(), transition.clone(), 0);
     (1..=count).map(|id| change(id).into()).collect()
 }
 
 /// What inserts the attempts that follow the executions 1 to `count`.
 #[cfg(feature = "postgres")]
 fn next_attempts(count: i64) -> Statement {
-    let abandoned = changes(count, ChangeKind::Abandon, ExecutionState::Abandoned);
+    let abandoned = changes(count, &Transition::Abandon(None));
     let executions = abandoned.iter().filter_map(|change| match change {
         Change::Execution(change) => Some(change),
         _ => None,
