@@ -1,4 +1,4 @@
-//! Whether a node does what it is there for.
+//! The health of a node: whether it polls, claims and runs.
 
 use serde::Serialize;
 

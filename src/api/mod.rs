@@ -1,4 +1,4 @@
-//! What applications use: the builder, the scheduler, the client, jobs and schedules.
+//! The public interface: the builder, the scheduler, the client, jobs and schedules.
 
 mod audit;
 #[cfg(feature = "tokio")]

@@ -1,4 +1,4 @@
-//! What a pause is of.
+//! The targets of a pause: a schedule, a job, a node, an application.
 
 use crate::api::config::{check_name, check_text};
 use crate::domain::{Error, ErrorKind, NodeId};

@@ -1,4 +1,4 @@
-//! What a handler's run came to.
+//! A handler's answer: how its run ended.
 
 use std::time::Duration;
 

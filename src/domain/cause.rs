@@ -1,4 +1,4 @@
-//! Why an attempt is made.
+//! The cause of an attempt.
 
 use super::Reason;
 

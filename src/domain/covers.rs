@@ -1,4 +1,4 @@
-//! What an execution stands for: the time since its schedule's last success, and what became of the
+//! The span that an execution covers: the time since its schedule's last success, and the fates of the
 //! occurrences in between.
 
 use chrono::{DateTime, Utc};

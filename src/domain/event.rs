@@ -1,4 +1,4 @@
-//! What happened, as values that observers and tests listen to, each with its text and log level.
+//! Events, for the log, observers and tests, each with its text and log level.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;

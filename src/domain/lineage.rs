@@ -1,4 +1,4 @@
-//! Which copy of a database answers.
+//! The lineage of a database: which copy of it answers.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a job is called, and what follows when its executions fail.
+//! A job's name, and its policy: limits, retries, recovery.
 
 use std::borrow::Cow;
 use std::time::Duration;

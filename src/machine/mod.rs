@@ -3,9 +3,9 @@
 //! [`Machine::next`] decides what to do now, and [`Machine::done`] takes in the result with a *fresh* `now`: no
 //! decision uses a time read before a store call. Between the two somebody else performs the owned operation: a
 //! thread in production, the simulator in tests, which may delay, crash, skew or lose the commit exactly there.
-//! What the machine must know of the call when it ends, it hands over with it and gets back with the result,
-//! also of a call that was abandoned. Outputs that do not depend on the result are told
-//! [`Machine::meanwhile`].
+//! With the operation the machine hands over what it must know of the call when that ends; it gets this back
+//! with the result, also of a call that was abandoned. [`Machine::meanwhile`] tells the outputs that do not
+//! depend on the result.
 
 pub(crate) mod calls;
 pub(crate) mod driver;

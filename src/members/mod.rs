@@ -1,4 +1,4 @@
-//! Who belongs to the cluster: joining, heartbeats, leases, deaths, the executions this process answers for,
+//! Membership of the cluster: joining, heartbeats, leases, deaths, the executions this process answers for,
 //! and news of the others' changes.
 
 pub(crate) mod bell;

@@ -1,5 +1,5 @@
-//! What the heartbeat knows of what runs here: whose end somebody asked for, and whether this process may
-//! still answer for it.
+//! The heartbeat's knowledge of the executions that run here: those that somebody cancelled, and whether this
+//! process may still answer for them.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};

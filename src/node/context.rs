@@ -1,4 +1,4 @@
-//! What a handler is told of its execution, and may ask.
+//! A handler's view of its execution, and the questions it may ask.
 
 use std::fmt;
 #[cfg(feature = "tokio")]

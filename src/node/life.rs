@@ -1,4 +1,4 @@
-//! How far a node has come.
+//! The stages of a node's life.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Who acts on what a machine tells: the one wiring, over channels in production and direct calls in the
-//! simulator.
+//! The wiring of the machines: who acts on each output, over channels in production and by direct calls in
+//! the simulator.
 
 use crate::domain::Event;
 use crate::members::listener::ListenOutput;

@@ -1,5 +1,5 @@
-//! How a node ends: in order and by a deadline, behind a scheduler that was dropped, or because it cannot go
-//! on.
+//! The end of a node: in order and by a deadline, behind a scheduler that was dropped, or because it cannot
+//! go on.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

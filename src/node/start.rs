@@ -1,4 +1,4 @@
-//! How a node starts: its connections, its place in the cluster, each machine on its driver.
+//! The start of a node: its connections, its place in the cluster, each machine on its driver.
 
 use std::sync::Arc;
 

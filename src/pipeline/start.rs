@@ -1,5 +1,5 @@
-//! What was claimed starts here, each at its due instant: dispatch cannot see to that, it asks the database
-//! for the next.
+//! Won claims start here, each at its due instant: dispatch cannot see to that, it asks the database for the
+//! next.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;

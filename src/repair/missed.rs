@@ -1,4 +1,4 @@
-//! What becomes of missed occurrences.
+//! Missed occurrences: fired once, skipped or all fired, as the misfire policy says.
 
 use crate::domain::{Cursor, Entry, Millis, MisfirePolicy, Reason, ScheduleState};
 use crate::store::{LedgerRow, Repair, Unstarted};

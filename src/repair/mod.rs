@@ -1,5 +1,5 @@
-//! What becomes of missed occurrences, of those that would overlap, of a pause that ends, of cursors ahead of
-//! the clock, and of executions whose node is gone: pure decisions.
+//! Pure decisions on missed occurrences, those that would overlap, pauses that end, cursors ahead of the
+//! clock, and executions whose node is gone.
 
 mod ahead;
 mod missed;

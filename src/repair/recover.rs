@@ -1,4 +1,4 @@
-//! What becomes of executions whose node is gone.
+//! Executions whose node is gone: taken back, retried or given up.
 
 use crate::domain::{ExecutionState, Millis, Reason, Token};
 use crate::store::{ExecutionChange, NextAttempt, Stranded, Transition};

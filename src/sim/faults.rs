@@ -1,4 +1,5 @@
-//! What goes wrong in a simulation, and how often; mixes of faults, each with what it is to bring about.
+//! The faults of a simulation, and how often they strike; mixes of faults, each with the situations it is to
+//! bring about.
 
 use super::dice::Dice;
 use crate::domain::Millis;

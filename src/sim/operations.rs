@@ -1,4 +1,4 @@
-//! What the machines' operations touch, and what they cost in virtual time.
+//! The rows that machines' operations touch, and their costs in virtual time.
 
 use std::cell::Cell;
 use std::sync::Arc;

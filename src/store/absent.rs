@@ -1,4 +1,4 @@
-//! What a build without any database can do: say so.
+//! A build without any database: each call says so.
 
 use std::convert::Infallible;
 use std::sync::Arc;

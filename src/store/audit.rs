@@ -7,9 +7,9 @@ use crate::store::news::News;
 /// The most characters kept of what was, and of what became of it.
 const LONGEST: usize = 1_000;
 
-/// How a cancel is recorded,
+/// The verb under which a cancel is recorded.
 pub(crate) const CANCEL: &str = "cancel";
-/// and what becomes by it of an execution whose node has to hear of it.
+/// The recorded new state of a running execution that was cancelled: its node has yet to hear of it.
 pub(crate) const ASKED_TO_CANCEL: &str = "asked to cancel";
 
 /// Who orders a change, and why: for people.

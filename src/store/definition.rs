@@ -1,4 +1,4 @@
-//! What a client wants a schedule to be, and what that makes of the row it has.
+//! The definition of a schedule by a client, and its difference from the row as it is.
 
 use super::audit::{AuditEntry, Order};
 use super::columns::{Cell, Settings, Spec, When};

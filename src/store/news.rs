@@ -1,5 +1,5 @@
-//! How a node learns, before its next poll, of what other processes have changed: the database tells, or the
-//! node glances at it.
+//! News of other processes' changes before a node's next poll: the database tells, or the node
+//! glances at it.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

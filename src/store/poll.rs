@@ -12,9 +12,9 @@ use crate::time::TimeSample;
 pub(crate) struct PollQuery {
     pub node: NodeId,
     pub application: String,
-    /// Only these rows,
+    /// The shards of each job whose rows are asked for.
     pub shares: Vec<Share>,
-    /// and those of the schedules of these names, whatever their shards, if a share has their jobs.
+    /// Schedules that are asked for by name besides, whatever their shards, if a share has their jobs.
     pub names: Vec<String>,
     /// The jobs that live nodes list.
     pub listed: Vec<String>,
@@ -24,7 +24,7 @@ pub(crate) struct PollQuery {
     pub pending_from: Millis,
     /// The window's end (exclusive), database time.
     pub until: Millis,
-    /// What is due before this is late, and anybody's.
+    /// Rows due before this are late, and any node's to claim.
     pub late: Millis,
     pub page: Page,
     /// The page's size: the most schedules to bring, beside those asked for by name, and PENDING executions

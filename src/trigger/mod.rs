@@ -1,4 +1,4 @@
-//! When: triggers, and the window of time a schedule keeps them to.
+//! Triggers, and the window of time a schedule keeps them to.
 //!
 //! Everything here is a pure function of the values it is given. Nothing reads a clock, so
 //! "next" always means "next after the instant you name". All instants are epoch milliseconds UTC;

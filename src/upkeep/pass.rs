@@ -29,7 +29,7 @@ impl Task {
         }
     }
 
-    /// It comes before counts for deaths: further pages and recoveries, and calls that take little time.
+    /// Whether it goes before the counts of deaths: further pages, recoveries, and calls that take little time.
     fn is_urgent(&self) -> bool {
         use Op::{Elect, EndPause, FindEndedPauses, FindPassed, PassOn};
         let is_short =

@@ -1,4 +1,4 @@
-//! What went wrong, and the exit code it ends with.
+//! Failures of a command, each with its exit code.
 
 use std::io;
 use std::path::Path;

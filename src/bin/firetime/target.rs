@@ -1,4 +1,4 @@
-//! What a command works on: an application and its database.
+//! The target of a command: an application and its database.
 
 use std::fmt;
 

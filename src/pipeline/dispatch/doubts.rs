@@ -22,7 +22,7 @@ pub(super) struct Doubts<P> {
     doubts: VecDeque<Doubt<P>>,
     /// When they are asked about, boot clock.
     ask_at: Millis,
-    /// Nothing has been learnt of the last of them yet: nothing else is claimed before.
+    /// The database has not answered yet for the newest of them: until it does, nothing else is claimed.
     is_new: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The seats that dispatch reserves, and what it receives and tells.
+//! The seats that dispatch reserves, its inputs and its outputs.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! What dispatch passes over because it would overlap an execution of its schedule, and how often in a row.
+//! Occurrences that dispatch passes over because they would overlap an execution of their schedule, and how
+//! many in a row. Pure.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! How the plan tells its items apart.
+//! The keys of the plan's items.
 
 use crate::domain::{ExecutionId, ScheduleId};
 
-/// The row of which an item of the plan is a claim to come.
+/// The schedule or the execution that an item of the plan is to claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum ItemKey {
     Schedule(ScheduleId),

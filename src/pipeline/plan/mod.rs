@@ -1,5 +1,5 @@
-//! What this node means to claim: per schedule a chain of occurrences of which one link is armed at a time,
-//! and the pending executions. Pure.
+//! The claims that this node plans: for each schedule a chain of occurrences, of which one link is armed at a
+//! time, and the PENDING executions. Pure.
 
 mod item;
 mod ready;

@@ -1,4 +1,4 @@
-//! Which rows the handlers here understand: asked once for each version of a schedule.
+//! The rows that the handlers here understand: asked once for each version of a schedule.
 //!
 //! A decoder is the application's code. It may take its time, and then the jobs share the time a poll has for
 //! it; or it does not return, and then nothing more of its job is decoded until it does. What it says at last

@@ -1,4 +1,4 @@
-//! When polls begin: with the ticks of a grid, and between two of them where a poll is wanted sooner.
+//! The begins of polls: with the ticks of a grid, and between two of them where a poll is wanted sooner.
 //!
 //! The grid is the epoch's: ticks that are late, or skipped, never move those behind them.
 

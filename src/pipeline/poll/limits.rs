@@ -1,4 +1,4 @@
-//! How much one poll brings, and each of its calls.
+//! The limits of one poll, and of each of its calls.
 
 use crate::domain::Millis;
 

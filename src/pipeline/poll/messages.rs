@@ -1,4 +1,4 @@
-//! What the poll machine receives and tells.
+//! The inputs and outputs of the poll machine.
 
 use std::sync::Arc;
 
@@ -70,8 +70,8 @@ pub(crate) struct PollPlan {
 }
 
 impl PollPlan {
-    /// It is that of a short poll: what it does not bring may be there all the same, and it says nothing of
-    /// what waits for others.
+    /// Whether a short poll brought it: rows that it lacks may exist all the same, and it tells nothing of the
+    /// executions that wait for others.
     pub(crate) fn is_short(&self) -> bool {
         self.covered == Covered::NOTHING
     }

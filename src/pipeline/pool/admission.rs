@@ -1,4 +1,4 @@
-//! Who gets a thread, who waits, who is turned away: the pool's decisions, as pure counting.
+//! Admission: the pool's decisions on threads, queue and refusals, as pure counting.
 //!
 //! A thread is busy or spare. A seat promises a thread (a spare one, or one yet to be made) or a
 //! place in the queue. A thread that is busy or promised is *committed*, and one invariant carries
@@ -103,7 +103,7 @@ pub(super) struct Admission {
     /// known.
     starts: usize,
     pace: Option<usize>,
-    /// What `pace` will be at least, while that is not known; forgotten when these [`PACED`] are over.
+    /// The least that `pace` can become, while it is not known. Forgotten at the end of this [`PACED`].
     early: Option<usize>,
     /// The queue's limit while its pace is not known.
     allowed: usize,

@@ -1,4 +1,4 @@
-//! Where items wait and what is started: admission's counts together with the items they count. Pure.
+//! The floor of a pool: the items that wait and the next to start, under admission's counts. Pure.
 //!
 //! Whoever owns a floor makes the threads: each event is given `hire`, which makes one and says whether it
 //! could.

@@ -1,4 +1,4 @@
-//! What the core is built on: real threads and locks.
+//! Real threads and locks, which the core is built on.
 
 use std::{io, thread};
 

@@ -1,4 +1,4 @@
-//! What may happen to a cluster, once a second: to the database, the nodes and the schedules.
+//! Misfortunes that may strike a cluster once a second: its database, its nodes and its schedules.
 
 use std::collections::BTreeSet;
 

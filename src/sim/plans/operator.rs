@@ -1,4 +1,4 @@
-//! What operators and clients do to the schedules of a simulation.
+//! Operators and clients of a simulation: their changes of its schedules.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a node learns of others' changes before its next poll.
+//! A node's news of others' changes before its next poll.
 
 use super::*;
 use crate::store::audit::{AuditQuery, Order};

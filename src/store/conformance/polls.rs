@@ -1,4 +1,4 @@
-//! What a poll brings, in which order, and what it leaves alone.
+//! The rows that a poll brings, their order, and those that it leaves out.
 
 use super::*;
 use crate::domain::shards;

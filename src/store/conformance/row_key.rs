@@ -1,4 +1,4 @@
-//! How the cases name a row, in whatever store it is.
+//! The name of a row in a case, whatever store it is in.
 
 use crate::domain::{ExecutionId, NodeId, ScheduleId};
 

@@ -1,4 +1,4 @@
-//! Claims and what becomes of them.
+//! Claims and their endings.
 
 use super::commits::RowKey;
 use super::hooks::{SlotFault, Touch};

@@ -1,4 +1,4 @@
-//! What an execution covers.
+//! The span and the occurrences that an execution covers.
 
 use super::hooks::CoversFault;
 use super::tables::Tables;

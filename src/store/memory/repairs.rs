@@ -1,4 +1,4 @@
-//! What the misfire handler looks for and changes.
+//! The searches and changes of the misfire handler.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What clients do with schedules, and what people see of them.
+//! The clients' changes of schedules, and the views of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

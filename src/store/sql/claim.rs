@@ -207,7 +207,7 @@ fn group_of(request: &ClaimRequest) -> Option<&str> {
     request.candidate.group().map(|group| &**group)
 }
 
-/// Tries as many as there is room for; without room of its own, as many as there are.
+/// Tries as many requests as the bounds of their job leave room for; without bounds, all of them.
 fn win_bounded(
     session: &mut dyn Session,
     mut room: Option<&mut Room>,

@@ -1,4 +1,4 @@
-//! Which room is whose.
+//! The room of each database.
 
 use super::database::Database;
 use super::dialect::Dialect;

@@ -1,4 +1,4 @@
-//! What people look at: read loosely, so that a row written by hand is shown with the others.
+//! Views for people: read loosely, so that a row written by hand is shown with the others.
 
 use std::collections::BTreeMap;
 

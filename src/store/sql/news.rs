@@ -1,4 +1,4 @@
-//! Glances, and what PostgreSQL tells of by itself.
+//! Glances, and the notifications of PostgreSQL.
 
 use super::dialect::Dialect;
 use super::fault::{Fault, Step};

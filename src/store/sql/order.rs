@@ -1,4 +1,4 @@
-//! Executions that somebody asks for, or asks to cancel.
+//! Executions made, retried or cancelled by hand.
 
 use super::change::insert_again;
 use super::fault::{Fault, FaultKind, Step};

@@ -1,4 +1,4 @@
-//! What the pipeline and the misfire handler look at.
+//! The searches of polls and of the misfire handler.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Retention: what ended long ago is removed.
+//! Retention: executions that ended long ago are removed.
 //!
 //! The schedules are walked by name, and the ledger's unique key finds each one's oldest rows: a schedule
 //! with nothing to remove costs one look, whatever the size of the ledger. A step reads first and then

@@ -1,4 +1,4 @@
-//! Which days of a month match: the two day fields, of which one at most is restricted.
+//! The days of a month that match: by the two day fields, of which one at most is restricted.
 
 use super::super::civil::Month;
 

@@ -1,4 +1,4 @@
-//! What the demo shows.
+//! The screen of the demo.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;

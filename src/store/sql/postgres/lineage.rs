@@ -1,4 +1,4 @@
-//! Which of a database's copies a session leads to, and the fences of its claims.
+//! The copy of a database that a session leads to, and the fences of its claims.
 
 use crate::domain::Lineage;
 use crate::store::StoreLimits;
