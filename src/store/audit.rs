@@ -33,11 +33,6 @@ pub(crate) struct AuditEntry {
 }
 
 impl AuditEntry {
-    /// What nodes have to hear of it: nothing of an execution that was cancelled before it began.
-    pub(crate) fn news(&self) -> News {
-        News::of_change(self.verb, &self.became)
-    }
-
     /// A change of a schedule from one state or setting to another.
     pub(crate) fn of_schedule(
         verb: &'static str,
@@ -55,6 +50,12 @@ impl AuditEntry {
             order: order.clone(),
         }
     }
+}
+
+/// What nodes have to hear of a change that is recorded so: nothing of an execution that was cancelled before
+/// it began.
+pub(crate) fn news_of(verb: &str, became: &str) -> News {
+    News { work: verb != CANCEL, cancel: verb == CANCEL && became == ASKED_TO_CANCEL }
 }
 
 /// Which rows of the audit; newest first.

@@ -3,9 +3,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::domain::Millis;
-use crate::store::Result;
-use crate::store::audit::{ASKED_TO_CANCEL, CANCEL};
+use crate::domain::{Error, Millis};
 
 /// Which of a node's loops has something to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,11 +17,6 @@ pub(crate) struct News {
 impl News {
     /// After a time in which nobody told or asked.
     pub(crate) const ANY: Self = Self { work: true, cancel: true };
-
-    /// Of a change in the audit.
-    pub(crate) fn of_change(verb: &str, became: &str) -> Self {
-        Self { work: verb != CANCEL, cancel: verb == CANCEL && became == ASKED_TO_CANCEL }
-    }
 
     pub(crate) fn is_none(self) -> bool {
         !self.work && !self.cancel
@@ -105,10 +98,10 @@ pub(crate) struct Glance {
 /// Listens to what a database tells of an application.
 pub(crate) trait Ear: Send {
     /// What it has told since the last call: waits for that, but not much longer than `wait`.
-    fn hear(&mut self, wait: Millis) -> Result<News>;
+    fn hear(&mut self, wait: Millis) -> Result<News, Error>;
 
     /// Fails if the database cannot be reached any more.
-    fn check(&mut self) -> Result<()>;
+    fn check(&mut self) -> Result<(), Error>;
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::rows::Run;
 use super::tables::Tables;
 use crate::domain::{ExecutionState, Millis};
-use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
+use crate::store::audit::{AuditEntry, AuditQuery, AuditRow, news_of};
 use crate::store::news::{Glance, GlanceQuery, Marks, News};
 
 impl Tables {
@@ -39,7 +39,7 @@ impl Tables {
         let work = runs.filter(|run| is_news(run)).map(|_| News { work: true, cancel: false });
         let behind = |row: &&AuditRow| row.id > query.after.audit && row.application == query.application;
         let changes = self.audit.values().filter(behind);
-        let changes = changes.map(|row| News::of_change(&row.verb, &row.became));
+        let changes = changes.map(|row| news_of(&row.verb, &row.became));
         let marks = Marks { run, audit: self.audit.last_key_value().map_or(0, |(id, _)| *id) };
         Glance { marks, news: work.chain(changes).fold(News::default(), News::and) }
     }

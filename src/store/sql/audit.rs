@@ -7,7 +7,7 @@ use super::news;
 use super::session::Session;
 use super::statement::{Row, Statement, single, sql};
 use crate::domain::Millis;
-use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
+use crate::store::audit::{AuditEntry, AuditQuery, AuditRow, news_of};
 use crate::store::news::News;
 
 /// Records a change that this transaction has made.
@@ -23,7 +23,7 @@ pub(super) fn record(session: &mut dyn Session, entry: &AuditEntry) -> Step<()> 
 /// As [`record`]; the row's id.
 pub(super) fn record_with_id(session: &mut dyn Session, entry: &AuditEntry) -> Step<i64> {
     let insert = insert(session.dialect(), entry);
-    insert_telling(session, insert, entry.news(), &entry.application)
+    insert_telling(session, insert, news_of(entry.verb, &entry.became), &entry.application)
 }
 
 /// Inserts a row whose id the database draws; that id.
