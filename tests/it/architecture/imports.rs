@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tokens::{Token, tokens};
+use super::tokens::{Token, production};
 
 /// A path by its parts, from the crate's root on where nothing else is said.
 pub type Names = Vec<String>;
@@ -157,7 +157,7 @@ struct Spoken {
 impl Spoken {
     fn of(module: &[String], source: &str) -> Self {
         let mut found = Self { modules: vec![module.to_vec()], ..Self::default() };
-        let (tokens, mut module) = (tokens(source), module.to_vec());
+        let (tokens, mut module) = (production(source), module.to_vec());
         let (mut rest, mut depth, mut inline, mut is_public) = (&tokens[..], 0, Vec::new(), false);
         while let [first, after @ ..] = rest {
             rest = after;

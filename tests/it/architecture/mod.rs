@@ -28,6 +28,7 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("no_repair_updates_where_id_alone", no_repair_updates_where_id_alone),
         ("every_update_of_the_store_has_its_guard", every_update_of_the_store_has_its_guard),
         ("strings_and_comments_are_no_words", tokens::strings_and_comments_are_no_words),
+        ("items_of_tests_are_left_out", tokens::items_of_tests_are_left_out),
         (
             "paths_are_followed_to_the_files_that_define_them",
             imports::paths_are_followed_to_the_files_that_define_them,

@@ -21,6 +21,43 @@ pub fn tokens(source: &str) -> Vec<Token<'_>> {
     found
 }
 
+/// The tokens of a source, but for the items that only tests have: those behind `#[cfg(test)]`.
+pub fn production(source: &str) -> Vec<Token<'_>> {
+    use Token::{Mark, Word};
+    let only_tests = [Mark("#"), Mark("["), Word("cfg"), Mark("("), Word("test"), Mark(")"), Mark("]")];
+    let (tokens, mut found) = (tokens(source), Vec::new());
+    let mut rest = &tokens[..];
+    while let Some((first, after)) = rest.split_first() {
+        rest = match rest.strip_prefix(&only_tests) {
+            Some(item) => behind_item(item),
+            None => {
+                found.push(*first);
+                after
+            }
+        };
+    }
+    found
+}
+
+/// The tokens behind the item, field or statement that these begin with.
+fn behind_item<'a, 'b>(tokens: &'b [Token<'a>]) -> &'b [Token<'a>] {
+    let mut depth = 0;
+    for (place, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Mark("(" | "[" | "{") => depth += 1,
+            // It was the last of those in a block.
+            Token::Mark("}") if depth == 0 => return &tokens[place..],
+            Token::Mark(")" | "]" | "}") => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 && matches!(token, Token::Mark("}" | ";" | ",")) {
+            let behind = &tokens[place + 1..];
+            return behind.strip_prefix(&[Token::Mark(";")]).unwrap_or(behind);
+        }
+    }
+    &[]
+}
+
 /// The token that a source begins with, if it is one, and its length.
 fn first(source: &str) -> (Option<Token<'_>>, usize) {
     let to = |end: Option<usize>| end.unwrap_or(source.len());
@@ -84,4 +121,17 @@ pub fn strings_and_comments_are_no_words() {
     let names = [Word("a"), Mark("::"), Word("b"), Mark("("), Mark(","), Mark(","), Mark("&"), Word("c")];
     let rest = [Mark(")"), Text("f \"g\" \\"), Text("h \\\" // i"), Text("k")];
     assert_eq!(found, [&names[..], &rest].concat());
+}
+
+pub fn items_of_tests_are_left_out() {
+    let cases = [
+        ("a; #[cfg(test)] fn f(a: A) -> [u8; 2] { { g(); } } b", "a; b"),
+        ("a; #[cfg(test)] #[x] mod tests { fn f() {} } #[cfg(test)] mod c; b", "a; b"),
+        ("a; #[cfg(test)] use c::{d, e}; b", "a; b"),
+        ("A { a: B, #[cfg(test)] c: D(E, F), g: H, #[cfg(test)] i: J } b", "A { a: B, g: H, } b"),
+        ("#[cfg(any(test, feature = \"a\"))] fn f() {}", "#[cfg(any(test, feature = \"a\"))] fn f() {}"),
+    ];
+    for (source, left) in cases {
+        assert_eq!(production(source), tokens(left), "{source}");
+    }
 }

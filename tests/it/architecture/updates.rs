@@ -3,7 +3,7 @@
 //! A guarded change belongs to the table of changes (`store/rules.rs`), whose interpreter writes its UPDATE.
 //! Every other place that begins one, in a string or by the function `update`, is listed here.
 
-use super::tokens::{Token, tokens};
+use super::tokens::{Token, production};
 
 /// A place that begins an UPDATE. Source is written without spaces but between words and in strings.
 struct Listed {
@@ -140,7 +140,7 @@ fn faults(files: &[(&str, &str)], listed: &[Listed]) -> Vec<String> {
 
 /// The places of a source that begin an UPDATE: the text from there on, and that of the function around it.
 fn places(source: &str) -> Vec<(String, String)> {
-    let tokens = tokens(source);
+    let tokens = production(source);
     let of_function = |function: &[Token<'_>]| {
         let around = written(function);
         let begins: Vec<String> = (0..function.len()).flat_map(|at| beginning(&function[at..], at)).collect();
