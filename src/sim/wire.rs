@@ -283,6 +283,7 @@ impl<'a> Wire<'a> {
                 | Change::Contain(_)
                 | Change::Quarantine(_)
                 | Change::Remove(_)
+                | Change::Withdraw(_)
                 | Change::Policy(_)
                 | Change::Switch(_)
                 | Change::End(_) => {}

@@ -25,6 +25,7 @@ pub(crate) enum Change {
     Contain(PauseChange),
     Quarantine(UnreadableRow),
     Remove(RemoveChange),
+    Withdraw(WithdrawChange),
     Policy(PolicyChange),
     Switch(SwitchChange),
     End(NodeEnd),
@@ -325,6 +326,14 @@ pub(crate) struct RemoveChange {
     pub now: Millis,
 }
 
+/// The end of the executions that wait for a removed schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct WithdrawChange {
+    pub application: String,
+    pub schedule: ScheduleId,
+    pub now: Millis,
+}
+
 /// A schedule's row, whether or not it can be understood.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SeenSchedule {
@@ -570,6 +579,7 @@ impl Change {
             Self::Contain(_) => ChangeKind::Contain,
             Self::Quarantine(_) => ChangeKind::Quarantine,
             Self::Remove(_) => ChangeKind::Remove,
+            Self::Withdraw(_) => ChangeKind::Withdraw,
             Self::Policy(_) => ChangeKind::SetPolicy,
             Self::Switch(change) => match change.seen.row {
                 SwitchRow::Job(..) => ChangeKind::SwitchJob,
@@ -598,7 +608,7 @@ impl Change {
             Self::Pause(pause) | Self::Contain(pause) => Some(pause.id),
             Self::Quarantine(broken) => Some(broken.seen.id),
             Self::Remove(removal) => Some(removal.seen.id),
-            Self::Execution(_) | Self::Policy(_) | Self::Switch(_) | Self::End(_) => None,
+            Self::Execution(_) | Self::Withdraw(_) | Self::Policy(_) | Self::Switch(_) | Self::End(_) => None,
         }
     }
 
@@ -622,6 +632,12 @@ impl Change {
             }),
             Self::Quarantine(broken) => broken.seen.seen(column),
             Self::Remove(removal) => removal.seen.seen(column),
+            Self::Withdraw(change) => Seen::Same(match column {
+                Column::Application => Datum::Text(&change.application),
+                Column::State => Datum::Text(ExecutionState::Pending.as_str()),
+                Column::ExecuteId => Datum::Number(change.schedule.0),
+                _ => column.absent(Datum::Null),
+            }),
             Self::Policy(change) => Seen::Same(match column {
                 Column::Id => Datum::Number(change.job),
                 Column::Job(column) => column.value(&change.seen),
@@ -664,6 +680,8 @@ impl Change {
             (Self::Switch(change), PausedUntil) => Datum::time(change.until),
             (Self::Quarantine(broken), Why) => Datum::Text(&broken.reason),
             (Self::Remove(removal), Why) => Datum::Text(&removal.reason),
+            (Self::Withdraw(_), Why) => Datum::Text(Reason::Removed.as_str()),
+            (Self::Withdraw(change), Now) => Datum::Number(change.now),
             (Self::Policy(change), Now) => Datum::Number(change.now),
             (Self::Policy(change), ChangeValue::Job(column)) => column.value(&change.becomes),
             (Self::End(end), Now) => Datum::Number(end.now),

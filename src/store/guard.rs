@@ -86,6 +86,9 @@ pub(crate) const SWITCH_APP: Guard =
 pub(crate) const REMOVE: Guard = Guard::new("remove", &[Column::Id, Column::Version, Column::State]);
 /// An execution that has not begun is cancelled.
 pub(crate) const CANCEL: Guard = Guard::new("cancel", EXECUTION);
+/// The PENDING executions of a removed schedule end.
+pub(crate) const WITHDRAW: Guard =
+    Guard::new("withdraw", &[Column::Application, Column::State, Column::ExecuteId]);
 /// A node tells its jobs' policies.
 pub(crate) const POLICY: Guard = Guard::new("policy", &POLICY_COLUMNS);
 /// A node that has not ended, and has not moved since it was seen.
@@ -116,7 +119,7 @@ pub(crate) mod blind {
     }
 
     /// Every guard.
-    pub(crate) const GUARDS: [&Guard; 23] = [
+    pub(crate) const GUARDS: [&Guard; 24] = [
         &SWITCH_JOB,
         &SWITCH_NODE,
         &SWITCH_APP,
@@ -125,6 +128,7 @@ pub(crate) mod blind {
         &FORGET,
         &REMOVE,
         &CANCEL,
+        &WITHDRAW,
         &RETIME,
         &EDIT,
         &TAKE,

@@ -72,6 +72,8 @@ pub(crate) enum ChangeKind {
     Supersede,
     /// An execution that has not begun ends without a run.
     Cancel,
+    /// The executions of a removed schedule that wait end with it: many rows, and none is named by its id.
+    Withdraw,
 }
 
 impl ChangeKind {
@@ -104,6 +106,7 @@ impl ChangeKind {
             Self::Abandon => &ABANDON,
             Self::Supersede => &SUPERSEDE,
             Self::Cancel => &CANCEL,
+            Self::Withdraw => &WITHDRAW,
         }
     }
 }
@@ -331,6 +334,8 @@ const CANCEL: Rule = Rule::of("cancel executions", Table::Execution, &guard::CAN
         (Column::ClaimToken, Word("")),
     ]);
 
+const WITHDRAW: Rule = Rule { guard: &guard::WITHDRAW, ..CANCEL }.leads(&[Pending], &[Cancelled]);
+
 /// A cursor moves. An operator waits for it.
 const PASS_PAUSED: Rule = Rule::of("repair schedules", Table::Schedule, &guard::REPAIR).sets(&[
     (Column::PrevFireTime, Give(ToPrev)),
@@ -437,7 +442,7 @@ const LEAVE: Rule = Rule::of("leave", Table::Node, &guard::LEAVE)
 mod tests {
     use super::*;
 
-    const ALL: [ChangeKind; 26] = [
+    const ALL: [ChangeKind; 27] = [
         ChangeKind::SwitchApp,
         ChangeKind::SwitchNode,
         ChangeKind::SwitchJob,
@@ -464,6 +469,7 @@ mod tests {
         ChangeKind::Abandon,
         ChangeKind::Supersede,
         ChangeKind::Cancel,
+        ChangeKind::Withdraw,
     ];
 
     #[test]

@@ -55,6 +55,8 @@ macro_rules! conformance {
                 a_removal_loses_if_only_the_version_differs,
                 a_cancel_loses_if_only_the_state_differs,
                 a_cancel_loses_if_only_the_token_differs,
+                a_withdrawal_loses_if_only_the_state_differs,
+                a_withdrawal_loses_if_only_the_schedule_or_the_application_differs,
             }
             news {
                 what_waits_is_news_once_if_it_is_due_soon,

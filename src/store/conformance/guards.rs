@@ -4,7 +4,7 @@
 use super::*;
 use crate::domain::{ExecutionState, JobSettings, Reason, ScheduleState};
 use crate::repair::Revocation;
-use crate::store::change::PolicyChange;
+use crate::store::change::{PolicyChange, WithdrawChange};
 use crate::store::columns::{Datum, JobColumn, number};
 use crate::store::conformance::repairs::fire_once;
 
@@ -399,4 +399,22 @@ pub(crate) fn a_cancel_loses_if_only_the_token_differs(db: &Bench) {
         let (seen, other) = (it.token.to_string(), Token::fresh().to_string());
         Altered::text(RowKey::Execution(it.id), "claim_token", &seen, &other)
     });
+}
+
+fn withdrawal(db: &Bench, schedule: ScheduleId) -> WithdrawChange {
+    WithdrawChange { application: db.app.clone(), schedule, now: db.now }
+}
+
+pub(crate) fn a_withdrawal_loses_if_only_the_state_differs(db: &Bench) {
+    let pending = db.pending("s");
+    let change = Change::Withdraw(withdrawal(db, pending.entry.id));
+    let altered = Altered::text(RowKey::Execution(pending.id), "state", "PENDING", "RUNNING");
+    altered.decides(db, || db.applied(&change));
+}
+
+pub(crate) fn a_withdrawal_loses_if_only_the_schedule_or_the_application_differs(db: &Bench) {
+    let own = withdrawal(db, db.pending("s").entry.id);
+    assert!(!db.applied(&Change::Withdraw(WithdrawChange { schedule: ScheduleId(NO_ID), ..own.clone() })));
+    assert!(!db.applied(&Change::Withdraw(WithdrawChange { application: fresh_name(), ..own.clone() })));
+    assert!(db.applied(&Change::Withdraw(own)));
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::rows::{Run, Schedule};
 use super::tables::Tables;
-use crate::domain::{Cursor, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId, ScheduleState};
-use crate::store::change::{RunEnd, Seen};
+use crate::domain::{Cursor, ExecutionId, Millis, NodeId, Reason, ScheduleId, ScheduleState};
+use crate::store::change::{RunEnd, Seen, WithdrawChange};
 use crate::store::columns::{Column, Datum};
 use crate::store::order::ExecutionOrder;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set};
@@ -46,10 +46,11 @@ impl Tables {
             Change::Remove(removal) => {
                 let done = self.change_schedule(change, removal.seen.id.0);
                 if done {
-                    self.withdraw(removal.seen.id);
+                    self.withdraw(&removal.application, removal.seen.id, removal.now);
                 }
                 done
             }
+            Change::Withdraw(withdraw) => self.change_all(change, withdraw.schedule),
             Change::Policy(policy) => self.change_job(change, policy.job),
             Change::End(end) => self.change_node(change, end.node),
         };
@@ -57,16 +58,14 @@ impl Tables {
     }
 
     fn change_execution(&mut self, change: &Change, execution: &ExecutionChange) -> Result<Applied> {
-        let (id, now) = (execution.execution, self.now);
+        let id = execution.execution;
         if execution.ends_run().is_some_and(|end| self.is_held(end.schedule)) {
             return Ok(execution.if_held());
         }
-        let Some(run) = self.run(id) else { return Ok(Applied::Lost) };
-        let Some(after) = after(change, now, |column| run.value(id.0, column)) else {
-            let is_so = run.is(execution.becomes()) && run.token == Some(execution.token_after());
-            return Ok((change.rule().repeats && is_so).into());
-        };
-        self.edit_run(id, |run| after.into_iter().for_each(|(column, value)| run.set(column, value)));
+        if !self.change_run(change, id) {
+            let is_it = |run: &Run| run.is(execution.becomes()) && run.token == Some(execution.token_after());
+            return Ok((change.rule().repeats && self.run(id).is_some_and(is_it)).into());
+        }
         match execution.kind() {
             ChangeKind::TimeOut => self.stuck.insert(id.0, ()),
             ChangeKind::Release => self.stuck.remove(&id.0),
@@ -144,15 +143,24 @@ impl Tables {
     }
 
     /// The PENDING executions of a removed schedule end with it.
-    pub(super) fn withdraw(&mut self, schedule: ScheduleId) {
+    pub(super) fn withdraw(&mut self, application: &str, schedule: ScheduleId, now: Millis) {
+        let change = WithdrawChange { application: application.to_owned(), schedule, now };
+        self.change_all(&Change::Withdraw(change), schedule);
+    }
+
+    /// Changes all executions of a schedule that are as the change saw them; whether there was one.
+    fn change_all(&mut self, change: &Change, schedule: ScheduleId) -> bool {
+        let all: Vec<ExecutionId> = self.ledger(schedule.0).map(|(id, _)| id).collect();
+        all.into_iter().filter(|id| self.change_run(change, *id)).count() > 0
+    }
+
+    fn change_run(&mut self, change: &Change, id: ExecutionId) -> bool {
         let now = self.now;
-        for execution in self.waiting(schedule.0) {
-            self.edit_run(execution, |run| {
-                run.state = ExecutionState::Cancelled.as_str().into();
-                run.reason = Reason::Removed.as_str().into();
-                (run.finished, run.token) = (Some(now), None);
-            });
-        }
+        let run = self.run(id);
+        let Some(after) = run.and_then(|run| after(change, now, |column| run.value(id.0, column))) else {
+            return false;
+        };
+        self.edit_run(id, |run| after.into_iter().for_each(|(column, value)| run.set(column, value)))
     }
 
     fn change_switch(&mut self, change: &Change, switch: &SwitchChange) -> bool {

@@ -86,7 +86,7 @@ impl Tables {
             }
         });
         if is_removed {
-            self.withdraw(ScheduleId(id));
+            self.withdraw(&wanted.definition.application, ScheduleId(id), self.now);
         }
         self.record(&difference);
         Ok(ensured)

@@ -59,7 +59,9 @@ mod row_locks {
 #[test]
 fn every_column_of_every_guard_is_missed_by_a_case() {
     const IN_ONE_STEP: [&Guard; 3] = [&guard::FORGET, &guard::RETIME, &guard::SETTLED];
-    let is_key = |column: &Column| matches!(column, Column::Id | Column::Uuid | Column::Application);
+    let is_key = |column: &Column| {
+        matches!(column, Column::Id | Column::Uuid | Column::Application | Column::ExecuteId)
+    };
     for guard in blind::GUARDS.into_iter().filter(|guard| !IN_ONE_STEP.contains(guard)) {
         for column in guard.every().filter(|column| !is_key(column)) {
             let fails = |case| catch_unwind(|| conformance::run::<MemoryFixture>(case)).is_err();

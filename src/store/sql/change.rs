@@ -11,9 +11,9 @@ use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
 use super::run_end;
 use super::session::Session;
-use super::statement::{self, Statement, ids, sql};
+use super::statement::{self, Statement, guarded_by, ids, sql};
 use crate::domain::{Attempt, ExecutionId, LONGEST_ERROR, Millis, Reason, ScheduleId, ScheduleState, Token};
-use crate::store::change::{LedgerColumns, NextAttempt, RunEnd, Seen};
+use crate::store::change::{LedgerColumns, NextAttempt, RunEnd, Seen, WithdrawChange};
 use crate::store::columns::{Column, Datum};
 use crate::store::enqueue::HIGHEST_BY_HAND;
 use crate::store::repairs::called;
@@ -87,6 +87,9 @@ fn locks(rule: &Rule, rows: usize) -> bool {
 
 /// Changes a batch of one kind; answers for each row whether it is so now.
 fn change(session: &mut dyn Session, rule: &Rule, rows: &[&Change]) -> Step<Vec<bool>> {
+    if let [change @ Change::Withdraw(_)] = rows {
+        return Ok(vec![session.execute(&update_all(session.dialect(), change))? > 0]);
+    }
     let (dialect, want) = (session.dialect(), want(rule, rows));
     if locks(rule, rows.len()) {
         let free: HashSet<i64> = change_free(session, rule, rows, want)?.into_iter().collect();
@@ -129,6 +132,27 @@ fn guarded_update(dialect: Dialect, rule: &Rule, rows: &[&Change], want: &BatchR
     let assigned = |(column, set): &(Column, Set)| (column.name(), assigned(dialect, alias, *column, *set));
     let sets: Vec<(&str, String)> = rule.sets.iter().map(assigned).collect();
     update(dialect, (table, alias), &sets, want, &condition(dialect, rule, rows))
+}
+
+/// Changes all rows that the guard finds. Their state is a literal: PostgreSQL's indexes of PENDING rows are
+/// used for nothing else.
+fn update_all(dialect: Dialect, change: &Change) -> Statement {
+    let (rule, (table, _)) = (change.rule(), named(change.rule().table));
+    let assign = |(update, comma): (Statement, &'static str), (column, set): &(Column, Set)| {
+        let update = update.push(comma).push(column.name()).push(" = ");
+        let update = match set {
+            Set::Give(value) => update.push("?").bind(change.brings(*value)),
+            set => update.push(&assigned(dialect, table, *column, *set)),
+        };
+        (update, ", ")
+    };
+    let (update, _) = rule.sets.iter().fold((sql(format!("UPDATE {table} SET ")), ""), assign);
+    guarded_by(update, rule.guard, |statement, column| match (column, datum(change, column)) {
+        (Column::State, state) => {
+            statement.push(&format!("state = '{}'{}", as_text(state), dialect.pending()))
+        }
+        (column, seen) => statement.equals(column, seen),
+    })
 }
 
 /// A table's name, and that of its rows in a statement.
@@ -294,11 +318,13 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
             }
             Change::Repair(repair) => repairs.push(repair),
             Change::Remove(RemoveChange { application, seen, now, .. }) => {
-                withdraw(session, application, seen.id, *now)?;
+                let (application, now) = (application.clone(), *now);
+                withdraw(session, WithdrawChange { application, schedule: seen.id, now })?;
             }
             Change::Pause(_)
             | Change::Contain(_)
             | Change::Quarantine(_)
+            | Change::Withdraw(_)
             | Change::Policy(_)
             | Change::Switch(_)
             | Change::End(_) => {}
@@ -337,19 +363,8 @@ fn stuck(session: &mut dyn Session, change: &ExecutionChange) -> Step<()> {
 }
 
 /// The PENDING executions of a removed schedule end with it. Its row is locked: none is claimed meanwhile.
-pub(super) fn withdraw(
-    session: &mut dyn Session,
-    application: &str,
-    schedule: ScheduleId,
-    now: Millis,
-) -> Step<()> {
-    let update = sql(format!(
-        "UPDATE QRTZ_RUN SET state = 'CANCELLED', reason = ?, finished_time = ?, claim_token = '' \
-         WHERE application = ? AND state = 'PENDING'{} AND execute_id = ?",
-        session.dialect().pending()
-    ));
-    session.execute(&update.bind(Reason::Removed.as_str()).bind(now).bind(application).bind(schedule.0))?;
-    Ok(())
+pub(super) fn withdraw(session: &mut dyn Session, change: WithdrawChange) -> Step<()> {
+    self::change(session, ChangeKind::Withdraw.rule(), &[&Change::Withdraw(change)]).map(|_| ())
 }
 
 /// The PENDING executions of removed schedules, and those that were asked to cancel. Enqueued ones have no

@@ -7,6 +7,7 @@ use super::session::{Session, Work, now};
 use super::statement::{Statement, guarded_by, listed, set_all, single, sql};
 use super::{audit, change};
 use crate::domain::{Entry, Error, Millis, ScheduleId, ScheduleState, shards};
+use crate::store::change::WithdrawChange;
 use crate::store::columns::{Cell, Column, Settings, When};
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
 use crate::store::when::{self, Present};
@@ -316,7 +317,8 @@ fn change(
     if session.execute(&update)? == 1 {
         if is_removed {
             // Handed back since the removal.
-            change::withdraw(session, &definition.application, ScheduleId(row.id), wanted.present.now)?;
+            let (application, now) = (definition.application.clone(), wanted.present.now);
+            change::withdraw(session, WithdrawChange { application, schedule: ScheduleId(row.id), now })?;
         }
         audit::record(session, &wanted.difference(stored, &settings))?;
         Ok(ensured)
