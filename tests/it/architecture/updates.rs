@@ -29,6 +29,8 @@ const fn listed(
 const LISTED: &[Listed] = &[
     listed("/change.rs", "update(dialect,(table,alias),&sets,want", "&condition(dialect,rule,rows)",
         "the interpreter of the table of changes"),
+    listed("/change.rs", "UPDATE {table} SET\"", "guarded_by(update,rule.guard,",
+        "the same, of all rows that a guard finds"),
     listed("/batch.rs", "update(table,sets,condition)", "condition:&str",
         "the function itself: its callers bring the guard"),
     listed("/dialect.rs", "UPDATE {table} AS {alias} SET {} FROM\"", "WHERE {condition}",
@@ -42,8 +44,6 @@ const LISTED: &[Listed] = &[
     listed("/dialect.rs", "UPDATE {column} = VALUES({column})\"", "or_set(",
         "the same on MariaDB"),
 
-    listed("/change.rs", "UPDATE QRTZ_RUN SET state = 'CANCELLED'", "AND state = 'PENDING'{}",
-        "the executions of a removed schedule, whose row is locked"),
     listed("/change.rs", "UPDATE of locked rows changed another number of rows\"", "\"an UPDATE",
         "an error's text"),
     listed("mariadb/claims.rs", "UPDATE of locked rows changed another number of rows\"", "\"an UPDATE",
