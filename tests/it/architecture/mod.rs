@@ -41,7 +41,7 @@ pub fn add(trials: &mut Vec<Trial>) {
     }
 }
 
-/// A source file: its path below a folder, and its production code (a `mod tests` at its end is left out).
+/// A source file: its path below a folder, and its text.
 struct Source {
     path: String,
     text: String,
@@ -68,8 +68,7 @@ fn read(root: &str) -> Vec<Source> {
     collect(&root, &mut found);
     let source = |file: PathBuf| {
         let path = file.strip_prefix(&root).unwrap().display().to_string();
-        let text = fs::read_to_string(&file).unwrap();
-        Source { path, text: text.split("\nmod tests {").next().unwrap_or_default().to_owned() }
+        Source { path, text: fs::read_to_string(&file).unwrap() }
     };
     found.into_iter().map(source).collect()
 }
@@ -287,9 +286,10 @@ impl Source {
         self.path.split('/').next().unwrap_or_default()
     }
 
-    /// Its lines, trimmed, but for the comments.
+    /// Its lines, trimmed, but for the comments and a `mod tests` at its end.
     fn lines(&self) -> impl Iterator<Item = &str> {
-        self.text.lines().map(str::trim).filter(|line| !line.starts_with("//"))
+        let production = self.text.split("\nmod tests {").next().unwrap_or_default();
+        production.lines().map(str::trim).filter(|line| !line.starts_with("//"))
     }
 }
 
