@@ -9,9 +9,6 @@
 use std::sync::Arc;
 
 use self::JobEntry::{Bound, Policy, Text};
-use super::definition::Definition;
-use super::streak::LONGEST_STREAK;
-use super::when::NONE;
 use crate::domain::text::shortened;
 use crate::domain::{Bounds, JobPolicy, JobSettings, Millis, MisfirePolicy, ScheduleState};
 use crate::time::{millis, span};
@@ -392,6 +389,15 @@ macro_rules! row {
 /// The job type of a row that is no schedule but the queue of its job.
 pub(crate) const QUEUE: &str = "QUEUE";
 
+/// What the database writes for "none".
+pub(crate) const NONE: Millis = -1;
+
+/// The most bytes of JSON a payload may have: a poll must be able to bring many.
+pub(crate) const LARGEST_PAYLOAD: usize = 256 * 1024;
+
+/// The most occurrences in a row that a schedule may be allowed before it is paused.
+pub(crate) const LONGEST_STREAK: i64 = 1_000;
+
 /// The most characters of a description.
 pub(crate) const LONGEST_DESCRIPTION: usize = 500;
 
@@ -411,7 +417,7 @@ row! {
         /// Of the job's row.
         job: Option<i64> = "pid", Holds::Number(i64::MIN, i64::MAX);
         /// JSON, decoded by the job's handler before the claim.
-        payload: Arc<str> = "payload", Holds::Text(super::definition::LARGEST_PAYLOAD);
+        payload: Arc<str> = "payload", Holds::Text(LARGEST_PAYLOAD);
         priority: Option<i64> = "priority", Holds::Number(i32::MIN as i64, i32::MAX as i64);
         misfire: String = "misfire", Holds::Word(POLICIES);
         /// Milliseconds.
@@ -455,21 +461,6 @@ pub(crate) const STANDING: &[Spec] = &[
 ];
 
 impl Settings {
-    /// Those of a definition whose job's row is this.
-    pub(crate) fn of(definition: &Definition, job: i64) -> Self {
-        Self {
-            job: Some(job),
-            payload: definition.payload.as_str().into(),
-            priority: Some(definition.priority.into()),
-            misfire: definition.misfire.as_str().to_owned(),
-            threshold: Some(definition.threshold),
-            description: definition.description.as_str().into(),
-            time_limit: definition.time_limit,
-            overlap: definition.overlap().word().into_owned(),
-            pause_after: definition.pause_after.map(i64::from),
-        }
-    }
-
     /// Why its texts cannot be stored. The limits are the same on every database: SQLite would store more,
     /// the others would refuse.
     pub(crate) fn check(&self) -> Result<(), String> {

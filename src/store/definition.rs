@@ -1,9 +1,8 @@
 //! The definition of a schedule by a client, and its difference from the row as it is.
 
 use super::audit::{AuditEntry, Order};
-use super::columns::{Cell, Settings, Spec, When};
-use super::streak::LONGEST_STREAK;
-use super::when::{self, NONE, Present};
+use super::columns::{Cell, LARGEST_PAYLOAD, LONGEST_STREAK, NONE, Settings, Spec, When};
+use super::when::{self, Present};
 use crate::domain::{Cursor, JobPolicy, JobSpec, Millis, MisfirePolicy, Overlap, ScheduleState};
 use crate::time::Window;
 use crate::trigger::{AWAITED, Timing, Trigger, TriggerError};
@@ -34,9 +33,6 @@ pub(crate) struct Definition {
     /// Who defines it, and why: recorded if something changes.
     pub order: Order,
 }
-
-/// The most bytes of JSON a payload may have: a poll must be able to bring many.
-pub(crate) const LARGEST_PAYLOAD: usize = 256 * 1024;
 
 impl Definition {
     /// A schedule with this name, job and trigger, and all else by default.
@@ -87,13 +83,28 @@ impl Definition {
                 "its pause_after is {count}: 1 to {LONGEST_STREAK} occurrences in a row are possible, or 0 for never"
             ));
         }
-        Settings::of(self, 0).check()
+        self.settings(0).check()
     }
 
     /// The trigger within its window, for a row that is made at `now`.
     pub(crate) fn timing(&self, now: Millis) -> Result<Timing, TriggerError> {
         let anchor = if self.is_anchored() { None } else { Some(now) };
         Timing::new(self.trigger.clone(), self.start.or(anchor), self.end)
+    }
+
+    /// The columns of its row, but for its trigger's, if its job's row is this.
+    pub(crate) fn settings(&self, job: i64) -> Settings {
+        Settings {
+            job: Some(job),
+            payload: self.payload.as_str().into(),
+            priority: Some(self.priority.into()),
+            misfire: self.misfire.as_str().to_owned(),
+            threshold: Some(self.threshold),
+            description: self.description.as_str().into(),
+            time_limit: self.time_limit,
+            overlap: self.overlap().word().into_owned(),
+            pause_after: self.pause_after.map(i64::from),
+        }
     }
 
     /// Its own rule, or that of what recurs or fires once.

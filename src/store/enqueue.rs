@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use super::columns::{Settings, When};
+use super::columns::{NONE, QUEUE, Settings, When};
 use super::definition::Definition;
 use super::news::{News, Notifier};
-use super::when::NONE;
+use super::when;
 use crate::domain::{ExecutionId, JobSpec, Millis, ScheduleState};
-use crate::trigger::{Simple, Timing, Trigger, TriggerError};
+use crate::trigger::{Timing, TriggerError};
 
 /// The names of queues begin with it, those of schedules never.
 pub(crate) const QUEUE_PREFIX: &str = "queue:";
@@ -140,15 +140,10 @@ impl QueueRow {
     pub(crate) const STATE: ScheduleState = ScheduleState::Complete;
 
     pub(crate) fn new(job: &JobSpec, id: i64) -> Result<Self, TriggerError> {
-        let definition = Definition::new(&queue_of(&job.name), &job.name, Self::trigger()?);
+        let definition = Definition::new(&queue_of(&job.name), &job.name, when::of_queue()?);
         let timing = Timing::new(definition.trigger.clone(), None, None)?;
-        let when = When { job_type: super::columns::QUEUE.to_owned(), ..When::of(&timing) };
-        Ok(Self { settings: Settings::of(&definition, id), when, name: definition.name })
-    }
-
-    /// One that has nothing left to fire.
-    pub(crate) fn trigger() -> Result<Trigger, TriggerError> {
-        Simple::new(Some(0), 0, 0).map(Trigger::Simple)
+        let when = When { job_type: QUEUE.to_owned(), ..When::of(&timing) };
+        Ok(Self { settings: definition.settings(id), when, name: definition.name })
     }
 }
 

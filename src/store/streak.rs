@@ -10,9 +10,6 @@ use super::audit::{AuditEntry, Order};
 use super::{Change, PauseChange};
 use crate::domain::{ExecutionId, ExecutionState, Millis, Reason, ScheduleId, ScheduleState};
 
-/// The most occurrences in a row that a schedule may be allowed before it is paused.
-pub(crate) const LONGEST_STREAK: i64 = 1_000;
-
 /// So many in a row that killed their nodes pause any schedule that may be paused at all.
 const MOST_DEATHS: u32 = 2;
 

@@ -1,14 +1,9 @@
 //! A trigger as columns of QRTZ_EXECUTE, and what columns that anyone may have written mean.
 
-use super::columns::{QUEUE, When};
-use super::enqueue::QueueRow;
-use super::streak::LONGEST_STREAK;
+use super::columns::{LONGEST_STREAK, NONE, QUEUE, When};
 use crate::domain::{Cursor, Millis, Overlap, ScheduleState};
 use crate::time::LEAST_RETENTION;
-use crate::trigger::{AWAITED, Cron, Delay, FOR_EVER, Fold, Gap, Simple, Timing, Trigger};
-
-/// What the database writes for "none".
-pub(crate) const NONE: Millis = -1;
+use crate::trigger::{AWAITED, Cron, Delay, FOR_EVER, Fold, Gap, Simple, Timing, Trigger, TriggerError};
 
 /// Instants before this (1973-03-03) are taken for seconds written where milliseconds belong: read as
 /// seconds they reach to the year 5138.
@@ -154,7 +149,7 @@ impl When {
             "CRON" => Trigger::Cron(self.as_cron()?),
             "SIMPLE" => Trigger::Simple(self.as_simple(start)?),
             "DELAY" => Trigger::Delay(self.as_delay(start)?),
-            QUEUE => QueueRow::trigger().map_err(|error| error.to_string())?,
+            QUEUE => of_queue().map_err(|error| error.to_string())?,
             other => return Err(format!("job_type {other:?} is none of CRON, SIMPLE, DELAY and QUEUE")),
         };
         Timing::new(trigger, start, end).map_err(|error| error.to_string())
@@ -204,6 +199,11 @@ impl When {
             (other, _) => other.to_owned(),
         }
     }
+}
+
+/// The trigger of every queue's row: one that has nothing left to fire.
+pub(crate) fn of_queue() -> Result<Trigger, TriggerError> {
+    Simple::new(Some(0), 0, 0).map(Trigger::Simple)
 }
 
 /// A row's cursor, or why it cannot be one.

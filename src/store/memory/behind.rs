@@ -13,10 +13,9 @@ use super::{MemoryStore, Shared};
 use crate::domain::{Error, ErrorKind, ExecutionId, Millis, NodeId, ScheduleId, Token};
 use crate::sim::judge;
 use crate::store::Result;
-use crate::store::columns::{Cell, Column, Datum, JobColumn};
+use crate::store::columns::{Cell, Column, Datum, JobColumn, NONE};
 use crate::store::conformance::RowKey;
 use crate::store::rules::ChangeKind;
-use crate::store::when::NONE;
 
 /// A row locked by "another transaction", until dropped.
 #[must_use]

@@ -6,7 +6,7 @@ use super::rows::{Run, Schedule};
 use super::tables::Tables;
 use crate::domain::{Cursor, ExecutionId, Millis, NodeId, Reason, ScheduleId, ScheduleState};
 use crate::store::change::{RunEnd, Seen, WithdrawChange};
-use crate::store::columns::{Column, Datum};
+use crate::store::columns::{Column, Datum, NONE};
 use crate::store::order::ExecutionOrder;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set};
 use crate::store::switch::{SwitchChange, SwitchRow};
@@ -97,7 +97,7 @@ impl Tables {
         let is_there = !row.is(ScheduleState::Removed);
         let awaits = is_there && run.origin == 0 && row.prev == Some(at) && row.next == Some(AWAITED);
         let columns = &row.shape.columns;
-        let some = |time: Option<Millis>| time.filter(|time| *time != when::NONE);
+        let some = |time: Option<Millis>| time.filter(|time| *time != NONE);
         let (delay, window) = (columns.repeat_interval, (some(columns.start_time), some(columns.end_time)));
         let goes_on = self.attempts_at(run.schedule, slot).any(|(_, run)| run.keeps_slot(run.generation));
         let Some(delay) = delay.filter(|_| awaits && !goes_on) else { return };
@@ -219,7 +219,7 @@ fn is_seen(rule: &Rule, change: &Change, column: Column, value: Datum<'_>) -> bo
     match (change.seen(column), value) {
         (Seen::Same(seen), value) => value != Datum::Null && value == seen,
         (Seen::Loosely(seen), Datum::Number(number)) => number == seen,
-        (Seen::Loosely(seen), _) => seen == when::NONE,
+        (Seen::Loosely(seen), _) => seen == NONE,
         (Seen::NoState, Datum::Text(state)) => state.parse::<ScheduleState>().is_err(),
         (Seen::NoState, _) => true,
     }
@@ -227,7 +227,7 @@ fn is_seen(rule: &Rule, change: &Change, column: Column, value: Datum<'_>) -> bo
 
 /// What a column becomes; none if it stays as it is.
 fn assigned<'a>(set: Set, change: &'a Change, old: Datum<'_>, now: Millis) -> Option<Datum<'a>> {
-    let count = if let Datum::Number(number) = old { number } else { when::NONE };
+    let count = if let Datum::Number(number) = old { number } else { NONE };
     Some(match set {
         Set::Word(word) => Datum::Text(word),
         Set::NoTime => Datum::time(None),

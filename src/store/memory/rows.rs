@@ -10,9 +10,9 @@ use crate::domain::{
     Cursor, Entry, ExecutionId, ExecutionState, JobSettings, Millis, NodeId, Overlap, Reason, ScheduleId,
     ScheduleState, Token,
 };
-use crate::store::columns::{Column, Datum, QUEUE, Settings, When, number};
+use crate::store::columns::{Column, Datum, NONE, QUEUE, Settings, When, number};
 use crate::store::guard::Guard;
-use crate::store::when::{self, NONE};
+use crate::store::when;
 use crate::store::{Figures, PauseRow};
 use crate::trigger::Timing;
 

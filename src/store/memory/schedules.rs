@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::rows::{Run, Schedule, Shape};
 use super::tables::Tables;
 use crate::domain::{Cause, Entry, Error, ErrorKind, Millis, ScheduleId, ScheduleState, shards};
-use crate::store::columns::Settings;
+use crate::store::columns::{NONE, Settings};
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
-use crate::store::when::{self, NONE, Present};
+use crate::store::when::{self, Present};
 use crate::store::{
     Definition, Ensured, ExecutionQuery, ExecutionRow, PauseRow, Result, ScheduleRow, SeenSchedule,
 };
@@ -23,7 +23,7 @@ impl Tables {
         let present = Present { now: self.now, ledger_from: app.map_or(NONE, |app| app.ledger_from) };
         let wanted = WorkedOut { definition, timing, when, present };
         let job = self.put_job(&definition.application, &definition.job);
-        let settings = Settings::of(definition, job);
+        let settings = definition.settings(job);
         match self.schedule_named(&definition.application, &definition.name) {
             None => self.create(&wanted, settings),
             Some(id) => self.change(id, &wanted, settings),

@@ -3,9 +3,10 @@
 use super::rows::Run;
 use super::tables::Tables;
 use crate::domain::{ExecutionId, ExecutionState, ScheduleState};
+use crate::store::columns::NONE;
 use crate::store::repairs::called;
 use crate::store::streak::{AttemptRow, Count, Streak, StreakQuery, count};
-use crate::store::when::{self, NONE};
+use crate::store::when;
 
 impl Tables {
     pub(super) fn streak(&self, query: &StreakQuery) -> Option<Streak> {

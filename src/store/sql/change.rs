@@ -14,11 +14,10 @@ use super::session::Session;
 use super::statement::{self, Statement, guarded_by, ids, sql};
 use crate::domain::{Attempt, ExecutionId, LONGEST_ERROR, Millis, Reason, ScheduleId, ScheduleState, Token};
 use crate::store::change::{LedgerColumns, NextAttempt, RunEnd, Seen, WithdrawChange};
-use crate::store::columns::{Column, Datum};
+use crate::store::columns::{Column, Datum, NONE};
 use crate::store::enqueue::HIGHEST_BY_HAND;
 use crate::store::repairs::called;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set, Table};
-use crate::store::when::NONE;
 use crate::store::{Applied, Change, ExecutionChange, LedgerRow, RemoveChange, Repair, Withdrawn, guard};
 
 /// The most characters stored of a reason or an actor.

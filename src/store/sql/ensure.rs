@@ -246,7 +246,7 @@ fn insert(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Pr
     // The caller's snapshot may be older than the mark, and the prepared mark than the row's removal.
     let outside = prepared.map_or(0, |prepared| prepared.fence_from);
     let fence = outside.max(node::fence_mark(session, &definition.application)?);
-    let cells = [Settings::of(definition, job).cells(), wanted.when.cells()].concat();
+    let cells = [definition.settings(job).cells(), wanted.when.cells()].concat();
     let insert = sql(format!(
         "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, fence, {}, {}) \
          VALUES (?, ?, ?, ?, ?, ?, ?{})",
@@ -289,7 +289,7 @@ fn change(
         wanted.created().map_err(|problem| refused(definition, FaultKind::Senseless, &problem))?;
     }
     let job = job(session, wanted, prepared)?;
-    let settings = Settings::of(definition, job);
+    let settings = definition.settings(job);
     let (edit, ensured) = wanted.edit(stored, &settings).map_err(|problem| {
         refused(definition, FaultKind::Undecodable, &format!("{problem}: mend the row by hand"))
     })?;

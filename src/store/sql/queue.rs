@@ -9,12 +9,11 @@ use super::session::{Session, now};
 use super::statement::{Row, Statement, listed, sql};
 use super::{bounds, news, node, policy};
 use crate::domain::{ExecutionId, ExecutionState, JobSpec, Millis, Reason, Token};
-use crate::store::columns::{Settings, When};
+use crate::store::columns::{NONE, Settings, When};
 use crate::store::enqueue::{
     DueAt, EnqueueOrder, Keyed, OnConflict, QueueRow, first_origin, origins_before, queue_of, read_tags,
 };
 use crate::store::news::News;
-use crate::store::when::NONE;
 use crate::store::{PurgedQueues, QueuePlace, QueueWalk};
 use crate::time::{Clock, Now};
 

@@ -11,7 +11,7 @@ use super::session::Session;
 use super::statement::{ids, sql};
 use crate::domain::Millis;
 use crate::store::change::RunEnd;
-use crate::store::when::NONE;
+use crate::store::columns::NONE;
 use crate::store::{Applied, Change, ExecutionChange};
 use crate::trigger::{AWAITED, Delay};
 

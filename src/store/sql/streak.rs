@@ -4,9 +4,10 @@ use super::fault::Step;
 use super::session::Session;
 use super::statement::{Row, Statement, sql};
 use crate::domain::{ExecutionId, Millis, ScheduleId, ScheduleState};
+use crate::store::columns::NONE;
 use crate::store::repairs::called;
 use crate::store::streak::{AttemptRow, Count, Reach, Streak, StreakQuery, count};
-use crate::store::when::{self, NONE};
+use crate::store::when;
 
 /// The schedule's row is read first: whatever changes it from then on makes its pause lose.
 pub(super) fn streak(session: &mut dyn Session, query: &StreakQuery) -> Step<Option<Streak>> {

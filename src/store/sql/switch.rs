@@ -8,8 +8,8 @@ use super::statement::{Row, Statement, sql};
 use super::{audit, change};
 use crate::domain::Millis;
 use crate::store::audit::AuditEntry;
+use crate::store::columns::NONE;
 use crate::store::switch::{EndedPause, Scope, SeenSwitch, SwitchChange, SwitchOrder, SwitchRow, Switched};
-use crate::store::when::NONE;
 use crate::store::{Applied, Change, PauseChange};
 
 /// The row is locked, so that nothing else changes it between the decision and its audit.
