@@ -23,7 +23,7 @@ mod galera_runs;
 pub mod hand;
 mod history;
 pub mod job;
-#[path = "../../../src/sim/judge.rs"]
+#[path = "../../../src/sim/judge/mod.rs"]
 mod judge;
 mod load;
 mod more_runs;

@@ -5,23 +5,14 @@
 //! change of an execution's row, the pauses. Only the standard library is used, so the integration tests
 //! include this very file. All instants are database time, milliseconds.
 
-#[path = "judge/attempts.rs"]
 mod attempts;
-#[path = "judge/concurrency.rs"]
 mod concurrency;
-#[path = "judge/containment.rs"]
 mod containment;
-#[path = "judge/covers.rs"]
 mod covers;
-#[path = "judge/delays.rs"]
 mod delays;
-#[path = "judge/fences.rs"]
 mod fences;
-#[path = "judge/history.rs"]
 mod history;
-#[path = "judge/keys.rs"]
 mod keys;
-#[path = "judge/overlaps.rs"]
 mod overlaps;
 
 use std::collections::{BTreeMap, BTreeSet};
