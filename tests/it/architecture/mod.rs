@@ -198,9 +198,6 @@ fn imported(sources: &[Source]) -> Vec<BTreeSet<usize>> {
     sources.iter().enumerate().map(of).collect()
 }
 
-/// Folders whose module has yet to move into them.
-const BESIDE: &[&str] = &["store/sql/mariadb", "store/sql/postgres", "store/sql/sqlite"];
-
 fn modules_lie_in_their_folders_unless_these_hold_only_tests() {
     for sources in [library(), read("src/bin/firetime")] {
         let parents = |path: &str| path.match_indices('/').map(|(end, _)| path[..end].to_owned()).collect();
@@ -210,7 +207,7 @@ fn modules_lie_in_their_folders_unless_these_hold_only_tests() {
             let is_other = |path: &str| path.starts_with(&format!("{folder}/")) && !is_of_tests(path);
             let has_others = sources.iter().any(|it| is_other(&it.path));
             let is_beside = sources.iter().any(|it| it.path == format!("{folder}.rs"));
-            assert_eq!(is_beside, !has_others || BESIDE.contains(&&*folder), "{folder}");
+            assert_eq!(is_beside, !has_others, "{folder}");
         }
     }
 }
