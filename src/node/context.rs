@@ -170,7 +170,8 @@ impl Context {
         self.failures
     }
 
-    /// How often its handlers have answered [`Snooze`](crate::Answer::Snooze), in this attempt and those before.
+    /// How often its handlers have answered [`Snooze`](crate::Answer::Snooze), in this attempt and in those
+    /// before.
     #[must_use]
     pub fn snoozes(&self) -> u32 {
         self.snoozes
@@ -253,8 +254,8 @@ impl Context {
     }
 
     /// Waits until the scheduler is shutting down: the handler should end before the shutdown's deadline, or
-    /// answer [`Answer::Snooze`](crate::Answer::Snooze) so that another node goes on. What still runs a little
-    /// before the deadline is dropped.
+    /// answer [`Answer::Snooze`](crate::Answer::Snooze) so that another node goes on. What still runs
+    /// a little before the deadline is dropped.
     ///
     /// ```
     /// use firetime::{Answer, Context, HandlerError};
