@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::domain::{
-    Candidate, Cursor, Entry, Error, ErrorKind, ExecutionId, ExecutionState, JobPolicy, Millis,
+    Boot, Candidate, Cursor, Entry, Error, ErrorKind, ExecutionId, ExecutionState, JobPolicy, Millis,
     MisfirePolicy, NodeId, Occurrence, Overlap, ScheduleId, Token,
 };
 use crate::machine::{Machine, Step};
@@ -39,7 +39,7 @@ pub(crate) fn definition(name: &str, trigger: Trigger) -> Definition {
 
 /// The next occurrence of a schedule of "app", claimed; it may start at any time.
 pub(crate) fn claim(store: &dyn Store, name: &str, at_once: bool, now: Millis) -> Claimed {
-    claim_under(Lease { until: i64::MAX, apart: 0 }, store, name, at_once, now)
+    claim_under(Lease { until: Boot::MAX, apart: 0 }, store, name, at_once, now)
 }
 
 /// The claim of a one-shot planned for `at`, to begin before `deadline`.
@@ -47,7 +47,7 @@ pub(crate) fn claimed(at: Millis, deadline: Millis) -> Claimed {
     let store = MemoryStore::new(at);
     let once = Trigger::Simple(Simple::new(Some(at), 0, 0).unwrap());
     store.ensure(&definition("s", once)).unwrap();
-    claim_under(Lease { until: deadline, apart: 0 }, &store, "s", true, at)
+    claim_under(Lease { until: Boot::at(deadline), apart: 0 }, &store, "s", true, at)
 }
 
 /// As [`claim`], under a lease of its own.
@@ -80,7 +80,7 @@ pub(crate) fn calls_while_down<M: Machine>(
     while now < begin + 60_000 {
         turns += 1;
         assert!(turns < 5_000, "{calls} calls and no rest within {} ms", now - begin);
-        let at = Now { db: now, boot: now, apart: 0 };
+        let at = Now { db: now, boot: Boot::at(now), apart: 0 };
         match machine.next(at) {
             Step::Do((_, asked)) => {
                 calls += 1;
@@ -88,9 +88,9 @@ pub(crate) fn calls_while_down<M: Machine>(
             }
             Step::Tell(_) => {}
             Step::Wait(until) => {
-                now = until.clamp(now, now + 100);
+                now = until.millis().clamp(now, now + 100);
                 if let Some(input) = feed() {
-                    machine.receive(Now { db: now, boot: now, apart: 0 }, input);
+                    machine.receive(Now { db: now, boot: Boot::at(now), apart: 0 }, input);
                 }
             }
             Step::Stop => panic!("the machine stopped"),

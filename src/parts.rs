@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{Cursor, Entry, Millis, Occurrence};
+use crate::domain::{Boot, Cursor, Entry, Millis, Occurrence};
 use crate::pipeline::expand::expand;
 use crate::pipeline::lanes::Lanes;
 use crate::pipeline::plan::Plan;
@@ -56,9 +56,9 @@ impl Links {
             complete: true,
             covered: Covered::ALL,
             enabled: true,
-            sent: 0,
+            sent: Boot::MIN,
         };
-        plan.take(planned, 0);
+        plan.take(planned, Boot::MIN);
         Waiting(plan)
     }
 }

@@ -1,6 +1,7 @@
 //! The words of the scheduler as types: ids, states, rows, occurrences, outcomes, errors and events.
 //!
-//! Instants are epoch milliseconds UTC ([`Millis`]) inside the crate and `DateTime<Utc>` at its edge.
+//! Instants are epoch milliseconds UTC ([`Millis`]) inside the crate and `DateTime<Utc>` at its edge; those of
+//! the boot clock are of a type of their own ([`Boot`]).
 
 mod answer;
 mod bounds;
@@ -10,6 +11,7 @@ mod entry;
 mod error;
 mod event;
 mod ids;
+mod instants;
 mod lineage;
 mod overlap;
 pub(crate) mod payload;
@@ -35,6 +37,7 @@ pub(crate) use event::LISTENING;
 pub use event::{Attempt, Event};
 pub(crate) use ids::Token;
 pub use ids::{ExecutionId, NodeId, ScheduleId};
+pub(crate) use instants::{Boot, Millis};
 pub use lineage::Lineage;
 pub use overlap::Overlap;
 pub use policy::Retry;
@@ -43,6 +46,3 @@ pub(crate) use policy::{JobPolicy, JobSettings, JobSpec, LONGEST_ERROR};
 pub(crate) use room::{Noted, Room};
 pub(crate) use states::Reason;
 pub use states::{ExecutionState, MisfirePolicy, ScheduleState, UnknownWord};
-
-/// Epoch milliseconds UTC, in database time unless a name says otherwise.
-pub(crate) type Millis = i64;

@@ -251,6 +251,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::domain::Boot;
     use crate::store::memory::MemoryStore;
     use crate::time::Now;
 
@@ -305,7 +306,7 @@ mod tests {
                     Step::Do((call, self.asked))
                 }
                 None if self.stopping => Step::Stop,
-                None => Step::Wait(Millis::MAX),
+                None => Step::Wait(Boot::MAX),
             }
         }
 

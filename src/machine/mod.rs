@@ -10,7 +10,7 @@
 pub(crate) mod calls;
 pub(crate) mod driver;
 
-use crate::domain::{Error, Millis};
+use crate::domain::{Boot, Error};
 use crate::store::Store;
 use crate::time::Now;
 
@@ -31,8 +31,8 @@ pub(crate) enum Step<Call, Out> {
     Do(Call),
     /// Tell the others.
     Tell(Out),
-    /// Nothing before this boot-clock instant, unless something is received.
-    Wait(Millis),
+    /// Nothing before this instant, unless something is received.
+    Wait(Boot),
     /// The machine has ended.
     Stop,
 }

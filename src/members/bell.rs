@@ -2,7 +2,7 @@
 
 #[cfg(feature = "tokio")]
 use {
-    crate::domain::Millis,
+    crate::domain::Boot,
     crate::time::{Now, span},
     std::future::poll_fn,
     std::pin::{Pin, pin},
@@ -34,11 +34,11 @@ impl Bell {
     }
 }
 
-/// Waits until the bell rings or it is `until` (boot clock). A handler that uses up its task's budget with
+/// Waits until the bell rings or it is `until`. A handler that uses up its task's budget with
 /// each poll would starve a timer that counts against it.
 #[cfg(feature = "tokio")]
-pub(crate) async fn woken(mut rung: Pin<&mut Notified<'_>>, until: Millis, now: Now) {
-    let mut timer = pin!(unconstrained(sleep(span(until.saturating_sub(now.boot)))));
+pub(crate) async fn woken(mut rung: Pin<&mut Notified<'_>>, until: Boot, now: Now) {
+    let mut timer = pin!(unconstrained(sleep(span(until.saturating_since(now.boot)))));
     poll_fn(|cx| match rung.as_mut().poll(cx) {
         Poll::Ready(()) => Poll::Ready(()),
         Poll::Pending => timer.as_mut().poll(cx),

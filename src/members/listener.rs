@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::domain::{Error, Event, LISTENING, Millis};
+use crate::domain::{Boot, Error, Event, LISTENING, Millis};
 use crate::machine::{Machine, Operation, Step};
 use crate::store::news::{Ear, News};
 use crate::store::{Result, Store};
@@ -61,10 +61,10 @@ pub(crate) struct ListenMachine {
     silence: Millis,
     ear: Option<Box<dyn Ear>>,
     is_told: bool,
-    /// When the connection was last known to be alive, boot clock.
-    alive: Millis,
-    /// No connection is opened before this boot-clock instant.
-    hold: Millis,
+    /// When the connection was last known to be alive.
+    alive: Boot,
+    /// No connection is opened before this.
+    hold: Boot,
     /// The pause behind the next failure.
     pause: Millis,
     outbox: VecDeque<ListenOutput>,
@@ -78,8 +78,8 @@ impl ListenMachine {
             silence: window.poll,
             ear: None,
             is_told: false,
-            alive: Millis::MIN,
-            hold: Millis::MIN,
+            alive: Boot::MIN,
+            hold: Boot::MIN,
             pause: PAUSE,
             outbox: VecDeque::new(),
             stopping: false,
@@ -164,7 +164,7 @@ mod tests {
     }
 
     fn at(boot: Millis) -> Now {
-        Now { db: boot, boot, apart: 0 }
+        Now { db: boot, boot: Boot::at(boot), apart: 0 }
     }
 
     fn machine() -> Stepped<ListenMachine> {
@@ -188,7 +188,7 @@ mod tests {
                     machine.done(at(now), answer.map(|news| Heard(Box::new(Mute), news)));
                     return (told, matches!(op, ListenOp::Check(_)));
                 }
-                Step::Wait(until) => panic!("waits until {until}"),
+                Step::Wait(until) => panic!("waits until {until:?}"),
                 Step::Stop => panic!("stopped"),
             }
         }
@@ -227,7 +227,7 @@ mod tests {
             machine.next(at(11_000)),
             Step::Tell(ListenOutput::Event(Event::NotListening { .. }))
         ));
-        assert!(matches!(machine.next(at(11_999)), Step::Wait(12_000)));
+        assert!(matches!(machine.next(at(11_999)), Step::Wait(until) if until == Boot::at(12_000)));
         answer(&mut machine, 12_000, lost());
         let (told, _) = answer(&mut machine, 14_000, lost());
         assert!(told.len() == 1 && told[0].contains("gone"), "{told:?}");
@@ -235,7 +235,10 @@ mod tests {
         assert!(answer(&mut machine, 18_001, lost()).0.contains(&"told true".to_owned()));
         machine.next(at(18_002));
         machine.next(at(18_002));
-        assert!(matches!(machine.next(at(18_002)), Step::Wait(19_001)), "its pause begins anew");
+        assert!(
+            matches!(machine.next(at(18_002)), Step::Wait(until) if until == Boot::at(19_001)),
+            "its pause begins anew"
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@
 
 use std::collections::HashMap;
 
-use crate::domain::{Millis, NodeId};
+use crate::domain::{Boot, Millis, NodeId};
 use crate::store::Peer;
 use crate::time::Window;
 
@@ -24,19 +24,13 @@ pub(crate) struct Observer {
     /// Each node's beat, and how much time has been covered since it was first seen.
     seen: HashMap<NodeId, (i64, Millis)>,
     /// When the last heartbeat was sent, if it was confirmed.
-    confirmed: Option<Millis>,
+    confirmed: Option<Boot>,
 }
 
 impl Observer {
-    /// Takes in the other nodes as a confirmed heartbeat, sent at `sent` and answered at `now` (boot clock),
+    /// Takes in the other nodes as a confirmed heartbeat, sent at `sent` and answered at `now`,
     /// saw them; gives those whose beat has not moved for `death_after` of covered time.
-    pub(crate) fn observe(
-        &mut self,
-        peers: &[Peer],
-        sent: Millis,
-        now: Millis,
-        window: &Window,
-    ) -> Vec<Peer> {
+    pub(crate) fn observe(&mut self, peers: &[Peer], sent: Boot, now: Boot, window: &Window) -> Vec<Peer> {
         let before = self.confirmed.replace(sent);
         let covered = before.map_or(0, |before| (sent - before).min(window.beat));
         self.seen.retain(|id, _| peers.iter().any(|peer| peer.id == *id));
@@ -75,6 +69,7 @@ mod tests {
     }
 
     fn watch(observer: &mut Observer, peer: &Peer, at: Millis) -> bool {
+        let at = Boot::at(at);
         !observer.observe(std::slice::from_ref(peer), at, at + 10, &Window::default()).is_empty()
     }
 
@@ -94,10 +89,11 @@ mod tests {
         let (mut observer, window) = (Observer::default(), Window::default());
         let (known, moved) = (peer(7), Peer { beat: 8, ..peer(0) });
         assert!(!watch(&mut observer, &Peer { beat: 7, ..moved.clone() }, 0));
-        let late = observer.observe(&[known.clone(), moved.clone()], 5_000, HOUR, &window);
+        let late =
+            observer.observe(&[known.clone(), moved.clone()], Boot::at(5_000), Boot::at(HOUR), &window);
         assert_eq!(late, []);
         let dead = |n| observer.observe(&[known.clone(), moved.clone()], n, n + 10, &window).len();
-        let dead: Vec<usize> = (0..7).map(|n| HOUR + n * 5_000).map(dead).collect();
+        let dead: Vec<usize> = (0..7).map(|n| Boot::at(HOUR + n * 5_000)).map(dead).collect();
         assert_eq!(dead, [0, 0, 0, 0, 0, 0, 2]);
     }
 
@@ -168,8 +164,8 @@ mod tests {
                 let mut see = |beat, sent, now| {
                     !observer.observe(&[Peer { beat, ..other.clone() }], sent, now, &window).is_empty()
                 };
-                let begin = if moved { 40_000 } else { 0 };
-                assert!(!see(6, 0, 0) && !see(7, begin, begin + 10));
+                let begin = Boot::at(if moved { 40_000 } else { 0 });
+                assert!(!see(6, Boot::at(0), Boot::at(0)) && !see(7, begin, begin + 10));
                 assert_eq!(see(7, begin + sent, begin + sent), dead, "moved: {moved}");
             }
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::bell::Bell;
-use crate::domain::{ExecutionId, Millis};
+use crate::domain::{Boot, ExecutionId};
 use crate::time::{Lease, Now};
 
 /// Told by the heartbeat, asked by handlers.
@@ -28,7 +28,7 @@ impl Default for Standing {
             any: AtomicBool::new(false),
             asked: Mutex::default(),
             incarnation: AtomicU64::new(0),
-            lease: AtomicI64::new(Millis::MAX),
+            lease: AtomicI64::new(Boot::MAX.millis()),
             bell: Bell::default(),
         }
     }
@@ -50,7 +50,7 @@ impl Standing {
 
     /// A heartbeat was confirmed by `now`. Who was told that the lease had ended may go on.
     pub(crate) fn renew(&self, lease: &Lease, now: Now) {
-        if self.lease.swap(lease.until, Ordering::Relaxed) <= now.boot {
+        if Boot::at(self.lease.swap(lease.until.millis(), Ordering::Relaxed)) <= now.boot {
             self.bell.ring();
         }
     }
@@ -73,10 +73,10 @@ impl Standing {
         now.boot < self.lease_until()
     }
 
-    /// The end (boot clock) of its latest lease. The bell tells nothing of it: who waits for it looks again
+    /// The end of its latest lease. The bell tells nothing of it: who waits for it looks again
     /// then.
-    pub(crate) fn lease_until(&self) -> Millis {
-        self.lease.load(Ordering::Relaxed)
+    pub(crate) fn lease_until(&self) -> Boot {
+        Boot::at(self.lease.load(Ordering::Relaxed))
     }
 
     /// Rung when somebody is newly asked to cancel, and when others have ended this incarnation.
@@ -108,9 +108,9 @@ mod tests {
 
     #[test]
     fn a_lease_holds_until_its_end() {
-        let (standing, at) = (Standing::default(), |boot| Now { db: 0, boot, apart: 0 });
+        let (standing, at) = (Standing::default(), |boot| Now { db: 0, boot: Boot::at(boot), apart: 0 });
         assert!(standing.has_lease(at(1_000_000)), "none was refused yet");
-        standing.renew(&Lease { until: 10, apart: 0 }, at(0));
+        standing.renew(&Lease { until: Boot::at(10), apart: 0 }, at(0));
         assert_eq!([9, 10].map(|boot| standing.has_lease(at(boot))), [true, false]);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use chrono::{DateTime, Utc};
 
-use crate::domain::{Cause, Covers, Error, ErrorKind, ExecutionId, LeftOut, Millis};
+use crate::domain::{Boot, Cause, Covers, Error, ErrorKind, ExecutionId, LeftOut};
 use crate::members::Standing;
 #[cfg(feature = "tokio")]
 use crate::members::bell::woken;
@@ -37,13 +37,13 @@ pub struct Context {
 #[derive(Debug)]
 pub(crate) struct Stopping {
     has_begun: AtomicBool,
-    /// When (boot clock) the futures of async handlers are dropped.
+    /// When the futures of async handlers are dropped.
     drops_at: AtomicI64,
 }
 
 impl Default for Stopping {
     fn default() -> Self {
-        Self { has_begun: AtomicBool::new(false), drops_at: AtomicI64::new(Millis::MAX) }
+        Self { has_begun: AtomicBool::new(false), drops_at: AtomicI64::new(Boot::MAX.millis()) }
     }
 }
 
@@ -52,8 +52,8 @@ impl Stopping {
         self.has_begun.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn drop_at(&self, boot: Millis) {
-        self.drops_at.store(boot, Ordering::Relaxed);
+    pub(super) fn drop_at(&self, boot: Boot) {
+        self.drops_at.store(boot.millis(), Ordering::Relaxed);
     }
 
     pub(crate) fn has_begun(&self) -> bool {
@@ -61,8 +61,8 @@ impl Stopping {
     }
 
     #[cfg(feature = "tokio")]
-    pub(super) fn drops_at(&self) -> Millis {
-        self.drops_at.load(Ordering::Relaxed)
+    pub(super) fn drops_at(&self) -> Boot {
+        Boot::at(self.drops_at.load(Ordering::Relaxed))
     }
 }
 
@@ -102,8 +102,8 @@ pub(crate) struct Begun {
     pub execution: ExecutionId,
     /// That of the node as the handler began.
     pub incarnation: u64,
-    /// Boot clock; none without a time limit.
-    pub time_is_up_at: Option<Millis>,
+    /// None without a time limit.
+    pub time_is_up_at: Option<Boot>,
 }
 
 impl Begun {
@@ -124,11 +124,11 @@ impl Begun {
         }
     }
 
-    /// The next instant (boot clock) at which that may be another answer without anybody telling of it.
+    /// The next instant at which that may be another answer without anybody telling of it.
     #[cfg(any(test, feature = "tokio"))]
-    pub(crate) fn changes_at(&self, standing: &Standing, now: Now) -> Millis {
+    pub(crate) fn changes_at(&self, standing: &Standing, now: Now) -> Boot {
         let instants = self.time_is_up_at.into_iter().chain([standing.lease_until()]);
-        instants.filter(|at| *at > now.boot).min().unwrap_or(Millis::MAX)
+        instants.filter(|at| *at > now.boot).min().unwrap_or(Boot::MAX)
     }
 }
 

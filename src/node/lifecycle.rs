@@ -3,12 +3,12 @@
 //! [`Lifecycle::of`] decides the first step, each step's end the next; whoever performs them (a pool thread,
 //! a task, the simulator) decides nothing.
 
-use crate::domain::{Answer, ExecutionId, JobPolicy, Millis};
-#[cfg(any(test, feature = "tokio"))]
-use crate::node::context::Cancellation;
+use crate::domain::{Answer, Boot, ExecutionId, JobPolicy};
 use crate::pipeline::complete::limits::{Limited, RunEnd, Stuck};
 use crate::store::{Applied, Claimed, ExecutionChange};
 use crate::time::{Now, millis};
+#[cfg(any(test, feature = "tokio"))]
+use crate::{domain::Millis, node::context::Cancellation};
 
 /// The next step of an execution.
 pub(crate) enum Lifecycle {
@@ -68,8 +68,8 @@ impl Interruption {
 #[cfg(any(test, feature = "tokio"))]
 pub(crate) struct Patience {
     grace: Millis,
-    /// Since when (boot clock) it is to end.
-    told: Option<Millis>,
+    /// Since when it is to end.
+    told: Option<Boot>,
 }
 
 /// What to do with a handler's future.
@@ -77,8 +77,8 @@ pub(crate) struct Patience {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     Drop(Interruption),
-    /// Look again at this instant (boot clock), or when the standing's bell rings.
-    Again(Millis),
+    /// Look again at this instant, or when the standing's bell rings.
+    Again(Boot),
 }
 
 #[cfg(any(test, feature = "tokio"))]
@@ -88,12 +88,12 @@ impl Patience {
     }
 
     /// `why` it is to end now, which may become another answer at `changes_at`. A shutdown lets it run until
-    /// `drops_at`. Instants of the boot clock.
+    /// `drops_at`.
     pub(crate) fn look(
         &mut self,
         why: Option<Cancellation>,
-        (changes_at, drops_at): (Millis, Millis),
-        boot: Millis,
+        (changes_at, drops_at): (Boot, Boot),
+        boot: Boot,
     ) -> Look {
         let why = why.filter(|why| *why != Cancellation::Shutdown);
         let Some(why) = why else {
@@ -174,8 +174,8 @@ impl Running {
         Some(Limited { end, change: self.claimed.time_out(limit, now.db), stuck: stuck.clone() })
     }
 
-    /// When (boot clock) its time is up; none if it has no time limit.
-    pub(crate) fn time_is_up_at(&self) -> Option<Millis> {
+    /// When its time is up; none if it has no time limit.
+    pub(crate) fn time_is_up_at(&self) -> Option<Boot> {
         self.end.as_ref().map(RunEnd::at)
     }
 
@@ -244,7 +244,7 @@ mod tests {
     const DEADLINE: Millis = 5_000;
 
     fn at(boot: Millis) -> Now {
-        Now { db: AT, boot, apart: 0 }
+        Now { db: AT, boot: Boot::at(boot), apart: 0 }
     }
 
     /// The first attempt at an occurrence.
@@ -252,7 +252,7 @@ mod tests {
         let store = MemoryStore::new(AT - 1_000);
         let once = Trigger::once(DateTime::from_timestamp_millis(AT).unwrap()).unwrap();
         store.ensure(&definition("s", once)).unwrap();
-        claim_under(Lease { until: DEADLINE, apart: 0 }, &store, "s", at_once, AT)
+        claim_under(Lease { until: Boot::at(DEADLINE), apart: 0 }, &store, "s", at_once, AT)
     }
 
     fn starting() -> Starting {
@@ -323,22 +323,25 @@ mod tests {
     fn a_grace_begins_when_it_is_told_and_again_when_it_is_told_anew() {
         use Cancellation::{ByHand, LeaseLost, Shutdown, TimeLimit};
         const NEVER: Millis = Millis::MAX;
-        let again = Look::Again;
+        let again = |at| Look::Again(Boot::at(at));
         let drop = |why, after| Look::Drop(Interruption::Told(why, after));
-        let mut patience = Patience::new(100);
-        assert_eq!(patience.look(None, (40, NEVER), 0), again(40));
-        assert_eq!(patience.look(Some(LeaseLost), (NEVER, NEVER), 40), again(140));
-        assert_eq!(patience.look(Some(LeaseLost), (90, NEVER), 60), again(90), "another reason may come");
-        assert_eq!(patience.look(None, (900, NEVER), 139), again(900), "the lease is back");
-        assert_eq!(patience.look(Some(ByHand), (NEVER, NEVER), 200), again(300));
-        assert_eq!(patience.look(Some(TimeLimit), (NEVER, NEVER), 299), again(300));
-        assert_eq!(patience.look(Some(TimeLimit), (NEVER, NEVER), 300), drop(TimeLimit, 100));
-        let mut stopped = Patience::new(100);
-        assert_eq!(stopped.look(Some(Shutdown), (70, 50), 0), again(50), "it runs until the deadline");
-        assert_eq!(stopped.look(Some(ByHand), (NEVER, 50), 10), again(50));
-        assert_eq!(stopped.look(Some(ByHand), (NEVER, 50), 50), drop(ByHand, 40));
-        assert_eq!(stopped.look(Some(Shutdown), (NEVER, 50), 50), drop(Shutdown, 100));
-        assert_eq!(Patience::new(0).look(Some(ByHand), (NEVER, NEVER), 7), drop(ByHand, 0));
+        let look = |patience: &mut Patience, why, (changes_at, drops_at), boot| {
+            patience.look(why, (Boot::at(changes_at), Boot::at(drops_at)), Boot::at(boot))
+        };
+        let patience = &mut Patience::new(100);
+        assert_eq!(look(patience, None, (40, NEVER), 0), again(40));
+        assert_eq!(look(patience, Some(LeaseLost), (NEVER, NEVER), 40), again(140));
+        assert_eq!(look(patience, Some(LeaseLost), (90, NEVER), 60), again(90), "another reason may come");
+        assert_eq!(look(patience, None, (900, NEVER), 139), again(900), "the lease is back");
+        assert_eq!(look(patience, Some(ByHand), (NEVER, NEVER), 200), again(300));
+        assert_eq!(look(patience, Some(TimeLimit), (NEVER, NEVER), 299), again(300));
+        assert_eq!(look(patience, Some(TimeLimit), (NEVER, NEVER), 300), drop(TimeLimit, 100));
+        let stopped = &mut Patience::new(100);
+        assert_eq!(look(stopped, Some(Shutdown), (70, 50), 0), again(50), "it runs until the deadline");
+        assert_eq!(look(stopped, Some(ByHand), (NEVER, 50), 10), again(50));
+        assert_eq!(look(stopped, Some(ByHand), (NEVER, 50), 50), drop(ByHand, 40));
+        assert_eq!(look(stopped, Some(Shutdown), (NEVER, 50), 50), drop(Shutdown, 100));
+        assert_eq!(look(&mut Patience::new(0), Some(ByHand), (NEVER, NEVER), 7), drop(ByHand, 0));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::domain::Millis;
+use crate::domain::Boot;
 use crate::pipeline::complete::limits::Stuck;
 use crate::pipeline::dispatch::Seats;
 use crate::pipeline::lanes::{LaneId, LaneSettings};
@@ -105,7 +105,7 @@ impl Seats for Arc<Pools> {
         permit.seat()
     }
 
-    fn tick(&mut self, boot: Millis) -> Vec<Claimed> {
+    fn tick(&mut self, boot: Boot) -> Vec<Claimed> {
         self.0.iter().flat_map(|lane| lane.pool.tick(boot)).collect()
     }
 
@@ -164,7 +164,7 @@ mod tests {
 
         fn submit(&mut self, lane: LaneId) {
             let permit = self.pools.reserve(lane).expect("a seat");
-            Permit::submit(vec![(permit, claimed(1_767_225_600_000, i64::MAX))], 0);
+            Permit::submit(vec![(permit, claimed(1_767_225_600_000, i64::MAX))], Boot::at(0));
         }
     }
 
@@ -194,7 +194,7 @@ mod tests {
         bench.began.recv_timeout(SOON).unwrap();
         assert_eq!(bench.pools.empty().len(), 1);
         bench.submit(lane(1));
-        assert_eq!(bench.pools.tick(5_001).len(), 1, "it has waited for too long");
+        assert_eq!(bench.pools.tick(Boot::at(5_001)).len(), 1, "it has waited for too long");
         bench.submit(lane(1));
         assert_eq!(bench.pools.close().len(), 1);
         assert!(bench.pools.reserve(DEFAULT).is_none() && bench.pools.reserve(lane(1)).is_none());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::domain::{Event, Millis};
+use crate::domain::{Boot, Event};
 use crate::machine::driver::{self, Driver, Ended, wait_in_turns};
 use crate::node::inboxes::send;
 use crate::node::life::Phase;
@@ -104,7 +104,7 @@ impl Node {
     }
 
     /// Takes the steps of an orderly shutdown and waits for each until `deadline`; whether all ended in time.
-    fn stop_by(&self, deadline: Millis) -> bool {
+    fn stop_by(&self, deadline: Boot) -> bool {
         self.stopping.drop_at(self.drops_at(deadline));
         let left = || self.clock.until_boot(deadline);
         let queue = || self.pools.close().into_iter().map(|it| it.give_back(self.clock.now().db)).collect();
@@ -120,8 +120,8 @@ impl Node {
 
     /// When the futures of async handlers that still run are dropped: one store timeout before the deadline,
     /// so that their ends can be stored, or after three quarters of the time if that is later.
-    fn drops_at(&self, deadline: Millis) -> Millis {
-        let left = deadline.saturating_sub(self.clock.now().boot);
+    fn drops_at(&self, deadline: Boot) -> Boot {
+        let left = deadline.saturating_since(self.clock.now().boot);
         deadline.saturating_sub(self.call.min(left / 4))
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::pool::PoolLimits;
-use crate::domain::Millis;
+use crate::domain::{Boot, Millis};
 
 /// The lane of all jobs that name no other.
 pub(crate) const DEFAULT_LANE: &str = "default";
@@ -148,23 +148,23 @@ struct Automatic {
 /// The slow runs of a job without a lane of its own.
 #[derive(Default)]
 struct SlowRuns {
-    /// When the last [`MANY`] of them ended, by the boot clock.
-    ended: VecDeque<Millis>,
+    /// When the last [`MANY`] of them ended.
+    ended: VecDeque<Boot>,
     is_moved: bool,
 }
 
 impl SlowRuns {
     /// Whether there were [`MANY`] within a minute, with the one that has just ended.
-    fn are_many(&mut self, boot: Millis) -> bool {
+    fn are_many(&mut self, boot: Boot) -> bool {
         if self.ended.len() == MANY {
             self.ended.pop_front();
         }
         self.ended.push_back(boot);
-        self.ended.len() == MANY && self.ended.front().is_some_and(|first| boot - first < WITHIN)
+        self.ended.len() == MANY && self.ended.front().is_some_and(|first| boot - *first < WITHIN)
     }
 
-    fn is_long_ago(&self, boot: Millis) -> bool {
-        self.ended.back().is_none_or(|last| boot - last >= WITHIN)
+    fn is_long_ago(&self, boot: Boot) -> bool {
+        self.ended.back().is_none_or(|last| boot - *last >= WITHIN)
     }
 }
 
@@ -222,9 +222,9 @@ impl Lanes {
         }
     }
 
-    /// A run has ended at this instant of the boot clock: the name of the lane to which its job changes, if
+    /// A run has ended at this instant: the name of the lane to which its job changes, if
     /// it does.
-    pub(crate) fn ran(&mut self, job: &Arc<str>, took: Millis, boot: Millis) -> Option<Arc<str>> {
+    pub(crate) fn ran(&mut self, job: &Arc<str>, took: Millis, boot: Boot) -> Option<Arc<str>> {
         if !self.may_change(job) {
             return None;
         }
@@ -281,7 +281,10 @@ mod tests {
         ends: impl IntoIterator<Item = Millis>,
     ) -> Vec<String> {
         let job = Arc::from(job);
-        ends.into_iter().filter_map(|at| lanes.ran(&job, took, at)).map(|lane| lane.to_string()).collect()
+        ends.into_iter()
+            .filter_map(|at| lanes.ran(&job, took, Boot::at(at)))
+            .map(|lane| lane.to_string())
+            .collect()
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 
-use crate::domain::{Error, Event, Millis};
+use crate::domain::{Boot, Error, Event, Millis};
 use crate::machine::{Machine, Operation, Step};
 use crate::store::{Claimed, ExecutionChange, Store};
 use crate::time::{CLAIM_AHEAD, Now, OFFSET_JUMP};
@@ -82,10 +82,10 @@ impl<P> StartMachine<P> {
     }
 
     /// All that is due starts, or goes back; says when the next is due.
-    fn look(&mut self, now: Now) -> Millis {
+    fn look(&mut self, now: Now) -> Boot {
         let mut run = Vec::new();
         let next = loop {
-            let Some(first) = self.waiting.first_entry() else { break Millis::MAX };
+            let Some(first) = self.waiting.first_entry() else { break Boot::MAX };
             let due = first.key().0;
             // It was claimed when it was near: the clock has been set back since, and it would wait for all
             // of that.
@@ -171,7 +171,7 @@ mod tests {
 
     impl Bench {
         fn new() -> Self {
-            let now = Now { db: NOW, boot: 0, apart: 0 };
+            let now = Now { db: NOW, boot: Boot::at(0), apart: 0 };
             let (ran, seat) = (Vec::new(), Arc::default());
             Self { machine: StartMachine::new(), seat, now, ran, given_back: 0, events: 0, ended: false }
         }
@@ -193,7 +193,7 @@ mod tests {
                     }
                     Step::Tell(StartOutput::GiveBack(_)) => self.given_back += 1,
                     Step::Tell(StartOutput::Event(_)) => self.events += 1,
-                    Step::Wait(until) => return Some(until).filter(|until| *until < Millis::MAX),
+                    Step::Wait(until) => return Some(until.millis()).filter(|until| *until < Millis::MAX),
                     Step::Stop => {
                         self.ended = true;
                         return None;
@@ -204,9 +204,9 @@ mod tests {
 
         /// Runs until nothing waits any more.
         fn run(&mut self) {
-            while let Some(until) = self.look() {
+            while let Some(until) = self.look().map(Boot::at) {
                 assert!(until > self.now.boot, "a hot loop");
-                self.now = Now { db: self.now.db + until - self.now.boot, boot: until, ..self.now };
+                self.now = Now { db: self.now.db + (until - self.now.boot), boot: until, ..self.now };
             }
         }
 
@@ -230,9 +230,9 @@ mod tests {
         let mut bench = Bench::new();
         bench.hold(40, LEASE);
         assert_eq!(bench.look(), Some(40));
-        bench.now = Now { db: NOW - 60, boot: 40, apart: 0 };
+        bench.now = Now { db: NOW - 60, boot: Boot::at(40), apart: 0 };
         assert_eq!(bench.look(), Some(140), "the clock lost 100 ms");
-        bench.now = Now { db: NOW + 45, boot: 60, apart: 0 };
+        bench.now = Now { db: NOW + 45, boot: Boot::at(60), apart: 0 };
         bench.run();
         assert_eq!(bench.ran, [(45, 40)]);
     }
@@ -242,7 +242,7 @@ mod tests {
         let mut bench = Bench::new();
         bench.hold(20, LEASE);
         bench.hold(40, LEASE);
-        bench.now = Now { db: NOW - 3_600_000, boot: 20, apart: 0 };
+        bench.now = Now { db: NOW - 3_600_000, boot: Boot::at(20), apart: 0 };
         assert_eq!(bench.look(), None);
         assert_eq!((bench.ran.len(), bench.given_back, bench.seats_taken()), (0, 2, 0));
     }

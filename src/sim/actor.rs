@@ -7,7 +7,7 @@ use super::faults::Faults;
 use super::operations::{CALL, Rows};
 use super::sabotage::Sabotage;
 use super::wire::Wire;
-use crate::domain::{Error, ErrorKind, Millis, ScheduleId};
+use crate::domain::{Boot, Error, ErrorKind, Millis, ScheduleId};
 use crate::machine::{Machine, Operation, Step};
 use crate::time::Now;
 
@@ -103,7 +103,7 @@ pub(super) struct Pace {
 
 enum Doing<M: Machine> {
     Waiting {
-        until: Millis,
+        until: Boot,
     },
     Sent {
         call: (M::Op, M::Asked),
@@ -145,7 +145,7 @@ where
     pub(super) fn new(machine: M) -> Self {
         Self {
             machine,
-            doing: Doing::Waiting { until: Millis::MIN },
+            doing: Doing::Waiting { until: Boot::MIN },
             inbox: VecDeque::new(),
             late: Vec::new(),
             stopped: false,
@@ -160,7 +160,7 @@ where
     pub(super) fn next_at(&self, lag: Millis) -> Millis {
         let own = match &self.doing {
             _ if self.stopped => Millis::MAX,
-            Doing::Waiting { until } => until.saturating_add(lag),
+            Doing::Waiting { until } => until.saturating_add(lag).millis(),
             Doing::Sent { at, .. } | Doing::Answering { at, .. } => *at,
         };
         self.late_at().min(own)
@@ -183,14 +183,14 @@ where
     pub(super) fn receive(&mut self, input: M::Input) {
         self.inbox.push_back(input);
         if let Doing::Waiting { until } = &mut self.doing {
-            *until = Millis::MIN;
+            *until = Boot::MIN;
         }
     }
 
     /// Its process has died: what it had sent may reach the database yet.
     pub(super) fn die(&mut self, dice: &mut Dice) {
         self.stopped = true;
-        let doing = std::mem::replace(&mut self.doing, Doing::Waiting { until: Millis::MAX });
+        let doing = std::mem::replace(&mut self.doing, Doing::Waiting { until: Boot::MAX });
         if let Doing::Sent { call: (op, _), at, locked, .. } = doing
             && (dice.one_in(2) || !locked.is_empty())
         {
@@ -207,7 +207,7 @@ where
     }
 
     fn perform_asked(&mut self, time: Millis, wire: &Wire<'_>) {
-        let doing = std::mem::replace(&mut self.doing, Doing::Waiting { until: Millis::MAX });
+        let doing = std::mem::replace(&mut self.doing, Doing::Waiting { until: Boot::MAX });
         let Doing::Sent { call: (op, asked), since, then, heard, locked, .. } = doing else { return };
         wire.unlock(&locked);
         let answer = op.perform(&wire.under_way(time - since, then));
@@ -237,14 +237,14 @@ where
         let (time, now) = (scene.time, scene.now);
         self.perform_late(time, scene.wire);
         while !self.stopped {
-            match std::mem::replace(&mut self.doing, Doing::Waiting { until: Millis::MAX }) {
+            match std::mem::replace(&mut self.doing, Doing::Waiting { until: Boot::MAX }) {
                 sent @ Doing::Sent { at, .. } if at <= time => {
                     self.doing = sent;
                     self.perform_asked(time, scene.wire);
                 }
                 Doing::Answering { asked, answer, at } if at <= time => {
                     self.machine.done(now, asked, answer);
-                    self.doing = Doing::Waiting { until: Millis::MIN };
+                    self.doing = Doing::Waiting { until: Boot::MIN };
                 }
                 Doing::Waiting { until } if until <= now.boot => self.step(scene, told),
                 unchanged => {
@@ -264,7 +264,7 @@ where
             }
             Step::Tell(output) => {
                 told.push(output);
-                self.doing = Doing::Waiting { until: Millis::MIN };
+                self.doing = Doing::Waiting { until: Boot::MIN };
             }
             Step::Wait(until) => self.doing = Doing::Waiting { until: until.max(scene.now.boot + 1) },
             Step::Stop => self.stopped = true,

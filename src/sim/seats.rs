@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::domain::Millis;
+use crate::domain::Boot;
 use crate::pipeline::dispatch::Seats;
 use crate::pipeline::lanes::{LaneId, LaneSettings};
 use crate::pipeline::pool::Seat;
@@ -96,7 +96,7 @@ impl Seats for FloorSeats {
         permit.seat.unwrap_or(Seat::Place)
     }
 
-    fn tick(&mut self, boot: Millis) -> Vec<Claimed> {
+    fn tick(&mut self, boot: Boot) -> Vec<Claimed> {
         self.floors.each().flat_map(|(_, mut floor)| floor.tick(boot, hire)).collect()
     }
 

@@ -11,7 +11,8 @@ use super::sabotage::{Route, Sabotage};
 use super::{jobs, judge};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Covers, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId, Token,
+    Boot, Covers, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId,
+    Token,
 };
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 use crate::store::enqueue::{EnqueueOrder, Keyed};
@@ -390,7 +391,7 @@ impl<'a> Wire<'a> {
     fn requests(&self, requests: &[ClaimRequest]) -> Vec<ClaimRequest> {
         let mut requests = requests.to_vec();
         if self.is(Sabotage::NoDeadline) {
-            requests.iter_mut().for_each(|request| request.lease.until = Millis::MAX);
+            requests.iter_mut().for_each(|request| request.lease.until = Boot::MAX);
         }
         requests
     }

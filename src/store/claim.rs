@@ -266,7 +266,7 @@ impl Claimed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{ExecutionState, Pending, ScheduleId};
+    use crate::domain::{Boot, ExecutionState, Pending, ScheduleId};
     use crate::fixtures::simple;
     use crate::store::rules::ChangeKind;
 
@@ -296,7 +296,7 @@ mod tests {
             snoozes: 0,
         });
         let (token, node) = (token(), NodeId::fresh());
-        let lease = Lease { until: 5_000, apart: 0 };
+        let lease = Lease { until: Boot::at(5_000), apart: 0 };
         let request = ClaimRequest { candidate, token, node, at_once, lease, now: NOW };
         Claimed::won(&request, ExecutionId(6), 9)
     }

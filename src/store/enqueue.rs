@@ -11,7 +11,7 @@ use super::columns::{NONE, QUEUE, Settings, When};
 use super::definition::Definition;
 use super::news::{News, Notifier};
 use super::when;
-use crate::domain::{ExecutionId, JobSpec, Millis, ScheduleState};
+use crate::domain::{Boot, ExecutionId, JobSpec, Millis, ScheduleState};
 use crate::trigger::{Timing, TriggerError};
 
 /// The names of queues begin with it, those of schedules never.
@@ -149,9 +149,8 @@ impl QueueRow {
 
 impl EnqueueOrder {
     /// What nodes are told of it if it is stored now: nothing if it is due at `due` where it is `now` and
-    /// their next polls bring it in time, or if they were told of others just before (`boot` is the boot
-    /// clock's now).
-    pub(crate) fn news(&self, due: Millis, now: Millis, boot: Millis) -> News {
+    /// their next polls bring it in time, or if they were told of others just before.
+    pub(crate) fn news(&self, due: Millis, now: Millis, boot: Boot) -> News {
         /// More than a poll interval and the difference of two clocks.
         const SOON: Millis = 90_000;
         News { work: due < now + SOON && self.notifier.is_due(boot), cancel: false }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::domain::{Error, Millis};
+use crate::domain::{Boot, Error, Millis};
 
 /// Which of a node's loops has something to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,11 +67,11 @@ impl Notifier {
     /// but so many may be sent at once after a rest.
     const BURST: Millis = 10;
 
-    /// Whether to notify now, boot clock.
-    pub(crate) fn is_due(&self, now: Millis) -> bool {
+    /// Whether to notify now.
+    pub(crate) fn is_due(&self, now: Boot) -> bool {
         let spread = |last: Millis| {
-            let next = last.max(now) + Self::EVERY;
-            (next - now <= Self::EVERY * Self::BURST).then_some(next)
+            let next = Boot::at(last).max(now) + Self::EVERY;
+            (next - now <= Self::EVERY * Self::BURST).then_some(next.millis())
         };
         self.spread.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spread).is_ok()
     }
@@ -111,8 +111,8 @@ mod tests {
     #[test]
     fn some_notifications_follow_each_other_and_then_they_are_far_apart() {
         let notifier = Notifier::default();
-        let due: Vec<Millis> = (1_000..1_200).filter(|now| notifier.is_due(*now)).collect();
+        let due: Vec<Millis> = (1_000..1_200).filter(|now| notifier.is_due(Boot::at(*now))).collect();
         assert_eq!(due, (1_000..1_010).chain([1_050, 1_100, 1_150]).collect::<Vec<Millis>>());
-        assert_eq!((5_000..5_020).filter(|_| notifier.is_due(5_000)).count(), 10, "after a rest");
+        assert_eq!((5_000..5_020).filter(|_| notifier.is_due(Boot::at(5_000))).count(), 10, "after a rest");
     }
 }

@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use crate::domain::Millis;
+use crate::domain::{Boot, Millis};
 use crate::time::{OFFSET_JUMP, OFFSET_WARNING, WALL_JUMP, span};
 
 /// Microseconds: what clocks are compared in.
@@ -22,17 +22,21 @@ pub(crate) type Micros = i64;
 pub(crate) struct Now {
     /// Database time: the host's time plus the measured offset.
     pub db: Millis,
-    /// Milliseconds since the machine booted, suspend included.
-    pub boot: Millis,
+    pub boot: Boot,
     /// The wall clock minus the boot clock. It changes when somebody sets the wall clock, and when a
     /// hypervisor paused the machine: the boot clock does not count that.
     pub apart: Millis,
 }
 
 impl Now {
-    /// The boot-clock instant at which database time will be `at`; never in the past.
-    pub(crate) fn boot_at(self, at: Millis) -> Millis {
+    /// The instant of the boot clock at which database time will be `at`; never in the past.
+    pub(crate) fn boot_at(self, at: Millis) -> Boot {
         self.boot.saturating_add(at.saturating_sub(self.db).max(0))
+    }
+
+    /// How far database time is ahead of the boot clock.
+    pub(crate) fn ahead(self) -> Millis {
+        self.db - self.boot.millis()
     }
 }
 
@@ -40,15 +44,15 @@ impl Now {
 /// instant, or as soon as the wall clock shows that the boot clock may not have counted all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
-    /// The boot-clock instant at which it is over.
-    pub until: Millis,
+    /// When it is over.
+    pub until: Boot,
     /// The wall clock minus the boot clock when the heartbeat was sent.
     pub apart: Millis,
 }
 
 impl Lease {
     /// Of a node that may claim nothing.
-    pub(crate) const NONE: Self = Self { until: Millis::MIN, apart: 0 };
+    pub(crate) const NONE: Self = Self { until: Boot::MIN, apart: 0 };
 
     pub(crate) fn new(sent: Now, span: Millis) -> Self {
         Self { until: sent.boot + span, apart: sent.apart }
@@ -83,7 +87,11 @@ impl Default for Clock {
 impl Clock {
     pub(crate) fn now(&self) -> Now {
         let (boot, ahead) = (read(BOOT), self.ahead.load(Ordering::Relaxed));
-        Now { db: whole(boot + ahead), boot: whole(in_step(boot, ahead)), apart: whole(read(WALL) - boot) }
+        Now {
+            db: whole(boot + ahead),
+            boot: Boot::at(whole(in_step(boot, ahead))),
+            apart: whole(read(WALL) - boot),
+        }
     }
 
     /// The host's time and its wall clock, to compare a database's clock with.
@@ -92,12 +100,14 @@ impl Clock {
         HostTime { counted: self.booted + read(BOOT), wall: read(WALL) }
     }
 
-    /// How long to wait until a boot-clock instant: exactly, in parts finer than the clock's millisecond.
-    pub(crate) fn until_boot(&self, until: Millis) -> Duration {
+    /// How long to wait until an instant: exactly, in parts finer than the clock's millisecond.
+    pub(crate) fn until_boot(&self, until: Boot) -> Duration {
         /// Longer waits are cut: whoever waits asks again.
         const LONGEST: Duration = Duration::from_secs(3_600);
         let boot = in_step(read(BOOT), self.ahead.load(Ordering::Relaxed));
-        span(until).saturating_sub(Duration::from_micros(u64::try_from(boot).unwrap_or(0))).min(LONGEST)
+        span(until.millis())
+            .saturating_sub(Duration::from_micros(u64::try_from(boot).unwrap_or(0)))
+            .min(LONGEST)
     }
 
     /// From now on database time is the host's time plus `offset`.
@@ -266,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_lease_is_over_in_time_or_when_the_boot_clock_may_have_missed_a_pause() {
-        let at = |boot, apart| Now { db: 0, boot, apart };
+        let at = |boot, apart| Now { db: 0, boot: Boot::at(boot), apart };
         let lease = Lease::new(at(1_000, 70_000), 21_000);
         assert!(lease.holds(at(21_999, 70_000)) && !lease.holds(at(22_000, 70_000)));
         for (apart, doubtful) in [(70_500, false), (69_500, false), (70_501, true), (69_499, true)] {
@@ -368,7 +378,7 @@ mod tests {
             let first = clock.now();
             loop {
                 let now = clock.now();
-                assert_eq!(now.db - now.boot, first.db - first.boot);
+                assert_eq!(now.ahead(), first.ahead());
                 if now.boot > first.boot + 3 {
                     break;
                 }
@@ -378,9 +388,9 @@ mod tests {
 
     #[test]
     fn the_boot_clock_waits_for_database_time_and_never_for_the_past() {
-        let now = Now { db: 1_000, boot: 50, apart: 0 };
-        assert_eq!(now.boot_at(1_250), 300);
-        assert_eq!(now.boot_at(10), 50);
-        assert_eq!(now.boot_at(i64::MAX), i64::MAX - 1_000 + 50);
+        let now = Now { db: 1_000, boot: Boot::at(50), apart: 0 };
+        assert_eq!(now.boot_at(1_250), Boot::at(300));
+        assert_eq!(now.boot_at(10), Boot::at(50));
+        assert_eq!(now.boot_at(i64::MAX), Boot::at(i64::MAX - 1_000 + 50));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::domain::{Entry, Event, Millis};
+use crate::domain::{Boot, Entry, Event, Millis};
 use crate::repair::{self, MOST_PASSED, Revocation, decide, pass_paused, plan_anew};
 use crate::store::{Applied, Change, CursorAhead, Repair, Unstarted, Withdrawn};
 use crate::time::Now;
@@ -92,8 +92,8 @@ impl Overdue {
 pub(crate) struct Batch {
     pub(super) list: VecDeque<Unwritten>,
     pub(super) rows: usize,
-    /// When (boot clock) it was sent.
-    pub(super) sent: Millis,
+    /// When it was sent.
+    pub(super) sent: Boot,
     /// The schedules that are still overdue once they are repaired, by their places in the batch.
     still_behind: Vec<(usize, Overdue)>,
 }

@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use super::calls::{Asked, Call};
 use super::pass::FAILURE_PAUSE;
-use crate::domain::{ExecutionId, Millis, ScheduleId};
+use crate::domain::{Boot, ExecutionId, Millis, ScheduleId};
 use crate::repair::Revocation;
 use crate::store::streak::{Reach, Streak, StreakQuery};
 use crate::time::Now;
@@ -34,15 +34,14 @@ pub(super) struct Containment {
     delays: BTreeMap<ScheduleId, Delay>,
     /// Schedules are counted in turn, whichever fail again and again.
     last: ScheduleId,
-    /// Nothing is counted before this (boot clock).
-    hold: Millis,
+    /// Nothing is counted before this.
+    hold: Boot,
 }
 
 /// A schedule that is to be counted again.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Delay {
-    /// Boot clock.
-    until: Millis,
+    until: Boot,
     length: Millis,
 }
 
@@ -55,7 +54,7 @@ impl Containment {
             withheld: BTreeSet::new(),
             delays: BTreeMap::new(),
             last: ScheduleId(i64::MIN),
-            hold: Millis::MIN,
+            hold: Boot::MIN,
         }
     }
 
@@ -119,11 +118,11 @@ impl Containment {
         Some(Asked::count(query.clone(), query))
     }
 
-    /// When (boot clock) it has something to do.
-    pub(super) fn wakes_at(&self) -> Millis {
+    /// When it has something to do.
+    pub(super) fn wakes_at(&self) -> Boot {
         let all = self.failed.iter().chain(self.dying.keys());
-        let due = all.map(|it| self.delays.get(it).map_or(Millis::MIN, |delay| delay.until)).min();
-        due.map_or(Millis::MAX, |due| due.max(self.hold))
+        let due = all.map(|it| self.delays.get(it).map_or(Boot::MIN, |delay| delay.until)).min();
+        due.map_or(Boot::MAX, |due| due.max(self.hold))
     }
 
     /// Without a streak its schedule's revocations can be written: these.
@@ -173,7 +172,7 @@ impl Containment {
     }
 
     fn delay(&mut self, schedule: ScheduleId, least: Millis, now: Now) {
-        let delay = self.delays.entry(schedule).or_default();
+        let delay = self.delays.entry(schedule).or_insert(Delay { until: now.boot, length: 0 });
         delay.length = (2 * delay.length).clamp(least, LONGEST_DELAY);
         delay.until = now.boot + delay.length;
     }

@@ -4,20 +4,20 @@
 //! and by its own clock while no poll ends.
 
 use super::calls::{Asked, Call};
-use crate::domain::Millis;
+use crate::domain::{Boot, Millis};
 use crate::time::{Now, Window, is_election_due};
 
 pub(super) struct Election {
     window: Window,
-    /// When (boot clock) a pass stands for election again.
-    renews_at: Millis,
-    /// When (boot clock) the node stands although no poll has ended; none before the machine runs.
-    pub(super) alone_at: Option<Millis>,
+    /// When a pass stands for election again.
+    renews_at: Boot,
+    /// When the node stands although no poll has ended; none before the machine runs.
+    pub(super) alone_at: Option<Boot>,
 }
 
 impl Election {
     pub(super) fn new(window: Window) -> Self {
-        Self { window, renews_at: Millis::MAX, alone_at: None }
+        Self { window, renews_at: Boot::MAX, alone_at: None }
     }
 
     /// Whether the poll found the application's mark old enough for another election.
@@ -37,7 +37,7 @@ impl Election {
     }
 
     pub(super) fn stand(&mut self, application: &str, now: Now) -> Call {
-        self.renews_at = Millis::MAX;
+        self.renews_at = Boot::MAX;
         Asked::elect(application.to_owned(), now.db, self.window.election, ())
     }
 
@@ -50,14 +50,14 @@ impl Election {
         now.boot >= self.renews_at
     }
 
-    /// When (boot clock) a pass stands for election again.
-    pub(super) fn renews_at(&self) -> Millis {
+    /// When a pass stands for election again.
+    pub(super) fn renews_at(&self) -> Boot {
         self.renews_at
     }
 
-    /// When (boot clock) an idle machine acts unless a poll ends before.
-    pub(super) fn wakes_at(&self) -> Millis {
-        self.alone_at.unwrap_or(Millis::MAX)
+    /// When an idle machine acts unless a poll ends before.
+    pub(super) fn wakes_at(&self) -> Boot {
+        self.alone_at.unwrap_or(Boot::MAX)
     }
 }
 

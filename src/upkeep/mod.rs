@@ -34,7 +34,7 @@ use quarantine::Quarantine;
 use retention::Retention;
 use turns::{Turn, Turns};
 
-use crate::domain::{Entry, Error, ErrorKind, Event, Millis, ScheduleId};
+use crate::domain::{Boot, Entry, Error, ErrorKind, Event, Millis, ScheduleId};
 use crate::machine::{Machine, Step};
 use crate::repair::{Revocation, recover_apart};
 use crate::store::audit::AuditEntry;
@@ -103,8 +103,8 @@ pub(crate) struct MisfireMachine {
     quarantine: Quarantine,
     retention: Retention,
     containment: Containment,
-    /// No call is sent before this (boot clock) after one has failed.
-    hold: Millis,
+    /// No call is sent before this after one has failed.
+    hold: Boot,
     /// Something was repaired since the poll was last woken.
     repaired: bool,
     outbox: VecDeque<MisfireOutput>,
@@ -205,7 +205,7 @@ impl MisfireMachine {
             quarantine: Quarantine::new(),
             retention: Retention::new(window.retention),
             containment: Containment::new(),
-            hold: Millis::MIN,
+            hold: Boot::MIN,
             repaired: false,
             outbox: VecDeque::new(),
             stopping: false,
@@ -229,12 +229,12 @@ impl MisfireMachine {
         self.pass.is_empty() && !self.retention.has_step() && !self.containment.has_dying()
     }
 
-    /// When (boot clock) the machine acts unless something is reported before.
-    fn wakes_at(&self) -> Millis {
+    /// When the machine acts unless something is reported before.
+    fn wakes_at(&self) -> Boot {
         let stands_at = match (self.is_idle(), self.report.may_stand()) {
             (false, _) => self.election.renews_at(),
             (true, true) => self.election.wakes_at(),
-            (true, false) => Millis::MAX,
+            (true, false) => Boot::MAX,
         };
         stands_at.min(self.containment.wakes_at())
     }

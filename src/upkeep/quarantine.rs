@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use super::calls::{Asked, Call};
-use crate::domain::{Millis, ScheduleId};
+use crate::domain::{Boot, Millis, ScheduleId};
 use crate::store::{UnreadableQuery, UnreadableRow};
 use crate::time::{CURSOR_AHEAD, Now, OFFSET_JUMP};
 
@@ -35,8 +35,8 @@ pub(super) struct Quarantine {
 /// Since when the database's clock has run without a step, as far as this node has seen.
 #[derive(Default)]
 pub(super) struct SteadyClock {
-    /// Database time minus the boot clock, and the first instant of the boot clock at which it was so.
-    seen: Option<(Millis, Millis)>,
+    /// How far database time is ahead of the boot clock, and the first instant at which it was so.
+    seen: Option<(Millis, Boot)>,
     /// A sabotage: it is believed however briefly it has run.
     #[cfg(test)]
     pub(super) is_trusted: bool,
@@ -44,9 +44,9 @@ pub(super) struct SteadyClock {
 
 impl SteadyClock {
     pub(super) fn saw(&mut self, now: Now) {
-        let offset = now.db - now.boot;
-        let steady = self.seen.filter(|(before, _)| (offset - before).abs() <= OFFSET_JUMP);
-        self.seen = Some((offset, steady.map_or(now.boot, |(_, since)| since)));
+        let ahead = now.ahead();
+        let steady = self.seen.filter(|(before, _)| (ahead - before).abs() <= OFFSET_JUMP);
+        self.seen = Some((ahead, steady.map_or(now.boot, |(_, since)| since)));
     }
 
     fn is_believed(&self, now: Now) -> bool {

@@ -5,7 +5,7 @@
 //! over several passes if it must, and then rests for a part of the retention.
 
 use super::calls::{Asked, Call};
-use crate::domain::{Event, Millis, ScheduleId};
+use crate::domain::{Boot, Event, Millis, ScheduleId};
 use crate::store::{OrphanWalk, Purge, Purged, PurgedOrphans, PurgedQueues, QueuePlace, QueueWalk};
 use crate::time::Now;
 
@@ -35,8 +35,8 @@ enum Place {
 
 #[derive(Clone, Copy)]
 enum Walk {
-    /// The next walk begins with the first pass after this instant (boot clock).
-    Rests { until: Millis },
+    /// The next walk begins with the first pass after this instant.
+    Rests { until: Boot },
     /// It goes on with the next pass, or once the step under way has ended.
     Waits,
     /// It goes on in this pass.

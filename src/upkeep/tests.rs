@@ -13,7 +13,7 @@ pub(super) const TODAY: Millis = 1_767_323_045_678;
 pub(super) const NOW: Millis = 1_100_000;
 
 pub(super) fn at(after: Millis) -> Now {
-    Now { db: NOW, boot: NOW + after, apart: 0 }
+    Now { db: NOW, boot: Boot::at(NOW + after), apart: 0 }
 }
 
 pub(super) fn keeping(retention: Option<Millis>) -> Stepped<MisfireMachine> {
@@ -23,7 +23,7 @@ pub(super) fn keeping(retention: Option<Millis>) -> Stepped<MisfireMachine> {
 /// A machine in the middle of a pass without end.
 pub(super) fn in_a_pass(retention: Option<Millis>) -> Stepped<MisfireMachine> {
     let mut machine = keeping(retention);
-    machine.election.alone_at = Some(Millis::MAX);
+    machine.election.alone_at = Some(Boot::MAX);
     machine
 }
 
@@ -180,7 +180,7 @@ fn a_search_that_always_fails_keeps_nothing_else_from_being_done() {
     let mut machine = keeping(Window::default().retention);
     let mut asked = Vec::new();
     for round in 0..20 {
-        let mut now = Now { boot: round * 15_000, db: NOW + round * 15_000, apart: 0 };
+        let mut now = Now { boot: Boot::at(round * 15_000), db: NOW + round * 15_000, apart: 0 };
         machine.receive(now, polled());
         loop {
             asked.extend(run(&mut machine, now, |op| match op {

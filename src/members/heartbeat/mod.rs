@@ -18,7 +18,7 @@ use self::calls::{Answer, Answered, Asked, Op, join};
 use super::observer::Observer;
 use super::{Held, Standing};
 use crate::domain::shards::Member;
-use crate::domain::{Error, Event, ExecutionId, JobSpec, Lineage, Millis, NodeId};
+use crate::domain::{Boot, Error, Event, ExecutionId, JobSpec, Lineage, Millis, NodeId};
 use crate::machine::{Machine, Step};
 use crate::repair::recover;
 use crate::store::{Applied, Figures, Heartbeat, HeartbeatReply, NewNode, NodeEnd, Peer, Stranded};
@@ -91,8 +91,8 @@ enum Membership {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Drain {
     No,
-    /// It knows since this instant (boot clock).
-    Begun(Millis),
+    /// It knows since this instant.
+    Begun(Boot),
     /// Since then a heartbeat's answer has shown that it owns nothing.
     Done,
 }
@@ -113,13 +113,13 @@ pub(crate) struct NodeMachine<F> {
     observer: Observer,
     /// Which copy of the database answered last.
     lineage: Option<Lineage>,
-    next_beat: Millis,
-    /// When the last heartbeat was sent, boot clock.
-    sent: Millis,
+    next_beat: Boot,
+    /// When the last heartbeat was sent.
+    sent: Boot,
     /// When the next may be, if somebody asked for the end of an execution. The tasks of the last answer come
     /// first: however many ask and however long heartbeats take, others are declared dead.
-    hurry: Option<Millis>,
-    hold: Millis,
+    hurry: Option<Boot>,
+    hold: Boot,
     todo: VecDeque<(Op, Asked)>,
     /// Cancels that were heard of, and of which the database does not know that.
     heard: Vec<ExecutionId>,
@@ -153,7 +153,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             next_beat: now.boot + window.beat,
             sent: now.boot,
             hurry: None,
-            hold: Millis::MIN,
+            hold: Boot::MIN,
             todo: VecDeque::new(),
             heard: Vec::new(),
             outbox: VecDeque::new(),

@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::domain::{ExecutionState, JobPolicy, JobSpec, Retry};
+use crate::domain::{Boot, ExecutionState, JobPolicy, JobSpec, Retry};
 use crate::fixtures::claim_under;
 use crate::node::context::Cancellation;
 use crate::node::handlers::{HandlerError, Handlers};
@@ -67,7 +67,7 @@ impl Bench {
         let pool = Pool::of_tasks(1, tasks.launch(self.runner.clone()), |notice| panic!("{notice:?}"));
         let permit = pool.reserve().expect("a seat");
         assert!(pool.reserve().is_none());
-        Permit::submit(vec![(permit, self.claim(at_once))], 0);
+        Permit::submit(vec![(permit, self.claim(at_once))], Boot::at(0));
         pool
     }
 
@@ -152,7 +152,7 @@ fn those_that_wait_hold_no_thread() {
     let launch = Tasks { runtime: runtime.handle().clone() }.launch(bench.runner.clone());
     let pool = Pool::of_tasks(MANY, launch, |notice| panic!("{notice:?}"));
     let items = std::iter::from_fn(|| pool.reserve()).map(|permit| (permit, bench.elsewhere())).collect();
-    Permit::submit(items, 0);
+    Permit::submit(items, Boot::at(0));
     let all = u32::try_from(MANY).unwrap();
     runtime.block_on(async { begun.acquire_many(all).await.unwrap().forget() });
     assert_eq!((pool.figures().busy, seen.lock().unwrap().len() <= 2), (MANY, true));
@@ -291,7 +291,7 @@ fn at_its_time_limit_it_is_told_and_dropped_after_its_grace() {
     assert!(stored.transition.next().is_some(), "its retry may begin now");
     let (why, at) = told.try_recv().unwrap();
     assert_eq!(why, Cancellation::TimeLimit);
-    assert!(at >= began + millis(SHORT) && ended >= at + millis(SHORT) - 5, "{began} {at} {ended}");
+    assert!(at >= began + millis(SHORT) && ended >= at + millis(SHORT) - 5, "{began:?} {at:?} {ended:?}");
     assert_eq!(dropped.load(Ordering::Relaxed), 1);
 }
 
@@ -371,7 +371,7 @@ fn a_lease_that_is_back_within_the_grace_lets_it_go_on() {
     let bench = Bench::with(JobPolicy::DEFAULT, Duration::from_millis(200), |context| async move {
         assert_eq!(context.cancelled().await, Cancellation::LeaseLost);
         // A heartbeat is confirmed.
-        context.standing.renew(&Lease { until: Millis::MAX, apart: 0 }, context.clock.now());
+        context.standing.renew(&Lease { until: Boot::MAX, apart: 0 }, context.clock.now());
         sleep(Duration::from_millis(400)).await;
         Ok(())
     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::DateTime;
 use crossbeam::channel::{Receiver, unbounded};
 
-use crate::domain::Millis;
+use crate::domain::{Boot, Millis};
 use crate::fixtures::{claim_under, definition};
 use crate::machine::driver::spawn;
 use crate::node::context::Ledger;
@@ -71,7 +71,7 @@ impl RunnerBench {
 
     /// One that ends only with the wall clock's next step.
     pub fn lease(&self) -> Lease {
-        Lease { until: Millis::MAX, apart: self.runner.clock.now().apart }
+        Lease { until: Boot::MAX, apart: self.runner.clock.now().apart }
     }
 
     pub fn told(&self) -> String {

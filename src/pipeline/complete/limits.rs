@@ -7,14 +7,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::domain::{ExecutionId, Millis};
+use crate::domain::{Boot, ExecutionId};
 use crate::store::ExecutionChange;
 
 /// When a run's time is up, and how it ended, once it has.
 #[derive(Clone, Debug)]
 pub(crate) struct RunEnd {
-    /// Boot clock.
-    at: Millis,
+    at: Boot,
     ended: Arc<OnceLock<EndedBy>>,
 }
 
@@ -25,16 +24,16 @@ enum EndedBy {
 }
 
 impl RunEnd {
-    pub(crate) fn new(at: Millis) -> Self {
+    pub(crate) fn new(at: Boot) -> Self {
         Self { at, ended: Arc::default() }
     }
 
-    pub(crate) fn at(&self) -> Millis {
+    pub(crate) fn at(&self) -> Boot {
         self.at
     }
 
-    /// The handler has returned at this instant of the boot clock; false if that was too late.
-    pub(crate) fn returned(&self, boot: Millis) -> bool {
+    /// The handler has returned at this instant; false if that was too late.
+    pub(crate) fn returned(&self, boot: Boot) -> bool {
         let by = if boot < self.at { EndedBy::Return } else { EndedBy::TimeLimit };
         *self.ended.get_or_init(|| by) == EndedBy::Return
     }
@@ -76,8 +75,8 @@ impl Stuck {
 /// The runs whose time is not up yet, by its end.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
-    by_end: BTreeMap<(Millis, ExecutionId), Limited>,
-    ends: HashMap<ExecutionId, Millis>,
+    by_end: BTreeMap<(Boot, ExecutionId), Limited>,
+    ends: HashMap<ExecutionId, Boot>,
 }
 
 impl Limits {
@@ -94,7 +93,7 @@ impl Limits {
     }
 
     /// The next run whose time is up.
-    pub(super) fn pop(&mut self, boot: Millis) -> Option<Limited> {
+    pub(super) fn pop(&mut self, boot: Boot) -> Option<Limited> {
         let (key, _) = self.by_end.first_key_value().filter(|((at, _), _)| *at <= boot)?;
         let key = *key;
         self.ends.remove(&key.1);
@@ -102,8 +101,8 @@ impl Limits {
     }
 
     /// When the next one's is.
-    pub(super) fn next_at(&self) -> Millis {
-        self.by_end.first_key_value().map_or(Millis::MAX, |((at, _), _)| *at)
+    pub(super) fn next_at(&self) -> Boot {
+        self.by_end.first_key_value().map_or(Boot::MAX, |((at, _), _)| *at)
     }
 }
 
@@ -115,10 +114,10 @@ mod tests {
 
     #[test]
     fn a_run_ends_once_and_late_is_late_though_nobody_has_looked() {
-        let [in_time, late, seen] = [(); 3].map(|()| RunEnd::new(10));
-        assert!(in_time.returned(9) && !in_time.times_out());
-        assert!(!late.returned(10) && late.times_out());
-        assert!(seen.times_out() && !seen.returned(9));
+        let [in_time, late, seen] = [(); 3].map(|()| RunEnd::new(Boot::at(10)));
+        assert!(in_time.returned(Boot::at(9)) && !in_time.times_out());
+        assert!(!late.returned(Boot::at(10)) && late.times_out());
+        assert!(seen.times_out() && !seen.returned(Boot::at(9)));
     }
 
     #[test]
@@ -127,12 +126,12 @@ mod tests {
         for (id, at) in [(1, 30), (2, 10), (3, 20), (4, 10)] {
             let time_out = Transition::TimeOut(String::new());
             let change = ExecutionChange::of(ExecutionId(id), Token::fresh(), time_out, 0);
-            limits.add(Limited { end: RunEnd::new(at), change, stuck: Stuck::default() });
+            limits.add(Limited { end: RunEnd::new(Boot::at(at)), change, stuck: Stuck::default() });
         }
         assert!(limits.remove(ExecutionId(3)).is_some() && limits.remove(ExecutionId(9)).is_none());
-        let mut pop = |boot| limits.pop(boot).map(|it| it.change.execution.0);
+        let mut pop = |boot| limits.pop(Boot::at(boot)).map(|it| it.change.execution.0);
         assert_eq!([pop(9), pop(10), pop(10), pop(29), pop(30)], [None, Some(2), Some(4), None, Some(1)]);
-        assert_eq!(limits.next_at(), Millis::MAX);
+        assert_eq!(limits.next_at(), Boot::MAX);
         assert!(limits.ends.is_empty());
     }
 }

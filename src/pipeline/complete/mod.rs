@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crossbeam::channel::Sender;
 
 use self::limits::{Limited, Limits, Stuck};
-use crate::domain::{BoundOf, Error, ErrorKind, Event, ExecutionId, LONGEST_ERROR, Millis, ScheduleId};
+use crate::domain::{Boot, BoundOf, Error, ErrorKind, Event, ExecutionId, LONGEST_ERROR, Millis, ScheduleId};
 use crate::machine::{Machine, Operation, Step};
 use crate::members::Held;
 use crate::store::rules::ChangeKind;
@@ -115,13 +115,13 @@ pub(crate) enum Asked {
 
 /// When the next call may come after one that failed.
 struct Pace {
-    hold: Millis,
+    hold: Boot,
     pause: Millis,
 }
 
 impl Pace {
     fn new() -> Self {
-        Self { hold: Millis::MIN, pause: FIRST_PAUSE }
+        Self { hold: Boot::MIN, pause: FIRST_PAUSE }
     }
 
     fn failed(&mut self, now: Now) {
@@ -150,8 +150,8 @@ pub(crate) struct CompleteMachine {
     part: usize,
     /// The number of queued settlements whose caller waits.
     awaited: usize,
-    /// A small batch waits for more until this boot-clock instant.
-    gather: Millis,
+    /// A small batch waits for more until this.
+    gather: Boot,
     pace: Pace,
     aside_pace: Pace,
     /// The number of successful calls.
@@ -225,7 +225,7 @@ impl CompleteMachine {
             suspects: 0,
             part: 0,
             awaited: 0,
-            gather: Millis::MIN,
+            gather: Boot::MIN,
             pace: Pace::new(),
             aside_pace: Pace::new(),
             succeeded: 0,
@@ -387,9 +387,9 @@ impl Machine for CompleteMachine {
         if self.abandoned || (self.closing && self.queue.is_empty() && self.aside.is_empty()) {
             return Step::Stop;
         }
-        let gathered = if self.presses() { Millis::MIN } else { self.gather };
-        let queue_at = if self.queue.is_empty() { Millis::MAX } else { self.pace.hold.max(gathered) };
-        let aside_at = if self.aside.is_empty() { Millis::MAX } else { self.aside_pace.hold };
+        let gathered = if self.presses() { Boot::MIN } else { self.gather };
+        let queue_at = if self.queue.is_empty() { Boot::MAX } else { self.pace.hold.max(gathered) };
+        let aside_at = if self.aside.is_empty() { Boot::MAX } else { self.aside_pace.hold };
         if now.boot < queue_at.min(aside_at) {
             return Step::Wait(queue_at.min(aside_at).min(self.limits.next_at()));
         }

@@ -21,7 +21,7 @@ fn calls(inputs: Vec<(Millis, CompleteInput)>) -> Vec<(Millis, usize)> {
     let mut inputs = std::collections::VecDeque::from(inputs);
     let (mut now, mut calls) = (0, Vec::new());
     loop {
-        let at = Now { db: NOW, boot: now, apart: 0 };
+        let at = Now { db: NOW, boot: Boot::at(now), apart: 0 };
         while let Some((_, input)) = inputs.pop_front_if(|(at, _)| *at <= now) {
             machine.receive(at, input);
         }
@@ -32,8 +32,8 @@ fn calls(inputs: Vec<(Millis, CompleteInput)>) -> Vec<(Millis, usize)> {
             }
             Step::Tell(_) => {}
             Step::Wait(until) => {
-                assert!(until > now, "a hot loop");
-                now = inputs.front().map_or(until, |(at, _)| until.min(*at));
+                assert!(until > Boot::at(now), "a hot loop");
+                now = inputs.front().map_or(until.millis(), |(at, _)| until.millis().min(*at));
             }
             Step::Stop => return calls,
         }
@@ -133,7 +133,7 @@ fn answer(batch: &[Change], locked: bool) -> Result<Vec<Applied>, Error> {
 #[test]
 fn an_outcome_that_cannot_be_stored_does_not_hold_up_the_others() {
     let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
-    let mut now = Now { db: 0, boot: 0, apart: 0 };
+    let mut now = Now { db: 0, boot: Boot::at(0), apart: 0 };
     for n in 0..10 {
         let text = if n == 5 { "\u{2615}" } else { "plain" };
         machine.receive(now, CompleteInput::Settle(finish(n, text), None));
@@ -164,7 +164,7 @@ fn an_outcome_that_cannot_be_stored_does_not_hold_up_the_others() {
 #[test]
 fn a_failure_for_good_is_told() {
     for (applied, told) in [(Applied::Done, 1), (Applied::Lost, 0)] {
-        let now = Now { db: 0, boot: 0, apart: 0 };
+        let now = Now { db: 0, boot: Boot::at(0), apart: 0 };
         let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
         let own = Some(OwnExecution { counted_by: Some(ScheduleId(7)), ..own(1) });
         machine.receive(now, CompleteInput::Settle(ExecutionChange { own, ..finish(1, "plain") }, None));
@@ -186,7 +186,7 @@ fn an_end_that_frees_a_slot_is_told_to_who_waits() {
         let held = Arc::new(Held::default());
         held.await_slots(awaited);
         let mut machine = Stepped::new(CompleteMachine::new(held));
-        let now = Now { db: 0, boot: 0, apart: 0 };
+        let now = Now { db: 0, boot: Boot::at(0), apart: 0 };
         let own = Some(OwnExecution { slot: Some((ScheduleId(7), overlap)), ..own(1) });
         let change = ExecutionChange { own, ..finish(1, "plain") };
         machine.receive(now, CompleteInput::Settle(change, None));

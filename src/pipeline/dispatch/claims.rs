@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{BoundOf, Candidate, Millis};
+use crate::domain::{Boot, BoundOf, Candidate, Millis};
 use crate::pipeline::plan::ItemKey;
 use crate::pipeline::pool::Seat;
 use crate::store::ClaimRequest;
@@ -14,8 +14,7 @@ pub(super) const FAILURE_PAUSE: Millis = 500;
 
 /// Claims that were asked for, or asked about.
 pub(crate) struct Sent<P> {
-    /// When, boot clock.
-    pub at: Millis,
+    pub at: Boot,
     pub requests: Arc<Vec<ClaimRequest>>,
     /// For each request its item in the plan, and the seat it would fill, if it has one.
     pub seats: Vec<(ItemKey, Option<P>)>,

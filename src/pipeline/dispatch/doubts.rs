@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::claims::{BATCH, FAILURE_PAUSE, Sent};
-use crate::domain::Millis;
+use crate::domain::{Boot, Millis};
 use crate::pipeline::plan::ItemKey;
 use crate::store::ClaimRequest;
 
@@ -20,37 +20,37 @@ struct Doubt<P> {
 
 pub(super) struct Doubts<P> {
     doubts: VecDeque<Doubt<P>>,
-    /// When they are asked about, boot clock.
-    ask_at: Millis,
+    /// When they are asked about.
+    ask_at: Boot,
     /// The database has not answered yet for the newest of them: until it does, nothing else is claimed.
     is_new: bool,
 }
 
 impl<P> Doubts<P> {
     pub(super) fn new() -> Self {
-        Self { doubts: VecDeque::new(), ask_at: Millis::MIN, is_new: false }
+        Self { doubts: VecDeque::new(), ask_at: Boot::MIN, is_new: false }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.doubts.is_empty()
     }
 
-    /// Until when (boot clock) nothing but these is asked for.
-    pub(super) fn hold(&self) -> Option<Millis> {
+    /// Until when nothing but these is asked for.
+    pub(super) fn hold(&self) -> Option<Boot> {
         self.is_new.then_some(self.ask_at)
     }
 
-    /// When (boot clock) the database is asked about them.
-    pub(super) fn next_at(&self) -> Option<Millis> {
+    /// When the database is asked about them.
+    pub(super) fn next_at(&self) -> Option<Boot> {
         (!self.is_empty()).then_some(self.ask_at)
     }
 
-    pub(super) fn are_due(&self, boot: Millis) -> bool {
+    pub(super) fn are_due(&self, boot: Boot) -> bool {
         self.next_at().is_some_and(|at| boot >= at)
     }
 
     /// The commit of these claims is unknown.
-    pub(super) fn begin(&mut self, sent: Sent<P>, boot: Millis) {
+    pub(super) fn begin(&mut self, sent: Sent<P>, boot: Boot) {
         self.is_new = true;
         self.ask_at = boot + FAILURE_PAUSE;
         self.add(sent);
@@ -58,11 +58,7 @@ impl<P> Doubts<P> {
 
     /// The next claims to be asked about, the last that came into doubt first; at most one per schedule. Those
     /// without a seat get one by `reserve`, if there is one.
-    pub(super) fn ask(
-        &mut self,
-        boot: Millis,
-        mut reserve: impl FnMut(&ClaimRequest) -> Option<P>,
-    ) -> Sent<P> {
+    pub(super) fn ask(&mut self, boot: Boot, mut reserve: impl FnMut(&ClaimRequest) -> Option<P>) -> Sent<P> {
         let mut schedules = HashSet::new();
         let (mut requests, mut seats) = (Vec::new(), Vec::new());
         for Doubt { request, item, permit } in std::mem::take(&mut self.doubts) {
@@ -80,7 +76,7 @@ impl<P> Doubts<P> {
     }
 
     /// The database has answered.
-    pub(super) fn answered(&mut self, boot: Millis) {
+    pub(super) fn answered(&mut self, boot: Boot) {
         (self.is_new, self.ask_at) = (false, boot + PAUSE);
     }
 
@@ -90,7 +86,7 @@ impl<P> Doubts<P> {
     }
 
     /// The database has not answered. Other claims have their turn first, unless they wait for this.
-    pub(super) fn failed(&mut self, sent: Sent<P>, boot: Millis) {
+    pub(super) fn failed(&mut self, sent: Sent<P>, boot: Boot) {
         self.ask_at = boot + if self.is_new { FAILURE_PAUSE } else { PAUSE };
         self.add(sent);
     }

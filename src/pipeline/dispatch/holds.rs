@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use rustc_hash::FxHashMap;
 
-use crate::domain::{BoundOf, Millis, NodeId};
+use crate::domain::{Boot, BoundOf, Millis, NodeId};
 
 /// The pause before the second try, and at most before a later one; each is twice as long as the last.
 type Pauses = RangeInclusive<Millis>;
@@ -21,34 +21,34 @@ const FORGOTTEN: Millis = 10_000;
 pub(super) struct Holds {
     holds: FxHashMap<BoundOf, Hold>,
     /// None of them is due before.
-    next: Millis,
+    next: Boot,
     /// Nodes that met do not meet again.
     apart: Millis,
 }
 
 struct Hold {
-    /// When (boot clock) it is tried again; none while it is.
-    at: Option<Millis>,
+    /// When it is tried again; none while it is.
+    at: Option<Boot>,
     pause: Millis,
     /// Nothing but time makes room.
     is_timed: bool,
     /// When it was tried last.
-    tried: Millis,
+    tried: Boot,
 }
 
 impl Holds {
     pub(super) fn new(node: NodeId) -> Self {
         let apart = Millis::try_from(node.0.as_u128() % BUSY.start().unsigned_abs() as u128).unwrap_or(0);
-        Self { holds: FxHashMap::default(), next: Millis::MAX, apart }
+        Self { holds: FxHashMap::default(), next: Boot::MAX, apart }
     }
 
     /// A claim found it counted by another.
-    pub(super) fn busy(&mut self, of: BoundOf, boot: Millis) {
+    pub(super) fn busy(&mut self, of: BoundOf, boot: Boot) {
         self.add(of, BUSY, boot);
     }
 
-    /// A claim found no room: until this instant of the boot clock, or until an execution has ended.
-    pub(super) fn full(&mut self, of: BoundOf, until: Option<Millis>, boot: Millis) {
+    /// A claim found no room: until this instant, or until an execution has ended.
+    pub(super) fn full(&mut self, of: BoundOf, until: Option<Boot>, boot: Boot) {
         match until {
             Some(until) => {
                 let at = until.max(boot + 1);
@@ -59,7 +59,7 @@ impl Holds {
         }
     }
 
-    fn add(&mut self, of: BoundOf, pauses: Pauses, boot: Millis) {
+    fn add(&mut self, of: BoundOf, pauses: Pauses, boot: Boot) {
         let none = Hold { at: None, pause: 0, is_timed: false, tried: boot };
         let hold = self.holds.entry(of).or_insert(none);
         if hold.at.is_none() || hold.is_timed {
@@ -74,7 +74,7 @@ impl Holds {
     pub(super) fn settle(&mut self, of: &BoundOf) -> bool {
         let settled = self.holds.remove(of);
         if self.holds.is_empty() {
-            self.next = Millis::MAX;
+            self.next = Boot::MAX;
         }
         settled.is_some_and(|hold| hold.at.is_some())
     }
@@ -89,18 +89,13 @@ impl Holds {
     }
 
     /// The jobs and groups whose next claim is tried now. Those that found room for a while are forgotten.
-    pub(super) fn due(&mut self, boot: Millis) -> Vec<BoundOf> {
+    pub(super) fn due(&mut self, boot: Boot) -> Vec<BoundOf> {
         if boot < self.next {
             return Vec::new();
         }
         self.holds.retain(|_, hold| hold.at.is_some() || boot - hold.tried < FORGOTTEN);
-        self.next = self
-            .holds
-            .values()
-            .filter_map(|hold| hold.at)
-            .filter(|at| *at > boot)
-            .min()
-            .unwrap_or(Millis::MAX);
+        self.next =
+            self.holds.values().filter_map(|hold| hold.at).filter(|at| *at > boot).min().unwrap_or(Boot::MAX);
         let due = self.holds.iter_mut().filter(|(_, hold)| hold.at.is_some_and(|at| at <= boot));
         due.map(|(of, hold)| {
             (hold.at, hold.tried) = (None, boot);
@@ -109,9 +104,9 @@ impl Holds {
         .collect()
     }
 
-    /// When (boot clock) the next one is.
-    pub(super) fn next_at(&self) -> Option<Millis> {
-        Some(self.next).filter(|next| *next < Millis::MAX)
+    /// When the next one is.
+    pub(super) fn next_at(&self) -> Option<Boot> {
+        Some(self.next).filter(|next| *next < Boot::MAX)
     }
 }
 
@@ -124,8 +119,8 @@ mod tests {
     }
 
     /// The pauses before eight tries, each of which finds it as `again` says.
-    fn pauses(holds: &mut Holds, again: impl Fn(&mut Holds, Millis)) -> Vec<Millis> {
-        let (mut now, mut pauses) = (0, Vec::new());
+    fn pauses(holds: &mut Holds, again: impl Fn(&mut Holds, Boot)) -> Vec<Millis> {
+        let (mut now, mut pauses) = (Boot::at(0), Vec::new());
         for _ in 0..8 {
             again(holds, now);
             again(holds, now); // Another of the same batch.
@@ -144,8 +139,8 @@ mod tests {
         let busy = pauses(&mut holds, |holds, now| holds.busy(of(None), now));
         assert_eq!(busy, [27, 47, 87, 167, 327, 647, 647, 647]);
         holds.settle(&of(None));
-        holds.busy(of(None), 0);
-        assert_eq!(holds.next_at(), Some(27));
+        holds.busy(of(None), Boot::at(0));
+        assert_eq!(holds.next_at(), Some(Boot::at(27)));
         holds.settle(&of(None));
         let full = pauses(&mut holds, |holds, now| holds.full(of(None), None, now));
         assert_eq!(full, [107, 207, 407, 807, 1_607, 3_207, 3_207, 3_207]);
@@ -154,13 +149,13 @@ mod tests {
     #[test]
     fn what_time_alone_frees_is_tried_at_its_time() {
         let mut holds = Holds::new(NodeId(uuid::Uuid::nil()));
-        holds.full(of(Some("a")), Some(900), 100);
-        holds.full(of(Some("b")), None, 100);
+        holds.full(of(Some("a")), Some(Boot::at(900)), Boot::at(100));
+        holds.full(of(Some("b")), None, Boot::at(100));
         assert_eq!([of(Some("a")), of(Some("b"))].map(|of| holds.is_timed(&of)), [true, false]);
-        assert_eq!((holds.due(200), holds.next_at()), (vec![of(Some("b"))], Some(900)));
-        assert_eq!(holds.due(900), [of(Some("a"))]);
+        assert_eq!((holds.due(Boot::at(200)), holds.next_at()), (vec![of(Some("b"))], Some(Boot::at(900))));
+        assert_eq!(holds.due(Boot::at(900)), [of(Some("a"))]);
         assert!(!holds.is_timed(&of(Some("a"))), "it is tried");
-        holds.full(of(Some("a")), Some(100), 950);
-        assert_eq!(holds.next_at(), Some(951), "not at once: its clock may be behind");
+        holds.full(of(Some("a")), Some(Boot::at(100)), Boot::at(950));
+        assert_eq!(holds.next_at(), Some(Boot::at(951)), "not at once: its clock may be behind");
     }
 }

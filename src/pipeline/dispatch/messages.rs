@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{BoundOf, Event, Millis, NodeId, ScheduleId};
+use crate::domain::{Boot, BoundOf, Event, Millis, NodeId, ScheduleId};
 use crate::pipeline::lanes::LaneId;
 use crate::pipeline::poll::PollPlan;
 use crate::pipeline::pool::Seat;
@@ -20,7 +20,7 @@ pub(crate) trait Seats: Send + 'static {
     fn seat(permit: &Self::Permit) -> Seat;
 
     /// Lets the pools grow for those who wait; hands back who waited too long.
-    fn tick(&mut self, boot: Millis) -> Vec<Claimed>;
+    fn tick(&mut self, boot: Boot) -> Vec<Claimed>;
 
     /// Hands back all who wait.
     fn empty(&mut self) -> Vec<Claimed>;

@@ -28,7 +28,7 @@ use super::plan::{ItemKey, Plan};
 use super::poll::POLL_LIMIT;
 use super::pool::Seat;
 use super::start::Ready;
-use crate::domain::{BoundOf, Candidate, Error, ErrorKind, Event, Full, Millis, NodeId, Token};
+use crate::domain::{Boot, BoundOf, Candidate, Error, ErrorKind, Event, Full, Millis, NodeId, Token};
 use crate::machine::{Machine, Step};
 use crate::members::Held;
 use crate::repair::overlapped;
@@ -47,9 +47,9 @@ pub(crate) struct DispatchMachine<S: Seats> {
     lease: Lease,
     enabled: bool,
     doubts: Doubts<S::Permit>,
-    /// Nothing is claimed before this (boot clock) after a call has failed.
-    hold: Millis,
-    tend_at: Millis,
+    /// Nothing is claimed before this after a call has failed.
+    hold: Boot,
+    tend_at: Boot,
     steady: Steady,
     suspects: Suspects,
     overlapping: Overlapping,
@@ -77,7 +77,7 @@ impl<S: Seats> DispatchMachine<S> {
             enabled: false,
             doubts: Doubts::new(),
             hold: now.boot,
-            tend_at: Millis::MIN,
+            tend_at: Boot::MIN,
             steady: Steady::default(),
             suspects: Suspects::default(),
             overlapping: Overlapping::default(),
@@ -108,8 +108,8 @@ impl<S: Seats> DispatchMachine<S> {
         self.outbox.push_back(DispatchOutput::WakePoll);
     }
 
-    /// Lets the pool look after those who wait in it; gives the boot-clock instant of the next look.
-    fn tend(&mut self, now: Now) -> Option<Millis> {
+    /// Lets the pool look after those who wait in it; gives the instant of the next look.
+    fn tend(&mut self, now: Now) -> Option<Boot> {
         if now.boot >= self.tend_at {
             self.tend_at = now.boot + TEND;
             for claimed in self.seats.tick(now.boot) {
@@ -353,7 +353,7 @@ impl<S: Seats> DispatchMachine<S> {
     }
 
     /// When to look again if nothing else happens.
-    fn rest_until(&mut self, now: Now, tend: Option<Millis>) -> Millis {
+    fn rest_until(&mut self, now: Now, tend: Option<Boot>) -> Boot {
         let due = if !self.may_claim(now) {
             Some(self.hold).filter(|hold| *hold > now.boot)
         } else if self.plan.is_starved() {
@@ -366,7 +366,7 @@ impl<S: Seats> DispatchMachine<S> {
             .into_iter()
             .flatten()
             .min()
-            .unwrap_or(Millis::MAX)
+            .unwrap_or(Boot::MAX)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::domain::{Entry, Event, Millis, ScheduleId};
+use crate::domain::{Boot, Entry, Event, ScheduleId};
 use crate::pipeline::plan::ItemKey;
 use crate::store::{Change, LedgerRow, Repair};
 
@@ -21,8 +21,8 @@ pub(super) struct Overlapping {
     apart: bool,
     /// How many in a row were skipped here.
     in_a_row: FxHashMap<ScheduleId, u32>,
-    /// Schedules of which occurrences were queued here, and when (boot clock), until a poll brings them.
-    queued: FxHashMap<ScheduleId, Millis>,
+    /// Schedules of which occurrences were queued here, and when, until a poll brings them.
+    queued: FxHashMap<ScheduleId, Boot>,
     /// Schedules whose slots became free while passes waited to be stored.
     freed: FxHashSet<ScheduleId>,
 }
@@ -81,7 +81,7 @@ impl Overlapping {
     }
 
     /// It was passed over; what to tell of that.
-    pub(super) fn passed(&mut self, pass: &Pass, boot: Millis) -> Option<Event> {
+    pub(super) fn passed(&mut self, pass: &Pass, boot: Boot) -> Option<Event> {
         let [LedgerRow::Skipped { holder: Some(holder), .. }] = pass.repair.rows[..] else {
             self.queued.insert(pass.entry.id, boot);
             return None;
@@ -96,7 +96,7 @@ impl Overlapping {
     }
 
     /// A poll sent then has brought what was queued before.
-    pub(super) fn polled(&mut self, sent: Millis) {
+    pub(super) fn polled(&mut self, sent: Boot) {
         self.queued.retain(|_, queued| *queued >= sent);
     }
 

@@ -25,7 +25,7 @@ mod overlaps;
 const START: Millis = 1_767_225_600_000;
 
 fn lease(until: Millis) -> Lease {
-    Lease { until, apart: 0 }
+    Lease { until: Boot::at(until), apart: 0 }
 }
 
 /// As many seats as there are in each lane, all of them threads.
@@ -53,7 +53,7 @@ impl Seats for Chairs {
         Seat::Thread
     }
 
-    fn tick(&mut self, _boot: Millis) -> Vec<Claimed> {
+    fn tick(&mut self, _boot: Boot) -> Vec<Claimed> {
         Vec::new()
     }
 
@@ -133,7 +133,7 @@ impl Bench {
         }
         let chairs = Arc::new(AtomicUsize::new(chairs));
         let held = Arc::new(Held::default());
-        let now = Now { db: START, boot: START, apart: 0 };
+        let now = Now { db: START, boot: Boot::at(START), apart: 0 };
         let seats = Chairs(vec![Arc::clone(&chairs)]);
         let seats = (Lanes::default(), seats);
         let lease = lease(START + 60_000);
@@ -157,7 +157,7 @@ impl Bench {
     }
 
     fn now(&self) -> Now {
-        Now { db: self.now, boot: self.now, apart: 0 }
+        Now { db: self.now, boot: Boot::at(self.now), apart: 0 }
     }
 
     fn poll(&mut self, until: Millis) {
@@ -189,7 +189,7 @@ impl Bench {
             complete: polled.next.is_none(),
             covered: Covered::ALL,
             enabled: polled.app_enabled && polled.node_enabled,
-            sent: self.now,
+            sent: Boot::at(self.now),
         }
     }
 
@@ -600,7 +600,7 @@ fn assert_dropped_at(db: Millis) {
     let mut bench = Bench::new(1, 9);
     bench.poll(START + 3_000);
     bench.run(START + 10);
-    let stepped = Now { db, boot: START + 20, apart: 0 };
+    let stepped = Now { db, boot: Boot::at(START + 20), apart: 0 };
     assert!(matches!(bench.machine.next(stepped), Step::Tell(DispatchOutput::WakePoll)));
     assert_eq!(bench.machine.planned(), 0);
 }

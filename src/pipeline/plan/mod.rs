@@ -15,7 +15,7 @@ use self::ready::{Admitted, Batch, Group, LineKey, Rank, Ready, rank};
 use super::lanes::{LaneId, LaneSet, Lanes};
 use super::poll::{Covered, PollPlan};
 use super::wheel::{Due, Handle, Refused, Wheel};
-use crate::domain::{BoundOf, Candidate, ExecutionId, Millis, Occurrence, Pending, ScheduleId};
+use crate::domain::{Boot, BoundOf, Candidate, ExecutionId, Millis, Occurrence, Pending, ScheduleId};
 use crate::time::CLAIM_AHEAD;
 
 /// A group gets a place in a plan that others fill while its due items are fewer than the cap divided by this.
@@ -34,8 +34,8 @@ enum ItemPlace {
 struct Item {
     candidate: Candidate,
     place: ItemPlace,
-    /// Boot-clock instant of its last change here: a poll sent before knows less.
-    touched: Millis,
+    /// The instant of its last change here: a poll sent before knows less.
+    touched: Boot,
     /// It has already been tried a second time after a lock.
     retried: bool,
     /// When its group had got a seat before this one, while it is in flight.
@@ -46,9 +46,9 @@ pub(crate) struct Plan {
     items: FxHashMap<ItemKey, Box<Item>>,
     /// The links behind an item inside the window; most have none.
     rests: FxHashMap<ItemKey, VecDeque<Occurrence>>,
-    /// Items whose last link was won: when, on the boot clock, and its due time. A poll sent before still
+    /// Items whose last link was won: when, and its due time. A poll sent before still
     /// brings it.
-    ended: FxHashMap<ItemKey, (Millis, Millis)>,
+    ended: FxHashMap<ItemKey, (Boot, Millis)>,
     wheel: Wheel<ItemKind>,
     ready: Ready,
     lanes: Lanes,
@@ -121,7 +121,7 @@ impl Plan {
     }
 
     /// A run of a job has ended: the name of the lane to which its job changes, if it does.
-    pub(crate) fn ran(&mut self, job: &Arc<str>, took: Millis, boot: Millis) -> Option<Arc<str>> {
+    pub(crate) fn ran(&mut self, job: &Arc<str>, took: Millis, boot: Boot) -> Option<Arc<str>> {
         self.lanes.ran(job, took, boot)
     }
 
@@ -215,7 +215,7 @@ impl Plan {
     /// extended. Rows it does not bring leave: they are gone, paused, another node's now, or cut off and come
     /// again; unless it did not look as far. Claims in flight stay, without what follows them, and so do
     /// PENDING executions that changed since the poll was sent.
-    pub(crate) fn take(&mut self, planned: PollPlan, boot: Millis) {
+    pub(crate) fn take(&mut self, planned: PollPlan, boot: Boot) {
         let is_short = planned.is_short();
         if !is_short {
             self.overflowed |= !planned.complete;
@@ -247,7 +247,7 @@ impl Plan {
         parked.into_iter().for_each(|schedule| self.unpark(schedule));
     }
 
-    fn take_chain(&mut self, id: ScheduleId, mut chain: VecDeque<Occurrence>, sent: Millis, boot: Millis) {
+    fn take_chain(&mut self, id: ScheduleId, mut chain: VecDeque<Occurrence>, sent: Boot, boot: Boot) {
         let key = ItemKey::Schedule(id);
         if let Some(item) = self.items.get(&key) {
             let Candidate::Planned(head) = &item.candidate else { return };
@@ -270,7 +270,7 @@ impl Plan {
         }
     }
 
-    fn take_pending(&mut self, pending: Pending, sent: Millis, boot: Millis) {
+    fn take_pending(&mut self, pending: Pending, sent: Boot, boot: Boot) {
         let key = ItemKey::Execution(pending.id);
         if let Some(item) = self.items.get(&key) {
             let same = matches!(&item.candidate, Candidate::Pending(old) if old.token == pending.token);
@@ -284,7 +284,7 @@ impl Plan {
         }
     }
 
-    fn forget_unseen(&mut self, seen: &FxHashSet<ItemKey>, covered: Covered, sent: Millis) {
+    fn forget_unseen(&mut self, seen: &FxHashSet<ItemKey>, covered: Covered, sent: Boot) {
         let reached = |item: &Item| match &item.candidate {
             Candidate::Planned(_) => covered.schedules,
             Candidate::Pending(pending) => covered.has(pending),
@@ -332,7 +332,7 @@ impl Plan {
         Some(item)
     }
 
-    fn insert(&mut self, key: ItemKey, candidate: Candidate, rest: VecDeque<Occurrence>, boot: Millis) {
+    fn insert(&mut self, key: ItemKey, candidate: Candidate, rest: VecDeque<Occurrence>, boot: Boot) {
         if self.items.len() >= self.cap && !self.is_of_small_group(&candidate) {
             self.overflowed = true;
             return;
@@ -481,35 +481,30 @@ impl Plan {
     }
 
     /// The claim was won: its occurrence is over and the next link is armed.
-    pub(crate) fn won(&mut self, key: ItemKey, boot: Millis) {
+    pub(crate) fn won(&mut self, key: ItemKey, boot: Boot) {
         if let Some(due) = self.over(key, boot) {
             self.ended.insert(key, (boot, due));
         }
     }
 
     /// The occurrence was passed over. The next link is not tried before it is due: it may well overlap, too.
-    pub(crate) fn passed(&mut self, key: ItemKey, boot: Millis) {
+    pub(crate) fn passed(&mut self, key: ItemKey, boot: Boot) {
         if let Some(due) = self.over_with(key, boot, Self::defer) {
             self.ended.insert(key, (boot, due));
         }
     }
 
     /// The claim was lost: another has run its occurrence, and the next link is armed.
-    pub(crate) fn lost(&mut self, key: ItemKey, boot: Millis) {
+    pub(crate) fn lost(&mut self, key: ItemKey, boot: Boot) {
         self.over(key, boot);
     }
 
     /// Arms the next link; if there is none the item leaves, and it is said when it was due.
-    fn over(&mut self, key: ItemKey, boot: Millis) -> Option<Millis> {
+    fn over(&mut self, key: ItemKey, boot: Boot) -> Option<Millis> {
         self.over_with(key, boot, Self::arm)
     }
 
-    fn over_with(
-        &mut self,
-        key: ItemKey,
-        boot: Millis,
-        arm: fn(&mut Self, ItemKey, Millis),
-    ) -> Option<Millis> {
+    fn over_with(&mut self, key: ItemKey, boot: Boot, arm: fn(&mut Self, ItemKey, Millis)) -> Option<Millis> {
         let Some(next) = self.following(key) else {
             return self.take_out(key).map(|item| item.candidate.due());
         };
@@ -523,7 +518,7 @@ impl Plan {
     }
 
     /// Its row was locked by another: once more after a moment, then left to the next poll.
-    pub(crate) fn skipped(&mut self, key: ItemKey, retry_at: Millis, boot: Millis) {
+    pub(crate) fn skipped(&mut self, key: ItemKey, retry_at: Millis, boot: Boot) {
         let Some(item) = self.items.get_mut(&key) else { return };
         item.touched = boot;
         if std::mem::replace(&mut item.retried, true) {
@@ -534,7 +529,7 @@ impl Plan {
     }
 
     /// A planned occurrence would overlap another execution before it is due: it is tried again once it is.
-    pub(crate) fn wait(&mut self, key: ItemKey, boot: Millis) {
+    pub(crate) fn wait(&mut self, key: ItemKey, boot: Boot) {
         if let Some(item) = self.items.get_mut(&key) {
             item.touched = boot;
             let due = item.candidate.due();
@@ -622,7 +617,7 @@ impl Plan {
 }
 
 impl Item {
-    fn is_newer_than(&self, sent: Millis) -> bool {
+    fn is_newer_than(&self, sent: Boot) -> bool {
         matches!(self.place, ItemPlace::InFlight) || self.touched > sent
     }
 }

@@ -43,12 +43,19 @@ fn polled(rows: &[&Arc<Entry>], until: Millis, sent: Millis) -> PollPlan {
         links.take_while(move |it| it.at < until).collect::<Vec<_>>()
     };
     let occurrences = rows.iter().flat_map(chain).collect();
-    PollPlan { occurrences, pendings: Vec::new(), complete: true, covered: Covered::ALL, enabled: true, sent }
+    PollPlan {
+        occurrences,
+        pendings: Vec::new(),
+        complete: true,
+        covered: Covered::ALL,
+        enabled: true,
+        sent: Boot::at(sent),
+    }
 }
 
 fn plan(planned: PollPlan) -> Plan {
     let mut plan = Plan::new(0, CAP, Lanes::default());
-    plan.take(planned, 0);
+    plan.take(planned, Boot::at(0));
     plan
 }
 
@@ -74,7 +81,7 @@ fn claimed(plan: &mut Plan, until: Millis) -> Vec<Millis> {
         for (key, at) in pick(plan, now, 9) {
             assert_eq!(key, schedule(1));
             times.push(at);
-            plan.won(key, now);
+            plan.won(key, Boot::at(now));
         }
     }
     times
@@ -84,7 +91,7 @@ fn claimed(plan: &mut Plan, until: Millis) -> Vec<Millis> {
 fn a_later_poll_extends_a_chain_and_repeats_no_link() {
     let row = row(1);
     let mut plan = plan(polled(&[&row], 3_500, 0));
-    plan.take(polled(&[&row], 5_500, 100), 100);
+    plan.take(polled(&[&row], 5_500, 100), Boot::at(100));
     assert_eq!(claimed(&mut plan, 9_000), [1_000, 2_000, 3_000, 4_000, 5_000]);
     assert_eq!(plan.len(), 0);
 }
@@ -94,8 +101,8 @@ fn a_chain_in_flight_is_extended_too() {
     let row = row(1);
     let mut plan = plan(polled(&[&row], 2_500, 0));
     assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
-    plan.take(polled(&[&row], 3_500, 1_001), 1_001);
-    plan.won(schedule(1), 1_002);
+    plan.take(polled(&[&row], 3_500, 1_001), Boot::at(1_001));
+    plan.won(schedule(1), Boot::at(1_002));
     assert_eq!(claimed(&mut plan, 9_000), [2_000, 3_000]);
 }
 
@@ -120,13 +127,13 @@ fn a_row_that_was_changed_replaces_what_was_planned_of_it() {
     for (changed, times) in cases {
         let changed = Arc::new(changed);
         let mut plan = plan(polled(&[&before], 2_500, 0));
-        plan.take(polled(&[&changed], 2_500, 100), 100);
+        plan.take(polled(&[&changed], 2_500, 100), Boot::at(100));
         plan.advance(2_000);
         let picked = plan.pick(2_000, 9, |_| Some(()));
         let [(key, Candidate::Planned(head), ())] = &picked[..] else { panic!("one schedule") };
         assert_eq!((head.prev, head.entry.version), (changed.cursor.prev, changed.version));
         let mut found = vec![head.at];
-        plan.won(*key, 2_000);
+        plan.won(*key, Boot::at(2_000));
         found.extend(claimed(&mut plan, 9_000));
         assert_eq!(found, times);
     }
@@ -139,8 +146,8 @@ fn a_row_that_was_changed_under_a_claim_in_flight_is_planned_by_the_next_poll() 
     edited.version = 1;
     let mut plan = plan(polled(&[&row(1)], 1_500, 0));
     assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
-    plan.take(polled(&[&Arc::new(edited)], 3_500, 1_001), 1_001);
-    plan.won(schedule(1), 1_002);
+    plan.take(polled(&[&Arc::new(edited)], 3_500, 1_001), Boot::at(1_001));
+    plan.won(schedule(1), Boot::at(1_002));
     assert_eq!((plan.len(), pick(&mut plan, 9_000, 9)), (0, Vec::new()));
 }
 
@@ -151,8 +158,8 @@ fn a_poll_does_not_undo_what_happened_after_it_was_sent() {
         let (row, other) = (row(1), row(2));
         let mut plan = Plan::new(0, CAP, Lanes::default());
         let pendings = vec![pending(7, &other, 5_000)];
-        plan.take(PollPlan { pendings, ..polled(&[&row], 3_500, 0) }, 100);
-        plan.take(polled(&[], 3_500, sent), 200);
+        plan.take(PollPlan { pendings, ..polled(&[&row], 3_500, 0) }, Boot::at(100));
+        plan.take(polled(&[], 3_500, sent), Boot::at(200));
         assert_eq!(plan.len(), left, "sent at {sent}, changed at 100");
     }
 }
@@ -168,9 +175,9 @@ fn a_poll_brings_nothing_that_was_won_after_it_was_sent() {
     {
         let mut plan = plan(poll(1_500, 0));
         for (key, _) in pick(&mut plan, 1_000, 9) {
-            if won { plan.won(key, 1_000) } else { plan.lost(key, 1_000) }
+            if won { plan.won(key, Boot::at(1_000)) } else { plan.lost(key, Boot::at(1_000)) }
         }
-        plan.take(poll(2_500, sent), 1_001);
+        plan.take(poll(2_500, sent), Boot::at(1_001));
         assert_eq!(pick(&mut plan, 2_000, 9), brought, "won {won}, sent at {sent}");
     }
 }
@@ -181,8 +188,8 @@ fn what_a_poll_does_not_bring_leaves_the_plan_even_if_it_was_cut_off() {
     let (mine, theirs, claimed) = (row(1), row(2), row(3));
     let mut plan = plan(polled(&[&claimed], 1_500, 0));
     assert_eq!(pick(&mut plan, 1_000, 1), [(schedule(3), 1_000)]);
-    plan.take(polled(&[&mine, &theirs], 1_500, 10), 10);
-    plan.take(PollPlan { complete: false, ..polled(&[&mine], 1_500, 100) }, 100);
+    plan.take(polled(&[&mine, &theirs], 1_500, 10), Boot::at(10));
+    plan.take(PollPlan { complete: false, ..polled(&[&mine], 1_500, 100) }, Boot::at(100));
     assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
     assert_eq!(plan.len(), 2, "what is in flight stays");
 }
@@ -193,7 +200,7 @@ fn a_full_plan_takes_in_what_a_poll_brings_in_the_place_of_other_rows() {
     let (before, after): (Vec<_>, Vec<_>) = ((1..=8).map(row).collect(), (11..=18).map(row).collect());
     let mut plan = plan(polled(&before.iter().collect::<Vec<_>>(), 1_500, 0));
     assert_eq!(plan.len(), CAP);
-    plan.take(polled(&after.iter().collect::<Vec<_>>(), 1_500, 100), 100);
+    plan.take(polled(&after.iter().collect::<Vec<_>>(), 1_500, 100), Boot::at(100));
     let picked = pick(&mut plan, 1_000, 9);
     assert_eq!(picked, (11..=18).map(|id| (schedule(id), 1_000)).collect::<Vec<_>>());
 }
@@ -207,18 +214,18 @@ fn a_pending_execution_somebody_touched_is_planned_as_it_is_now() {
     let key = ItemKey::Execution(ExecutionId(7));
 
     let mut changed = plan(poll(&seen, 0));
-    changed.take(poll(&given_back, 100), 100);
+    changed.take(poll(&given_back, 100), Boot::at(100));
     assert_eq!(pick(&mut changed, 5_000, 9), [(key, 2_000)]);
 
     let mut unchanged = plan(poll(&seen, 0));
-    unchanged.take(poll(&Pending { due: 2_000, ..seen.clone() }, 100), 100);
+    unchanged.take(poll(&Pending { due: 2_000, ..seen.clone() }, 100), Boot::at(100));
     assert_eq!(pick(&mut unchanged, 5_000, 9), [(key, 1_000)], "the token tells");
 
     let mut in_flight = plan(poll(&seen, 0));
     assert_eq!(pick(&mut in_flight, 1_000, 9).len(), 1);
-    in_flight.take(poll(&given_back, 1_001), 1_001);
+    in_flight.take(poll(&given_back, 1_001), Boot::at(1_001));
     assert_eq!(pick(&mut in_flight, 5_000, 9), []);
-    in_flight.won(key, 1_002);
+    in_flight.won(key, Boot::at(1_002));
     assert_eq!(in_flight.len(), 0);
 }
 
@@ -250,7 +257,7 @@ fn a_schedules_many_pendings_do_not_hide_the_others() {
     let (busy, other) = (row(1), row(2));
     let mut plan = Plan::new(0, 99, Lanes::default());
     let pendings = (1..=12).map(|id| pending(id, &busy, id)).chain([pending(13, &other, 13)]).collect();
-    plan.take(PollPlan { pendings, ..polled(&[], 0, 0) }, 0);
+    plan.take(PollPlan { pendings, ..polled(&[], 0, 0) }, Boot::at(0));
     assert_eq!(pick(&mut plan, 1_000, 4), [(execution(1), 1), (execution(13), 13)]);
     assert_eq!(pick(&mut plan, 1_000, 4), [(execution(2), 2)]);
 }
@@ -263,7 +270,7 @@ fn behind_too_many_pendings_of_a_schedule_the_others_wait() {
         let mut plan = Plan::new(0, 99, Lanes::default());
         let pendings =
             (1..=pendings).map(|id| pending(id, &busy, id)).chain([pending(99, &other, 99)]).collect();
-        plan.take(PollPlan { pendings, ..polled(&[], 0, 0) }, 0);
+        plan.take(PollPlan { pendings, ..polled(&[], 0, 0) }, Boot::at(0));
         let picked = pick(&mut plan, 1_000, 4);
         assert_eq!(picked.contains(&(ItemKey::Execution(ExecutionId(99)), 99)), reached, "{picked:?}");
     }
@@ -273,10 +280,10 @@ fn behind_too_many_pendings_of_a_schedule_the_others_wait() {
 fn a_row_locked_twice_is_left_to_the_next_poll() {
     let mut plan = plan(polled(&[&row(1)], 2_500, 0));
     assert_eq!(pick(&mut plan, 1_000, 9).len(), 1);
-    plan.skipped(schedule(1), 1_020, 1_000);
+    plan.skipped(schedule(1), 1_020, Boot::at(1_000));
     assert_eq!((plan.next_due(), pick(&mut plan, 1_019, 9)), (Some(1_020), Vec::new()));
     assert_eq!(pick(&mut plan, 1_020, 9), [(schedule(1), 1_000)]);
-    plan.skipped(schedule(1), 1_040, 1_020);
+    plan.skipped(schedule(1), 1_040, Boot::at(1_020));
     assert_eq!(plan.len(), 0);
 }
 
@@ -285,11 +292,11 @@ fn a_row_locked_twice_is_left_to_the_next_poll() {
 fn a_lock_before_does_not_count_against_the_next_link() {
     let mut plan = plan(polled(&[&row(1)], 2_500, 0));
     assert_eq!(pick(&mut plan, 1_000, 9).len(), 1);
-    plan.skipped(schedule(1), 1_020, 1_000);
+    plan.skipped(schedule(1), 1_020, Boot::at(1_000));
     assert_eq!(pick(&mut plan, 1_020, 9).len(), 1);
-    plan.won(schedule(1), 1_021);
+    plan.won(schedule(1), Boot::at(1_021));
     assert_eq!(pick(&mut plan, 2_000, 9), [(schedule(1), 2_000)]);
-    plan.skipped(schedule(1), 2_020, 2_000);
+    plan.skipped(schedule(1), 2_020, Boot::at(2_000));
     assert_eq!(pick(&mut plan, 2_020, 9), [(schedule(1), 2_000)]);
 }
 
@@ -312,7 +319,7 @@ fn a_plan_that_overflowed_asks_once_when_there_is_room() {
     let mut asked = Vec::new();
     for id in pick(&mut plan, 1_000, 9).into_iter().map(|(key, _)| key) {
         asked.push(plan.wants_poll());
-        plan.won(id, 1_000);
+        plan.won(id, Boot::at(1_000));
     }
     asked.extend([plan.wants_poll(), plan.wants_poll()]);
     assert_eq!(asked, [false, false, false, false, true, false, false, false, false, false]);
@@ -324,7 +331,7 @@ fn only_a_plan_that_was_cut_off_asks_for_a_poll() {
         let mut plan = plan(PollPlan { complete, ..polled(&[&row(1)], 1_500, 0) });
         assert!(!plan.wants_poll(), "nothing is done yet");
         assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
-        plan.won(schedule(1), 1_000);
+        plan.won(schedule(1), Boot::at(1_000));
         assert_eq!(plan.wants_poll(), wants);
     }
 }
@@ -336,13 +343,13 @@ fn a_short_poll_neither_empties_a_plan_nor_changes_when_it_asks_for_more() {
     let short = |complete| PollPlan { complete, covered: Covered::NOTHING, ..polled(&[], 0, 1) };
     let mut plan = plan(cut_off);
     for (id, wants) in [(1, false), (2, true)] {
-        plan.take(short(false), 100);
+        plan.take(short(false), Boot::at(100));
         assert_eq!(plan.len() as i64, 5 - id);
         assert_eq!(pick(&mut plan, 1_000, 1).len(), 1);
-        plan.won(schedule(id), 1_000);
+        plan.won(schedule(id), Boot::at(1_000));
         assert_eq!(plan.wants_poll(), wants, "half of what the long one brought is done");
     }
-    plan.take(short(false), 100);
+    plan.take(short(false), Boot::at(100));
     assert!(!plan.wants_poll(), "it cuts nothing off");
 }
 
@@ -350,9 +357,9 @@ fn a_short_poll_neither_empties_a_plan_nor_changes_when_it_asks_for_more() {
 fn a_short_poll_says_nothing_of_what_waits_for_others() {
     let mut plan = plan(polled(&[&row(1)], 1_500, 0));
     plan.hold(&BoundOf { job: Arc::clone(&row(1).job), group: None });
-    plan.take(PollPlan { covered: Covered::NOTHING, ..polled(&[], 0, 1) }, 100);
+    plan.take(PollPlan { covered: Covered::NOTHING, ..polled(&[], 0, 1) }, Boot::at(100));
     assert_eq!(pick(&mut plan, 1_000, 1), []);
-    plan.take(polled(&[&row(1)], 1_500, 2), 200);
+    plan.take(polled(&[&row(1)], 1_500, 2), Boot::at(200));
     assert_eq!(pick(&mut plan, 1_000, 1).len(), 1);
 }
 
@@ -373,7 +380,7 @@ fn a_plan_whose_large_payloads_are_half_done_asks_for_more() {
     let mut plan = plan(PollPlan { complete: false, ..polled(&rows.iter().collect::<Vec<_>>(), 2_000, 0) });
     let mut asked = Vec::new();
     for (key, _) in pick(&mut plan, 2_000, 9) {
-        plan.won(key, 2_000);
+        plan.won(key, Boot::at(2_000));
         asked.push(plan.wants_poll());
     }
     assert_eq!(asked, [true, false, false, false], "behind 600 of 1,001 bytes, and once");
@@ -396,7 +403,7 @@ fn what_a_poll_did_not_look_at_stays() {
     for (covered, left) in cases {
         let mut plan = plan(PollPlan { pendings: pendings.clone(), ..polled(&[&row(1)], 1_500, 0) });
         assert_eq!(plan.len(), 1 + all.pendings.len());
-        plan.take(PollPlan { covered, ..polled(&[], 1_500, 100) }, 100);
+        plan.take(PollPlan { covered, ..polled(&[], 1_500, 100) }, Boot::at(100));
         assert_eq!(plan.len(), left, "{covered:?}");
     }
 }
@@ -409,7 +416,7 @@ fn a_plan_that_is_dropped_keeps_what_is_in_flight_and_no_link_behind_it() {
     plan.advance(1_500);
     plan.clear(0);
     assert_eq!((plan.len(), plan.next_due(), plan.has_due(9_000)), (1, None, false));
-    plan.won(schedule(1), 1_600);
+    plan.won(schedule(1), Boot::at(1_600));
     assert_eq!(plan.len(), 0);
 }
 
@@ -427,7 +434,7 @@ fn a_plan_that_ends_hands_back_what_was_not_claimed() {
 fn an_instant_the_wheel_has_passed_is_not_early() {
     let mut plan = Plan::new(0, CAP, Lanes::default());
     plan.advance(9_000);
-    plan.take(polled(&[&row(1), &Arc::new(simple(2, 4_000, 0, 0, None))], 4_500, 0), 0);
+    plan.take(polled(&[&row(1), &Arc::new(simple(2, 4_000, 0, 0, None))], 4_500, 0), Boot::at(0));
     assert_eq!((plan.next_due(), plan.has_due(500)), (Some(1_000), false));
     assert_eq!(pick(&mut plan, 500, 9), []);
     assert_eq!(plan.next_due(), Some(1_000), "what is due comes first");
@@ -440,14 +447,14 @@ fn a_poll_that_does_not_bring_a_schedule_ends_its_chain_though_a_claim_of_it_is_
     let row = row(1);
     let mut plan = plan(polled(&[&row], 6_000, 0));
     assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
-    plan.take(polled(&[], 6_000, 900), 1_001);
-    plan.won(schedule(1), 1_002);
+    plan.take(polled(&[], 6_000, 900), Boot::at(1_001));
+    plan.won(schedule(1), Boot::at(1_002));
     assert_eq!(pick(&mut plan, 5_000, 9), []);
 
     let mut plan = self::plan(polled(&[&row], 6_000, 0));
     assert_eq!(pick(&mut plan, 1_000, 9).len(), 1);
-    plan.won(schedule(1), 1_002);
-    plan.take(polled(&[], 6_000, 900), 1_003);
+    plan.won(schedule(1), Boot::at(1_002));
+    plan.take(polled(&[], 6_000, 900), Boot::at(1_003));
     assert_eq!(pick(&mut plan, 5_000, 9), [], "won while the poll was under way");
 }
 
@@ -461,22 +468,22 @@ fn who_waits_for_a_slot_is_parked_until_it_is_free() {
         || PollPlan { pendings: waiting.iter().chain([&retry]).cloned().collect(), ..polled(&[], 6_000, 0) };
     let key = |id| ItemKey::Execution(ExecutionId(id));
     let mut plan = Plan::new(0, 1_000, Lanes::default());
-    plan.take(brought(), 0);
+    plan.take(brought(), Boot::at(0));
     assert_eq!(pick(&mut plan, 2_000, 9), [(key(2), 1_000)]);
     plan.block(key(2), retry.id);
     assert_eq!(pick(&mut plan, 2_000, 9), [(key(9_000), 1_500)], "its own slot does not keep it away");
     assert_eq!(pick(&mut plan, 2_000, 9), []);
     assert!(plan.awaits_slots());
-    plan.won(key(9_000), 2_000);
+    plan.won(key(9_000), Boot::at(2_000));
 
     plan.unpark(ScheduleId(1));
     assert!(!plan.awaits_slots());
     assert_eq!(pick(&mut plan, 2_001, 9), [(key(2), 1_000)], "who is due longest");
     plan.block(key(2), ExecutionId(77));
-    plan.take(PollPlan { sent: 2_500, ..brought() }, 2_600);
+    plan.take(PollPlan { sent: Boot::at(2_500), ..brought() }, Boot::at(2_600));
     assert_eq!(pick(&mut plan, 3_000, 9), [(key(2), 1_000)], "each poll tries once");
     plan.block(key(2), ExecutionId(77));
-    plan.take(PollPlan { sent: 3_500, ..polled(&[], 6_000, 3_500) }, 3_600);
+    plan.take(PollPlan { sent: Boot::at(3_500), ..polled(&[], 6_000, 3_500) }, Boot::at(3_600));
     assert_eq!((pick(&mut plan, 4_000, 9), plan.len()), (vec![], 0), "it is gone");
 }
 
@@ -486,13 +493,13 @@ fn what_would_overlap_before_it_is_due_is_tried_again_when_it_is() {
     let row = row(1);
     let mut plan = plan(polled(&[&row], 3_000, 0));
     assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
-    plan.wait(schedule(1), 960);
+    plan.wait(schedule(1), Boot::at(960));
     assert_eq!(plan.next_deferred(), Some(1_000));
     assert_eq!(pick(&mut plan, 1_049, 9), []);
     // The plan's time is ahead by as much as claims are.
     assert_eq!(pick(&mut plan, 1_050, 9), [(schedule(1), 1_000)]);
     assert_eq!(plan.next_deferred(), None);
-    plan.won(schedule(1), 1_050);
+    plan.won(schedule(1), Boot::at(1_050));
     assert_eq!(pick(&mut plan, 2_000, 9), [(schedule(1), 2_000)]);
 }
 
@@ -502,7 +509,7 @@ fn plan_of_lanes(planned: PollPlan) -> Plan {
     let slow = JobLane { job: "slow", lane: "second", is_async: false };
     let lanes = Lanes::new(&[lane("default"), lane("second")], [slow]);
     let mut plan = Plan::new(0, 999, lanes);
-    plan.take(planned, 0);
+    plan.take(planned, Boot::at(0));
     plan
 }
 
@@ -547,11 +554,11 @@ fn what_is_due_in_a_full_lane_is_in_nobodys_way() {
         "one of a hundred is asked for"
     );
     assert!(!plan.has_due(1_000) && !plan.is_starved());
-    plan.won(schedule(101), 1_000);
+    plan.won(schedule(101), Boot::at(1_000));
     plan.again(schedule(102));
     assert_eq!((plan.next_due(), plan.has_due(1_000)), (Some(1_000), true));
     assert_eq!(pick_beside_a_full_lane(&mut plan, 1_000, 9), (vec![schedule(102)], [1, 0]));
-    plan.won(schedule(102), 1_000);
+    plan.won(schedule(102), Boot::at(1_000));
     assert_eq!((plan.next_due(), plan.has_due(9_000)), (Some(2_000), false), "the next of the others");
     plan.seat_freed(LaneId::DEFAULT);
     assert!(!plan.has_due(1_000), "that is another lane's");
@@ -578,7 +585,7 @@ fn all_lanes_without_a_seat_are_starved_and_a_poll_asks_them_again() {
     plan.advance(1_000);
     assert!(plan.pick(1_000, 9, |_| None::<()>).is_empty());
     assert!(plan.is_starved() && !plan.has_due(1_000));
-    plan.take(poll(1_000), 1_000);
+    plan.take(poll(1_000), Boot::at(1_000));
     assert!(!plan.is_starved() && plan.has_due(1_000));
 }
 

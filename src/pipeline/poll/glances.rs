@@ -1,7 +1,7 @@
 //! When a node glances at the database for others' changes, and the marks it has seen: while the database does
 //! not tell of changes, and for a while after it has, as notifications have pauses of some milliseconds.
 
-use crate::domain::Millis;
+use crate::domain::{Boot, Millis};
 use crate::store::news::{Glance, Marks, News};
 use crate::time::Now;
 
@@ -19,8 +19,8 @@ pub(super) struct Glances {
     is_told: bool,
     /// The last answer; none at the beginning, and after a time in which nobody glanced.
     marks: Option<Marks>,
-    /// When the next one is due, boot clock.
-    at: Millis,
+    /// When the next one is due.
+    at: Boot,
     /// The pause behind it, if it finds nothing.
     pause: Millis,
 }
@@ -30,8 +30,8 @@ impl Glances {
         Self { every, is_told: false, marks: None, at: now.boot, pause: LONGEST_PAUSE }
     }
 
-    /// No glance begins before this boot-clock instant.
-    pub(super) fn next_at(&self) -> Millis {
+    /// No glance begins before this.
+    pub(super) fn next_at(&self) -> Boot {
         self.at
     }
 
@@ -75,7 +75,7 @@ impl Glances {
     /// The database tells from now on, or does so no more.
     pub(super) fn told(&mut self, now: Now, is_told: bool) {
         (self.is_told, self.marks, self.pause) = (is_told, None, LONGEST_PAUSE);
-        self.at = if is_told { Millis::MAX } else { now.boot };
+        self.at = if is_told { Boot::MAX } else { now.boot };
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
         Glance { marks: Marks { run: 7, audit: 3 }, news: News { work: false, cancel: false } };
 
     fn at(boot: Millis) -> Now {
-        Now { db: boot, boot, apart: 0 }
+        Now { db: boot, boot: Boot::at(boot), apart: 0 }
     }
 
     fn glances() -> Glances {
@@ -99,7 +99,7 @@ mod tests {
         let mut glances = glances();
         assert_eq!(glances.due(at(1_000)), Some(Marks::END));
         assert_eq!(glances.answered(at(1_002), SEEN), News::ANY);
-        assert_eq!(glances.next_at(), 1_202);
+        assert_eq!(glances.next_at(), Boot::at(1_202));
         assert_eq!(glances.due(at(1_201)), None);
         assert_eq!(glances.due(at(1_202)), Some(SEEN.marks));
         assert_eq!(glances.answered(at(1_203), SEEN), News::default());
@@ -108,10 +108,10 @@ mod tests {
     /// The instants of the glances from `now` on, each of which finds this; none follows the last.
     fn follow(glances: &mut Glances, finds: impl Fn(Millis) -> News) -> Vec<Millis> {
         let mut instants = Vec::new();
-        while glances.next_at() < 6_000 {
+        while glances.next_at() < Boot::at(6_000) {
             let now = glances.next_at();
-            glances.answered(at(now), Glance { news: finds(now), ..SEEN });
-            instants.push(now);
+            glances.answered(at(now.millis()), Glance { news: finds(now.millis()), ..SEEN });
+            instants.push(now.millis());
         }
         instants
     }
@@ -133,7 +133,7 @@ mod tests {
         let mut glances = glances();
         glances.answered(at(1_000), SEEN);
         glances.told(at(1_100), true);
-        assert_eq!((glances.next_at(), glances.due(at(9_000))), (Millis::MAX, None));
+        assert_eq!((glances.next_at(), glances.due(at(9_000))), (Boot::MAX, None));
         glances.heard(at(2_000));
         assert_eq!(glances.due(at(2_050)), Some(Marks::END), "what came meanwhile is unknown");
         assert_eq!(glances.answered(at(2_050), SEEN), News { work: true, cancel: false });
@@ -141,7 +141,7 @@ mod tests {
         glances.heard(at(4_000));
         glances.answered(at(4_050), SEEN);
         glances.heard(at(4_100));
-        assert_eq!(glances.next_at(), 4_150);
+        assert_eq!(glances.next_at(), Boot::at(4_150));
         let work = News { work: true, cancel: false };
         assert_eq!(glances.answered(at(4_150), Glance { news: work, ..SEEN }), work);
         assert_eq!(follow(&mut glances, |_| News::default()), [4_200, 4_300, 4_500, 4_900, 5_700]);
@@ -155,10 +155,10 @@ mod tests {
         let mut glances = glances();
         glances.answered(at(900), SEEN);
         glances.failed(at(1_000));
-        assert_eq!(glances.next_at(), 2_000);
+        assert_eq!(glances.next_at(), Boot::at(2_000));
         assert_eq!(glances.due(at(2_000)), Some(Marks::END), "what lies behind the marks may be too much");
         let mut rare = Glances::new(5_000, at(1_000));
         rare.failed(at(1_000));
-        assert_eq!(rare.next_at(), 6_000);
+        assert_eq!(rare.next_at(), Boot::at(6_000));
     }
 }

@@ -3,7 +3,7 @@
 //! The grid is the epoch's: ticks that are late, or skipped, never move those behind them.
 
 use super::limits::SHORT_PAGE;
-use crate::domain::{Millis, NodeId};
+use crate::domain::{Boot, Millis, NodeId};
 use crate::time::Now;
 
 /// No poll begins for this long after one that failed,
@@ -73,21 +73,21 @@ pub(super) enum Next {
     Begin { tick: Option<Millis>, skipped: u64 },
     /// A short poll begins, which only looks for what may start at once.
     Short,
-    /// No poll begins before this boot-clock instant.
-    Wait(Millis),
+    /// No poll begins before this.
+    Wait(Boot),
 }
 
 /// A poll for news.
 struct NewsPoll {
     is_wanted: bool,
-    /// It does not begin before this boot-clock instant.
-    from: Millis,
+    /// It does not begin before this.
+    from: Boot,
 }
 
 impl NewsPoll {
-    /// When it begins, boot clock.
-    fn at(&self) -> Millis {
-        if self.is_wanted { self.from } else { Millis::MAX }
+    /// When it begins.
+    fn at(&self) -> Boot {
+        if self.is_wanted { self.from } else { Boot::MAX }
     }
 }
 
@@ -103,11 +103,11 @@ pub(super) struct Timetable {
     retry: Option<Millis>,
     /// The last poll to begin did so between two ticks.
     is_extra: bool,
-    /// When the last of those ended, boot clock, and the pause behind it.
-    extra_ended: Option<Millis>,
+    /// When the last of those ended, and the pause behind it.
+    extra_ended: Option<Boot>,
     extra_pause: Millis,
-    /// No poll begins before this boot-clock instant.
-    hold: Millis,
+    /// No poll begins before this.
+    hold: Boot,
 }
 
 impl Timetable {
@@ -167,8 +167,8 @@ impl Timetable {
         }
     }
 
-    /// A poll that began at `sent`, boot clock, has ended; it has read so many rows.
-    pub(super) fn ended(&mut self, now: Now, sent: Millis, rows: usize, is_short: bool) {
+    /// A poll that began at `sent` has ended; it has read so many rows.
+    pub(super) fn ended(&mut self, now: Now, sent: Boot, rows: usize, is_short: bool) {
         self.hold = if self.is_extra { now.boot + self.pause(now) } else { now.boot };
         let took = now.boot - sent;
         let rested = now.boot + took * if rows > SHORT_PAGE { BACKLOG_REST } else { NEWS_REST };

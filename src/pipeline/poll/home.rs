@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::domain::shards::{self, Member, SHARDS, Share};
-use crate::domain::{Entry, Millis, NodeId};
+use crate::domain::{Boot, Entry, Millis, NodeId};
 use crate::time::Now;
 
 /// The most changed schedules one poll asks for by name.
@@ -16,11 +16,11 @@ pub(super) struct Home {
     pub(super) members: Vec<Member>,
     /// The home shards: all, while no other node is known.
     pub(super) shares: Vec<Share>,
-    /// Schedules changed here, and until when (boot clock) polls ask for them: their owner polls by then.
-    changed: VecDeque<(String, Millis)>,
+    /// Schedules changed here, and until when polls ask for them: their owner polls by then.
+    changed: VecDeque<(String, Boot)>,
     /// Other nodes' schedules whose slots became free here, likewise: only their PENDING executions and late
     /// occurrences are claimed.
-    freed: VecDeque<(String, Millis)>,
+    freed: VecDeque<(String, Boot)>,
 }
 
 impl Home {
@@ -39,14 +39,14 @@ impl Home {
         self.changed.iter().chain(&self.freed).map(|(name, _)| name.clone()).collect()
     }
 
-    /// The schedule of this name was changed here: polls ask for it until `ends`, boot clock.
-    pub(super) fn changed(&mut self, name: String, ends: Millis) {
+    /// The schedule of this name was changed here: polls ask for it until `ends`.
+    pub(super) fn changed(&mut self, name: String, ends: Boot) {
         remember(&mut self.changed, name, ends);
     }
 
     /// An execution that ended here has freed the slot of this schedule: if it is another node's, polls ask
-    /// for what waits until `ends`, boot clock. True if so.
-    pub(super) fn freed(&mut self, name: &str, ends: Millis) -> bool {
+    /// for what waits until `ends`. True if so.
+    pub(super) fn freed(&mut self, name: &str, ends: Boot) -> bool {
         let is_others = !self.is_home(name);
         if is_others {
             remember(&mut self.freed, name.to_owned(), ends);
@@ -59,7 +59,7 @@ impl Home {
     pub(super) fn leaves_planned(&self, entry: &Entry, late: Millis) -> bool {
         let name = &*entry.name;
         let is_late = entry.is_due_before(late);
-        let is_in = |list: &VecDeque<(String, Millis)>| list.iter().any(|(known, _)| known == name);
+        let is_in = |list: &VecDeque<(String, Boot)>| list.iter().any(|(known, _)| known == name);
         !is_late && is_in(&self.freed) && !is_in(&self.changed) && !self.is_home(name)
     }
 
@@ -83,7 +83,7 @@ impl Home {
     }
 }
 
-fn remember(list: &mut VecDeque<(String, Millis)>, name: String, ends: Millis) {
+fn remember(list: &mut VecDeque<(String, Boot)>, name: String, ends: Boot) {
     list.retain(|(known, _)| *known != name);
     list.push_back((name, ends));
     if list.len() > CHANGED {

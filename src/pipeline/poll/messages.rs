@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::domain::shards::Member;
-use crate::domain::{Event, Millis, NodeId, Occurrence, Pending};
+use crate::domain::{Boot, Event, Millis, NodeId, Occurrence, Pending};
 use crate::store::Page;
 use crate::time::Micros;
 
@@ -65,8 +65,8 @@ pub(crate) struct PollPlan {
     pub covered: Covered,
     /// False when the application or the node is switched off: then nothing may be claimed.
     pub enabled: bool,
-    /// Boot-clock instant at which the poll was sent: later changes are not in it.
-    pub sent: Millis,
+    /// When the poll was sent: later changes are not in it.
+    pub sent: Boot,
 }
 
 impl PollPlan {

@@ -16,7 +16,7 @@ use super::limits::{LEAST_PAGE, OTHERS, PAGE, PATIENCE, POLL_LIMIT};
 use super::messages::Covered;
 use super::payloads::Payloads;
 use super::rows::PolledRows;
-use crate::domain::{Entry, Millis, Pending};
+use crate::domain::{Boot, Entry, Millis, Pending};
 use crate::store::{DueRows, Page, PollQuery, Polled};
 use crate::time::Now;
 
@@ -29,10 +29,10 @@ pub(crate) struct Poll {
     pub(super) tick: Option<Millis>,
     /// One page of the newest PENDING executions is all it asks for.
     pub(super) is_short: bool,
-    /// When it began, boot clock.
-    pub(super) sent: Millis,
-    /// When its last call was sent, boot clock.
-    pub(super) called: Millis,
+    /// When it began.
+    pub(super) sent: Boot,
+    /// When its last call was sent.
+    pub(super) called: Boot,
     /// The question that its pages at home have in common, and the page asked for.
     pub(super) query: PollQuery,
     pub(super) stage: Stage,
@@ -162,7 +162,7 @@ impl Bookmark {
 
 impl Poll {
     /// A poll that has brought nothing yet.
-    pub(super) fn new(tick: Option<Millis>, sent: Millis, query: PollQuery) -> Self {
+    pub(super) fn new(tick: Option<Millis>, sent: Boot, query: PollQuery) -> Self {
         let begin = query.page.pendings;
         let walk = Walk { sections: 0, unasked: 0, pendings: (begin, begin), newest: Page::END, helped: 0 };
         Self {

@@ -13,7 +13,7 @@
 //!      '------------------- quick look -----------------------------'
 //! ```
 
-use crate::domain::Millis;
+use crate::domain::{Boot, Millis};
 use crate::store::Polled;
 use crate::time::{Now, Window};
 
@@ -33,8 +33,8 @@ const LONGEST_PAUSE: Millis = MARGIN;
 enum Looks {
     /// None is needed: polls begin with the first entry.
     Off,
-    /// One follows the first poll that ends after this boot-clock instant and leaves it time.
-    Due(Millis),
+    /// One follows the first poll that ends after this and leaves it time.
+    Due(Boot),
     /// One follows the poll that has just ended, or is under way.
     Following,
 }
@@ -42,8 +42,8 @@ enum Looks {
 /// A look under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// When it was sent, boot clock.
-    sent: Millis,
+    /// When it was sent.
+    sent: Boot,
     /// Where polls began then.
     schedules: Millis,
     pendings: Millis,
@@ -123,9 +123,9 @@ impl Skipping {
         now.db - PENDING_MARGIN
     }
 
-    /// A poll's first page has come. Its call was sent at `called`, boot clock, and what was due before `late`
+    /// A poll's first page has come. Its call was sent at `called`, and what was due before `late`
     /// was late.
-    pub(super) fn polled(&mut self, now: Now, called: Millis, late: Millis, polled: &Polled) {
+    pub(super) fn polled(&mut self, now: Now, called: Boot, late: Millis, polled: &Polled) {
         self.schedules.polled(polled.earliest, late);
         self.pendings.polled(polled.earliest_pending, late);
         if self.looks == Looks::Off && self.is_slow(now, called, polled.rows) {
@@ -148,7 +148,7 @@ impl Skipping {
     /// Some node lists a job that none listed before: its schedules may be overdue, so the next look is due.
     pub(super) fn listed_anew(&mut self) {
         if let Looks::Due(at) = &mut self.looks {
-            *at = Millis::MIN;
+            *at = Boot::MIN;
         }
     }
 
@@ -157,7 +157,7 @@ impl Skipping {
     pub(super) fn ended(&mut self, now: Now, left: Option<Millis>) {
         let Looks::Due(at) = self.looks else { return };
         let in_time = left.is_some_and(|left| left >= self.call.min(self.interval / 2));
-        let since = now.boot.saturating_sub(at);
+        let since = now.boot.saturating_since(at);
         if since >= 0 && in_time || since >= LONGEST_PAUSE {
             self.looks = Looks::Following;
         }
@@ -187,7 +187,7 @@ impl Skipping {
     }
 
     /// Whether a call that read so many rows took a good part of the time a call may take, or was in vain.
-    fn is_slow(&self, now: Now, called: Millis, rows: usize) -> bool {
+    fn is_slow(&self, now: Now, called: Boot, rows: usize) -> bool {
         let took = now.boot - called;
         took > self.call / 3 || took > IN_VAIN && rows < FEW
     }

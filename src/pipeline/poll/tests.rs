@@ -2,8 +2,8 @@ use std::collections::{HashMap, VecDeque};
 
 use super::grid::FIRST_EXTRA_PAUSE;
 use super::*;
-use crate::domain::ErrorKind;
 use crate::domain::shards::Member;
+use crate::domain::{Boot, ErrorKind};
 use crate::fixtures::{calls_while_down, cron};
 use crate::machine::{Operation, Stepped};
 use crate::store::memory::MemoryStore;
@@ -32,7 +32,7 @@ impl Catalog for Strict {
 }
 
 pub(super) fn at(time: Millis) -> Now {
-    Now { db: time, boot: time, apart: 0 }
+    Now { db: time, boot: Boot::at(time), apart: 0 }
 }
 
 /// One that does not look at all overdue schedules.
@@ -92,7 +92,7 @@ pub(super) fn until_asked(machine: &mut Stepped<PollMachine>, mut now: Millis) -
             Step::Do(op @ Op::Decode(_)) => decode(machine, now, op),
             Step::Do(_) => return (now, told),
             Step::Tell(output) => told.push(output),
-            Step::Wait(until) => now = now.max(until),
+            Step::Wait(until) => now = now.max(until.millis()),
             Step::Stop => panic!("stopped"),
         }
     }
@@ -236,7 +236,7 @@ pub(super) fn asked(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Mil
             Step::Do(Op::Payloads(_)) => panic!("nothing is large"),
             Step::Do(Op::Glance(_)) => panic!("who is told does not glance"),
             Step::Tell(_) => {}
-            Step::Wait(until) => now = now.max(until),
+            Step::Wait(until) => now = now.max(until.millis()),
             Step::Stop => panic!("stopped"),
         }
     }
@@ -291,7 +291,7 @@ fn glanced(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Millis, Opti
             Step::Do(Op::Glance(query)) => return (now, Some(query.after), told),
             Step::Do(_) => return (now, None, told),
             Step::Tell(output) => told.push(output),
-            Step::Wait(until) => now = now.max(until),
+            Step::Wait(until) => now = now.max(until.millis()),
             Step::Stop => panic!("stopped"),
         }
     }

@@ -11,6 +11,8 @@
 
 use std::collections::VecDeque;
 
+use crate::domain::Boot;
+
 #[cfg(test)]
 mod tests;
 
@@ -91,11 +93,11 @@ pub(super) enum Verdict {
 pub(super) struct Admission {
     limits: PoolLimits,
     /// The latest time it was told; never decreases.
-    now: i64,
+    now: Boot,
     busy: usize,
     /// Since when each spare thread is spare, longest first. Threads are alike: the entry that
     /// is used last stands for whichever thread wakes, so one that is not needed ages.
-    spare: VecDeque<i64>,
+    spare: VecDeque<Boot>,
     queued: usize,
     promised_threads: usize,
     promised_places: usize,
@@ -107,7 +109,7 @@ pub(super) struct Admission {
     early: Option<usize>,
     /// The queue's limit while its pace is not known.
     allowed: usize,
-    paced_at: i64,
+    paced_at: Boot,
     /// The last thread could not be made: count on those there are until one can.
     stunted: bool,
     closed: bool,
@@ -120,7 +122,7 @@ impl Admission {
         let core = limits.core.max(1);
         Self {
             limits: PoolLimits { core, max: limits.max.max(core), ..limits },
-            now: i64::MIN,
+            now: Boot::MIN,
             busy: 0,
             spare: VecDeque::new(),
             queued: 0,
@@ -130,7 +132,7 @@ impl Admission {
             pace: None,
             early: None,
             allowed: UNMEASURED,
-            paced_at: i64::MIN,
+            paced_at: Boot::MIN,
             stunted: false,
             closed: false,
             wanted: false,
@@ -149,9 +151,9 @@ impl Admission {
     }
 
     /// Learns the time; returns the latest it was ever told.
-    pub(super) fn observe(&mut self, now: i64) -> i64 {
+    pub(super) fn observe(&mut self, now: Boot) -> Boot {
         self.now = self.now.max(now);
-        let span = self.now.saturating_sub(self.paced_at);
+        let span = self.now.saturating_since(self.paced_at);
         if span >= PACED {
             let periods = u32::try_from(span / PACED).unwrap_or(u32::MAX);
             self.measured(periods);
@@ -284,8 +286,8 @@ impl Admission {
     }
 
     /// What becomes of the head of the queue, which has waited since `since`.
-    pub(super) fn waited(&self, since: i64) -> Verdict {
-        let waited = self.now.saturating_sub(since);
+    pub(super) fn waited(&self, since: Boot) -> Verdict {
+        let waited = self.now.saturating_since(since);
         if waited > self.limits.grow_after && self.can_grow() {
             Verdict::Grow
         } else if waited > self.limits.give_back_after {
@@ -323,7 +325,7 @@ impl Admission {
         let above_core = self.threads() > self.limits.core;
         self.spare.len() > self.promised_threads
             && self.spare.front().is_some_and(|since| {
-                let spare_for = self.now.saturating_sub(*since);
+                let spare_for = self.now.saturating_since(*since);
                 self.closed || above_core && spare_for >= self.limits.retire_after
             })
     }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::admission::{Figures, PoolLimits, Seat};
 use super::floor::Floor;
 use super::sync::{Arc, Condvar, Mutex, MutexGuard, spawn};
+use crate::domain::Boot;
 use crate::domain::user_code::guarded;
 
 /// What the pool tells its owner, on whichever thread it came to know it and outside its lock.
@@ -78,11 +79,10 @@ impl<T: Send + 'static> Pool<T> {
         Some(Permit { core: Arc::clone(&self.core), seat, spent: false })
     }
 
-    /// Looks after what waits, at `now` (monotonic milliseconds; an earlier `now` counts as the
-    /// latest seen). Items that waited long enough start on new threads, and those that cannot
-    /// are returned. Call it a few times a second: all of the pool's spans are this coarse.
+    /// Looks after what waits, at `now` (an earlier `now` counts as the latest seen). Items that waited long
+    /// enough start on new threads, and those that cannot are returned. Call it a few times a second: all of the pool's spans are this coarse.
     #[must_use = "these items were not run"]
-    pub fn tick(&self, now: i64) -> Vec<T> {
+    pub fn tick(&self, now: Boot) -> Vec<T> {
         self.core.change(|floor, hire| floor.tick(now, hire))
     }
 
@@ -137,9 +137,9 @@ impl<T: Send + 'static> Permit<T> {
         self.seat
     }
 
-    /// Hands the items in at `now` (monotonic milliseconds), those of each pool under one lock. None is
-    /// refused: should no thread be had for it, it waits.
-    pub fn submit(mut items: Vec<(Self, T)>, now: i64) {
+    /// Hands the items in at `now`, those of each pool under one lock. None is refused: should no thread be had
+    /// for it, it waits.
+    pub fn submit(mut items: Vec<(Self, T)>, now: Boot) {
         while let Some((first, _)) = items.first() {
             let core = Arc::clone(&first.core);
             let is_own = |(permit, _): &(Self, T)| Arc::ptr_eq(&permit.core, &core);
@@ -156,7 +156,7 @@ impl<T: Send + 'static> Permit<T> {
     }
 
     /// The permits are of this pool.
-    fn submit_to(core: &Arc<Core<T>>, items: Vec<(Self, T)>, now: i64) {
+    fn submit_to(core: &Arc<Core<T>>, items: Vec<(Self, T)>, now: Boot) {
         let seated = |(mut permit, item): (Self, T)| {
             permit.spent = true;
             (permit.seat, item)

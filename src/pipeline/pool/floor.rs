@@ -6,13 +6,14 @@
 use std::collections::VecDeque;
 
 use super::admission::{Admission, Figures, PoolLimits, Seat, Verdict};
+use crate::domain::Boot;
 
 pub(crate) struct Floor<T> {
     admission: Admission,
     /// Items that have a thread: it only has to wake up.
     ready: VecDeque<T>,
     /// Items that wait for a thread, with the time since when; longest first.
-    queue: VecDeque<(i64, T)>,
+    queue: VecDeque<(Boot, T)>,
 }
 
 impl<T> Floor<T> {
@@ -42,7 +43,7 @@ impl<T> Floor<T> {
     }
 
     /// An item takes its seat at `now`.
-    pub(crate) fn submit(&mut self, seat: Seat, item: T, now: i64, mut hire: impl FnMut() -> bool) {
+    pub(crate) fn submit(&mut self, seat: Seat, item: T, now: Boot, mut hire: impl FnMut() -> bool) {
         let now = self.admission.observe(now);
         self.admission.release(seat);
         if seat == Seat::Thread && self.have_spare(&mut hire) {
@@ -55,7 +56,7 @@ impl<T> Floor<T> {
     }
 
     /// Looks after those who wait; gives back who waited too long.
-    pub(crate) fn tick(&mut self, now: i64, mut hire: impl FnMut() -> bool) -> Vec<T> {
+    pub(crate) fn tick(&mut self, now: Boot, mut hire: impl FnMut() -> bool) -> Vec<T> {
         self.admission.observe(now);
         if self.admission.stunted() {
             self.hire(&mut hire);
@@ -176,9 +177,9 @@ mod tests {
         assert!(!floor.is_awaited());
         let [thread, place] = [(); 2].map(|()| floor.reserve().expect("a seat"));
         assert!(floor.is_awaited());
-        floor.submit(thread, 1, 0, || true);
+        floor.submit(thread, 1, Boot::at(0), || true);
         assert!(floor.is_awaited(), "the other permit");
-        floor.submit(place, 2, 0, || true);
+        floor.submit(place, 2, Boot::at(0), || true);
         assert!(floor.is_awaited(), "it waits in the queue");
         assert_eq!(floor.close(), [2]);
         assert!(!floor.is_awaited());

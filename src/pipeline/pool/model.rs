@@ -13,6 +13,7 @@ use shuttle::{check_pct, check_random, thread};
 use super::admission;
 use super::admission::{PoolLimits, Seat};
 use super::floor;
+use crate::domain::Boot;
 
 use self::core::{Notice, Permit, Pool};
 
@@ -158,7 +159,7 @@ impl Bench {
     }
 
     fn submit(&self, item: u32) {
-        Permit::submit(vec![(self.reserve(), item)], 0);
+        Permit::submit(vec![(self.reserve(), item)], Boot::at(0));
     }
 
     /// Waits for `runs` runs and the end of all threads; `0..items` were each run, or handed back.
@@ -252,7 +253,7 @@ fn a_promised_start_waits_for_no_other_item() {
         let submitting: Vec<_> = (0..)
             .zip(threads)
             .chain((3..).zip(places))
-            .map(|(item, permit)| thread::spawn(move || Permit::submit(vec![(permit, item)], 0)))
+            .map(|(item, permit)| thread::spawn(move || Permit::submit(vec![(permit, item)], Boot::at(0))))
             .collect();
         join(submitting);
         bench.finish(6, vec![], 6);
@@ -277,10 +278,10 @@ fn the_queue_moves_on_beside_a_promise() {
         let seats = [&first, &queued, &promised].map(|permit| permit.seat());
         assert_eq!(seats, [Seat::Thread, Seat::Place, Seat::Thread]);
         let submitting = thread::spawn(move || {
-            Permit::submit(vec![(first, 0)], 0);
-            Permit::submit(vec![(queued, 1)], 0);
+            Permit::submit(vec![(first, 0)], Boot::at(0));
+            Permit::submit(vec![(queued, 1)], Boot::at(0));
         });
-        thread::spawn(move || Permit::submit(vec![(promised, 2)], 0)).join().unwrap();
+        thread::spawn(move || Permit::submit(vec![(promised, 2)], Boot::at(0))).join().unwrap();
         submitting.join().unwrap();
         bench.finish(3, vec![], 3);
     });
@@ -296,7 +297,7 @@ fn each_of_a_batch_is_run() {
             .map(|mut items| [items.split_off(1), items])
             .into_iter()
             .flatten()
-            .map(|items| thread::spawn(move || Permit::submit(items, 0)))
+            .map(|items| thread::spawn(move || Permit::submit(items, Boot::at(0))))
             .collect();
         join(submitting);
         bench.finish(4, vec![], 4);
@@ -310,7 +311,7 @@ fn closing_beside_submits_loses_nothing() {
         let permits: Vec<_> = (0..4).map_while(|_| bench.pool.reserve()).collect();
         let submitting: Vec<_> = (0..)
             .zip(permits)
-            .map(|(item, permit)| thread::spawn(move || Permit::submit(vec![(permit, item)], 0)))
+            .map(|(item, permit)| thread::spawn(move || Permit::submit(vec![(permit, item)], Boot::at(0))))
             .collect();
         let mut handed_back = bench.pool.close();
         join(submitting);
@@ -346,7 +347,7 @@ fn a_tick_grows_the_pool_beside_submits_and_finishes() {
         let bench = Bench::new(PoolLimits::new(1, 3, 3), run);
         (0..2).for_each(|item| bench.submit(item));
         let beside = aside(&bench, |bench| bench.submit(2));
-        let ticking = [1_001, 1_002].map(|now| aside(&bench, move |bench| bench.pool.tick(now)));
+        let ticking = [1_001, 1_002].map(|now| aside(&bench, move |bench| bench.pool.tick(Boot::at(now))));
         assert!(join(ticking).concat().is_empty());
         join([beside]);
         bench.finish(3, vec![], 3);
@@ -358,7 +359,7 @@ fn what_a_tick_hands_back_is_not_run() {
     explore(|| {
         let bench = Bench::new(PoolLimits::new(1, 1, 2), |_| {});
         let submitting = aside(&bench, |bench| (0..4).for_each(|item| bench.submit(item)));
-        let handed_back = join([aside(&bench, |bench| bench.pool.tick(5_001))]).concat();
+        let handed_back = join([aside(&bench, |bench| bench.pool.tick(Boot::at(5_001)))]).concat();
         join([submitting]);
         bench.finish(4 - handed_back.len(), handed_back, 4);
     });
@@ -380,7 +381,7 @@ fn threads_retire_beside_submits() {
         bench.runs.wait_for(3);
         assert!(bench.pool.wait_idle(Duration::ZERO));
         let submitting = [3, 4].map(|item| aside(&bench, move |bench| bench.submit(item)));
-        assert!(bench.pool.tick(6_000).is_empty());
+        assert!(bench.pool.tick(Boot::at(6_000)).is_empty());
         join(submitting);
         bench.finish(5, vec![], 5);
     });
@@ -393,7 +394,7 @@ fn a_thread_that_cannot_be_made_loses_nothing() {
         sync::fail_spawns(2);
         let submitting = [0, 1, 2].map(|item| aside(&bench, move |bench| bench.submit(item)));
         for now in (0..).take_while(|_| bench.runs.get() < 3) {
-            assert!(bench.pool.tick(now).is_empty());
+            assert!(bench.pool.tick(Boot::at(now)).is_empty());
             thread::yield_now();
         }
         join(submitting);

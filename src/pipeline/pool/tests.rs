@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
+use crate::domain::Boot;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -59,7 +60,7 @@ impl Bench {
 
     fn submit(&self, id: u32, permit: Permit<Work>) -> Gate {
         let (gate, go) = channel();
-        Permit::submit(vec![(permit, Work::Job(id, go))], self.now);
+        Permit::submit(vec![(permit, Work::Job(id, go))], Boot::at(self.now));
         gate
     }
 
@@ -74,7 +75,7 @@ impl Bench {
     /// The numbers of the jobs handed back at `now`.
     fn tick(&mut self, now: i64) -> Vec<u32> {
         self.now = now;
-        numbers(self.pool.tick(now))
+        numbers(self.pool.tick(Boot::at(now)))
     }
 
     fn finish(&self, job: u32, gate: &Gate) {
@@ -160,7 +161,7 @@ fn a_panic_is_an_outcome_not_a_dead_thread() {
     let bench = Bench::new(PoolLimits::new(1, 1, 10));
     for _ in 0..3 {
         let permit = bench.pool.reserve().expect("a seat");
-        Permit::submit(vec![(permit, Work::Panic("on purpose"))], 0);
+        Permit::submit(vec![(permit, Work::Panic("on purpose"))], Boot::at(0));
         assert_eq!(bench.next(), Panicked("on purpose".into()));
     }
     let gate = bench.job(1);
@@ -283,7 +284,7 @@ fn a_busy_pool_runs_each_item_once() {
                             None => freed.recv_timeout(DEADLINE).expect("to be told"),
                         }
                     };
-                    Permit::submit(vec![(permit, item)], 0);
+                    Permit::submit(vec![(permit, item)], Boot::at(0));
                 }
             });
         }
@@ -304,7 +305,7 @@ fn items_of_several_pools_are_handed_in_at_once() {
         gates.push(gate);
         items.push((bench.pool.reserve().expect("a seat"), Work::Job(id, go)));
     }
-    Permit::submit(items, 0);
+    Permit::submit(items, Boot::at(0));
     for (bench, ids) in [(&one, [1, 3]), (&two, [2, 4])] {
         let began = [bench.next(), bench.next()];
         assert!(ids.iter().all(|id| began.contains(&Began(*id))), "{began:?}");
@@ -328,7 +329,7 @@ fn a_pool_of_tasks_has_seats_and_no_threads() {
         Pool::of_tasks(2, launch, move |notice| free.lock().unwrap().send(format!("{notice:?}")).unwrap());
     let permits: Vec<_> = std::iter::from_fn(|| pool.reserve()).collect();
     assert_eq!((permits.len(), pool.figures().reserved), (2, 2));
-    Permit::submit(permits.into_iter().zip([1, 2]).collect(), 0);
+    Permit::submit(permits.into_iter().zip([1, 2]).collect(), Boot::at(0));
     let [first, second] = [(); 2].map(|()| launched.try_recv().unwrap());
     assert_eq!((first.0, second.0, first.2), (1, 2, thread::current().id()));
     assert!(pool.reserve().is_none() && !pool.wait_idle(Duration::ZERO));
@@ -348,7 +349,7 @@ fn a_launch_that_panics_gives_its_seat_back() {
     let pool =
         Pool::of_tasks(1, launch, move |notice| tell.lock().unwrap().send(format!("{notice:?}")).unwrap());
     let permit = pool.reserve().unwrap();
-    Permit::submit(vec![(permit, 1)], 0);
+    Permit::submit(vec![(permit, 1)], Boot::at(0));
     assert_eq!(told.try_recv().as_deref(), Ok("Panicked(\"no runtime\")"));
     assert!(pool.wait_idle(Duration::ZERO) && pool.reserve().is_some());
 }

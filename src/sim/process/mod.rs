@@ -16,7 +16,7 @@ use super::judge::{Covering, Effect};
 use super::sabotage::{Route, Sabotage};
 use super::seats::{FloorSeats, Floors, Permit};
 use super::wire::Wire;
-use crate::domain::{Answer, Event, Millis, NodeId};
+use crate::domain::{Answer, Boot, Event, Millis, NodeId};
 use crate::machine::Machine;
 use crate::members::listener::ListenOutput;
 use crate::members::{Held, Identity, NodeInput, NodeMachine, NodeOutput, Standing, members};
@@ -80,8 +80,7 @@ struct Job {
     lane: LaneId,
     running: Running,
     answer: Answer,
-    /// Boot clock.
-    began: Millis,
+    began: Boot,
     ends: Millis,
     task: Option<Task>,
     /// It ends with its process.
@@ -92,8 +91,8 @@ struct Job {
 struct Task {
     begun: Begun,
     patience: Patience,
-    /// When (boot clock) it is looked at again.
-    looks_at: Millis,
+    /// When it is looked at again.
+    looks_at: Boot,
     /// Since when, by the true time, it is to end.
     told: Option<Millis>,
     dropped: Option<Interruption>,
@@ -139,14 +138,14 @@ pub(super) struct Process {
     /// How much time its heartbeats have covered, worked out from its leases.
     pub covered: Millis,
     /// When the last confirmed heartbeat was sent, if no call failed since.
-    confirmed: Option<Millis>,
+    confirmed: Option<Boot>,
     floors: Floors,
     /// Which runs of each lane are told.
     watches: Vec<Watch>,
     /// Which lanes run async handlers.
     of_tasks: Vec<bool>,
-    /// When (boot clock) async handlers are dropped, because it stops.
-    drops_at: Millis,
+    /// When async handlers are dropped, because it stops.
+    drops_at: Boot,
     leaving: Option<Leaving>,
     /// Threads that wait for their rows to say RUNNING.
     starting: Vec<(LaneId, Starting, Receiver<Applied>)>,
@@ -250,7 +249,7 @@ impl Process {
             floors,
             watches,
             of_tasks,
-            drops_at: Millis::MAX,
+            drops_at: Boot::MAX,
             leaving: None,
             starting: Vec::new(),
             running: Vec::new(),
@@ -261,8 +260,9 @@ impl Process {
 
     pub(super) fn next_at(&self) -> Millis {
         let lag = self.clocks.lag;
-        let looks_at =
-            |it: &Job| it.task.as_ref().map_or(Millis::MAX, |task| task.looks_at.saturating_add(lag));
+        let looks_at = |it: &Job| {
+            it.task.as_ref().map_or(Millis::MAX, |task| task.looks_at.saturating_add(lag).millis())
+        };
         let jobs = self.running.iter().map(|it| it.ends.min(looks_at(it))).min().unwrap_or(Millis::MAX);
         let own = [self.poll.next_at(lag), self.dispatch.next_at(lag), self.complete.next_at(lag)]
             .into_iter()

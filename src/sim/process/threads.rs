@@ -6,7 +6,7 @@ use std::sync::{Arc, MutexGuard};
 use crossbeam::channel::{TryRecvError, bounded};
 
 use super::{GRACE, Job, Process, Surroundings, Task};
-use crate::domain::{Answer, ExecutionId, JobPolicy, Millis};
+use crate::domain::{Answer, Boot, ExecutionId, JobPolicy, Millis};
 use crate::node::context::{Begun, Cancellation};
 use crate::node::lifecycle::{Lifecycle, Look, Patience, Running};
 use crate::pipeline::complete::limits::Stuck;
@@ -159,7 +159,7 @@ impl Process {
             }
             let instants = (task.begun.changes_at(standing, now), self.drops_at);
             match task.patience.look(why, instants, now.boot) {
-                Look::Drop(_) if spares => task.looks_at = Millis::MAX,
+                Look::Drop(_) if spares => task.looks_at = Boot::MAX,
                 Look::Drop(why) => (it.ends, task.dropped) = (time, Some(why)),
                 Look::Again(at) => task.looks_at = at,
             }

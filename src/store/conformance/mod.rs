@@ -58,8 +58,8 @@ use std::time::{Duration, Instant};
 
 use crate::domain::shards::Share;
 use crate::domain::{
-    Answer, Candidate, Entry, ExecutionId, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId, Occurrence,
-    Overlap, Pending, ScheduleId, Token,
+    Answer, Boot, Candidate, Entry, ExecutionId, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId,
+    Occurrence, Overlap, Pending, ScheduleId, Token,
 };
 use crate::fixtures::Changes;
 use crate::repair::Revocation;
@@ -145,7 +145,7 @@ pub(crate) const JOB: &str = "work";
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A lease that holds for ever.
-const ENDLESS: Lease = Lease { until: Millis::MAX, apart: 0 };
+const ENDLESS: Lease = Lease { until: Boot::MAX, apart: 0 };
 
 /// One case's corner of the database: an application of its own with one live node.
 pub(crate) struct Bench {

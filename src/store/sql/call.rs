@@ -9,7 +9,7 @@ use super::database::LOCK_WAIT;
 use super::fault::{Fault, FaultKind, Step};
 use super::session::{Session, catch_up};
 use super::statement::{single, sql};
-use crate::domain::{Error, Millis};
+use crate::domain::{Boot, Error, Millis};
 use crate::store::Result;
 use crate::time::{Clock, TimeSample, span};
 
@@ -179,7 +179,7 @@ impl SqlStore {
 
     /// Counts a refusal after [`LOCK_WAIT`] as a lock timeout: PostgreSQL's messages may be localised. It
     /// looks for deadlocks after as long.
-    fn lock_wait_by_duration(&self, began: Millis, fault: Fault) -> Fault {
+    fn lock_wait_by_duration(&self, began: Boot, fault: Fault) -> Fault {
         let waited = self.clock.now().boot - began >= LOCK_WAIT - 100;
         if fault.kind == FaultKind::Refused && waited {
             Fault { kind: FaultKind::Busy, ..fault }

@@ -90,7 +90,7 @@ fn one_row_that_is_refused_is_found_by_halves_and_keeps_no_other_from_repair() {
                 if machine.pass.is_empty() {
                     break;
                 }
-                boot = machine.hold;
+                boot = machine.hold.millis();
                 continue;
             }
             calls += 1;

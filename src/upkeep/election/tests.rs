@@ -60,7 +60,7 @@ fn a_pass_renews_its_election_and_takes_back_dead_nodes_work_first() {
     let interval = Window::default().election;
     let mut machine = keeping(None);
     machine.receive(at(0), polled());
-    machine.election.alone_at = Some(Millis::MAX);
+    machine.election.alone_at = Some(Boot::MAX);
     is_elected(&mut machine, at(0));
     assert_eq!(asked(&mut machine, at(0)), "looking for misfires");
     machine.done(at(0), overdue(1..=3_000));

@@ -1,7 +1,7 @@
 //! Repairs and their events.
 
 use super::*;
-use crate::domain::{Cursor, Entry, Event, ExecutionId, Millis};
+use crate::domain::{Boot, Cursor, Entry, Event, ExecutionId};
 use crate::fixtures::cron;
 use crate::machine::Step;
 use crate::repair::MOST_PASSED;
@@ -69,7 +69,7 @@ fn repairs_are_told_and_wake_the_poll_when_all_are_done() {
                 "told"
             }
             Step::Tell(MisfireOutput::WakePoll) => "woken",
-            Step::Wait(Millis::MAX) => break,
+            Step::Wait(Boot::MAX) => break,
             _ => "something else",
         });
     }

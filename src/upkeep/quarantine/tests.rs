@@ -55,7 +55,7 @@ fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
 
 /// A pass at this many milliseconds of the boot clock; from which instant it looks for cursors ahead.
 fn looks_ahead_of(machine: &mut Stepped<MisfireMachine>, boot: Millis, db: Millis) -> Option<Millis> {
-    let (now, mut ahead) = (Now { db, boot, apart: 0 }, None);
+    let (now, mut ahead) = (Now { db, boot: Boot::at(boot), apart: 0 }, None);
     machine.receive(now, polled());
     run(machine, now, |op| {
         if let Op::FindUnreadable(query) = &op {
@@ -119,10 +119,10 @@ fn a_clock_that_steps_in_a_pass_is_believed_no_more() {
     // When the clock steps: not at all, as the election is answered, or as the search is.
     for steps_at in [None, Some("electing the misfire handler"), Some("looking for broken rows")] {
         let (mut machine, mut written) = (keeping(None), 0);
-        let mut now = Now { db: NOW - STEADY, boot: 0, apart: 0 };
+        let mut now = Now { db: NOW - STEADY, boot: Boot::at(0), apart: 0 };
         machine.receive(now, polled());
         run(&mut machine, now, |op| Ok(nothing_found(&op)));
-        now = Now { db: NOW, boot: STEADY, apart: 0 };
+        now = Now { db: NOW, boot: Boot::at(STEADY), apart: 0 };
         machine.receive(now, polled());
         loop {
             let op = match machine.next(now) {

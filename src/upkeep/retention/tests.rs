@@ -36,13 +36,13 @@ fn is_left(store: &MemoryStore) -> bool {
 #[test]
 fn a_purge_goes_by_the_databases_clock() {
     let (store, mut machine) = (with_an_old_execution(), keeping(Some(4 * HOUR)));
-    let a_year_ahead = Now { db: TODAY + 365 * 24 * HOUR, boot: 0, apart: 0 };
+    let a_year_ahead = Now { db: TODAY + 365 * 24 * HOUR, boot: Boot::at(0), apart: 0 };
     assert!(pass(&mut machine, a_year_ahead, &store).contains(&"purging the ledger"));
     assert!(is_left(&store));
 
     let mut machine = keeping(Some(4 * HOUR));
     store.set_time(TODAY + 2 * HOUR);
-    let a_year_behind = Now { db: TODAY - 365 * 24 * HOUR, boot: 0, apart: 0 };
+    let a_year_behind = Now { db: TODAY - 365 * 24 * HOUR, boot: Boot::at(0), apart: 0 };
     pass(&mut machine, a_year_behind, &store);
     assert!(!is_left(&store));
 }
@@ -50,7 +50,7 @@ fn a_purge_goes_by_the_databases_clock() {
 #[test]
 fn a_pass_purges_after_its_repairs_and_walks_again_in_time() {
     let (store, mut machine) = (with_an_old_execution(), keeping(Some(2 * HOUR)));
-    let now = Now { db: TODAY, boot: 0, apart: 0 };
+    let now = Now { db: TODAY, boot: Boot::at(0), apart: 0 };
     let first = pass(&mut machine, now, &store);
     let steps =
         ["purging the ledger", "purging enqueued executions", "purging executions without a schedule"];
@@ -59,7 +59,7 @@ fn a_pass_purges_after_its_repairs_and_walks_again_in_time() {
     assert!(!is_left(&store));
     // A hundredth of two hours is 72 s.
     for (after, walks) in [(20_000, false), (71_000, false), (87_000, true)] {
-        let later = pass(&mut machine, Now { db: TODAY + after, boot: after, apart: 0 }, &store);
+        let later = pass(&mut machine, Now { db: TODAY + after, boot: Boot::at(after), apart: 0 }, &store);
         assert_eq!(later.contains(&"purging the ledger"), walks, "after {after} ms: {later:?}");
     }
 }
@@ -69,7 +69,7 @@ fn without_a_retention_nothing_is_purged() {
     let (store, mut machine) = (with_an_old_execution(), keeping(None));
     store.set_time(TODAY + 100 * 365 * 24 * HOUR);
     for boot in [0, 20_000] {
-        let done = pass(&mut machine, Now { db: TODAY + boot, boot, apart: 0 }, &store);
+        let done = pass(&mut machine, Now { db: TODAY + boot, boot: Boot::at(boot), apart: 0 }, &store);
         assert_eq!(done.last(), Some(&"looking for broken rows"), "{done:?}");
     }
     assert!(is_left(&store));
@@ -81,7 +81,7 @@ fn a_walk_that_is_interrupted_goes_on_where_it_stopped() {
     let interval = Window::default().election;
     let mut machine = keeping(Some(HOUR));
     let purged_after = |machine: &mut Stepped<MisfireMachine>, boot, next: Option<&str>| {
-        let now = Now { db: TODAY + boot, boot, apart: 0 };
+        let now = Now { db: TODAY + boot, boot: Boot::at(boot), apart: 0 };
         let mut names = Vec::new();
         loop {
             match machine.next(now) {
@@ -99,8 +99,8 @@ fn a_walk_that_is_interrupted_goes_on_where_it_stopped() {
             }
         }
     };
-    machine.receive(Now { db: TODAY, boot: 0, apart: 0 }, polled());
-    machine.election.alone_at = Some(Millis::MAX);
+    machine.receive(Now { db: TODAY, boot: Boot::at(0), apart: 0 }, polled());
+    machine.election.alone_at = Some(Boot::MAX);
     let (first, began_after) = purged_after(&mut machine, 0, Some("m"));
     assert_eq!((first.len(), began_after.as_deref()), (5, Some("")));
     assert_eq!(purged_after(&mut machine, interval - 1, Some("n")), (vec![], Some("m".to_owned())));
@@ -115,7 +115,7 @@ fn a_walk_that_is_interrupted_goes_on_where_it_stopped() {
 fn only_a_purge_that_removed_something_is_told() {
     for (occurrences, schedules, nodes) in [(0, 0, 0), (3, 0, 0), (0, 2, 0), (0, 0, 1)] {
         let mut machine = keeping(Some(HOUR));
-        let now = Now { db: TODAY, boot: 0, apart: 0 };
+        let now = Now { db: TODAY, boot: Boot::at(0), apart: 0 };
         let purged = Purged { occurrences, schedules, nodes, next: None };
         machine.asked = Some(Asked::Purge(()));
         machine.done(now, Ok(Answer::Purge(purged)));
@@ -132,7 +132,7 @@ fn only_a_purge_that_removed_something_is_told() {
         let queues = Answer::PurgeQueues(PurgedQueues { executions, next: None });
         let orphans = Answer::PurgeOrphans(PurgedOrphans { executions, next: None });
         for (asked, purged) in [(Asked::PurgeQueues(()), queues), (Asked::PurgeOrphans(()), orphans)] {
-            let (mut machine, now) = (keeping(Some(HOUR)), Now { db: TODAY, boot: 0, apart: 0 });
+            let (mut machine, now) = (keeping(Some(HOUR)), Now { db: TODAY, boot: Boot::at(0), apart: 0 });
             machine.asked = Some(asked);
             machine.done(now, Ok(purged));
             let told = machine.next(now);

@@ -7,7 +7,7 @@ use crate::domain::Reason;
 use crate::store::{NextAttempt, Verbs};
 
 fn at(boot: Millis) -> Now {
-    Now { db: NOW, boot, apart: 0 }
+    Now { db: NOW, boot: Boot::at(boot), apart: 0 }
 }
 
 fn machine(count: i64) -> Stepped<CompleteMachine> {
@@ -42,7 +42,7 @@ fn what_waits_is_settled_together_up_to_a_batch() {
         assert_eq!(batch(&mut machine, at(0)), size);
         machine.done(at(0), done(size));
     }
-    assert!(matches!(machine.next(at(0)), Step::Wait(Millis::MAX)));
+    assert!(matches!(machine.next(at(0)), Step::Wait(Boot::MAX)));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn what_failed_together_is_tried_apart_and_what_comes_after_together_again() {
     assert_eq!(batch(&mut machine, at(20_001)), 0);
     assert_eq!(batch(&mut machine, at(30_000)), 1);
     machine.done(at(30_000), done(1));
-    assert!(matches!(machine.next(at(30_000)), Step::Wait(Millis::MAX)));
+    assert!(matches!(machine.next(at(30_000)), Step::Wait(Boot::MAX)));
 }
 
 /// Each outcome in a batch of its own size; the row of execution `bad` cannot be stored. A minute of calls:
@@ -85,7 +85,7 @@ fn a_minute_beside(bad: i64, kind: ErrorKind) -> Vec<(Millis, usize, bool)> {
             Step::Tell(_) => {}
             Step::Wait(until) => {
                 let before = now;
-                now = until.min(now - now % 1_000 + 1_000);
+                now = until.millis().min(now - now % 1_000 + 1_000);
                 if before / 1_000 < now / 1_000 {
                     let more = (0..10).map(|n| CompleteInput::Settle(finish(10_000 + n, "no"), None));
                     more.for_each(|input| machine.receive(at(now), input));
@@ -126,7 +126,7 @@ fn many_outcomes_that_are_never_stored_leave_room_for_the_others() {
                 calls += 1;
                 machine.done(at(now), failed(ErrorKind::Data));
             }
-            Step::Wait(until) => now = until,
+            Step::Wait(until) => now = until.millis(),
             Step::Tell(_) => {}
             Step::Stop => panic!("stopped"),
         }
@@ -151,7 +151,7 @@ fn what_an_outage_set_aside_is_stored_together_after_it() {
     while machine.aside.len() < 5 {
         match machine.next(at(now)) {
             Step::Do(SettleOp(_)) => machine.done(at(now), failed(ErrorKind::Unavailable)),
-            Step::Wait(until) => now = until,
+            Step::Wait(until) => now = until.millis(),
             Step::Tell(_) => {}
             Step::Stop => panic!("stopped"),
         }
@@ -178,8 +178,8 @@ fn each_failure_doubles_the_pause_and_a_success_ends_that() {
             Step::Tell(CompleteOutput::Event(Event::StoreFailed { .. }))
         ));
         let Step::Wait(until) = machine.next(at(now)) else { panic!("no pause") };
-        assert_eq!(until - now, pause);
-        now = until;
+        assert_eq!(until, Boot::at(now + pause));
+        now = until.millis();
     }
     assert_eq!(batch(&mut machine, at(now)), 1);
     machine.done(at(now), done(1));
@@ -187,7 +187,7 @@ fn each_failure_doubles_the_pause_and_a_success_ends_that() {
     assert_eq!(batch(&mut machine, at(now)), 1);
     machine.done(at(now), failed(ErrorKind::Unavailable));
     assert!(matches!(machine.next(at(now)), Step::Tell(_)));
-    assert!(matches!(machine.next(at(now)), Step::Wait(until) if until == now + FIRST_PAUSE));
+    assert!(matches!(machine.next(at(now)), Step::Wait(until) if until == Boot::at(now + FIRST_PAUSE)));
 }
 
 /// A start that succeeded is followed by an outcome: until then its token is answered for.
@@ -353,7 +353,7 @@ fn a_start_that_is_lost_makes_room_for_another_of_its_job() {
         let own = Some(OwnExecution { bound_of, ..own(1) });
         let start = ExecutionChange { own, ..changed(1, Transition::Start) };
         machine.receive(at(0), CompleteInput::Settle(start, None));
-        machine.gather = Millis::MIN;
+        machine.gather = Boot::MIN;
         assert_eq!(batch(machine, at(0)), 1);
         machine.done(at(0), Ok(vec![settled]));
         let mut freed = false;

@@ -6,7 +6,7 @@ use crate::pipeline::complete::limits::RunEnd;
 const LIMIT: Millis = 10;
 
 fn at(boot: Millis) -> Now {
-    Now { db: NOW + boot, boot, apart: 0 }
+    Now { db: NOW + boot, boot: Boot::at(boot), apart: 0 }
 }
 
 /// A machine, and a run that it watches: how it ends, and what its handler has settled if it returns late.
@@ -21,7 +21,7 @@ impl Watched {
     fn new() -> Self {
         let stuck = Stuck::default();
         let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
-        let (end, change) = (RunEnd::new(LIMIT), changed(7, Transition::TimeOut(String::new())));
+        let (end, change) = (RunEnd::new(Boot::at(LIMIT)), changed(7, Transition::TimeOut(String::new())));
         let transition = Transition::Release(Token::fresh(), None);
         let release = ExecutionChange { transition, ..change.clone() };
         machine
@@ -30,7 +30,8 @@ impl Watched {
     }
 
     fn returns(&mut self, boot: Millis) {
-        let settled = if self.end.returned(boot) { finish(7, "plain") } else { self.release.clone() };
+        let settled =
+            if self.end.returned(Boot::at(boot)) { finish(7, "plain") } else { self.release.clone() };
         self.machine.receive(at(boot), CompleteInput::Settle(settled, None));
     }
 
@@ -53,7 +54,7 @@ impl Watched {
 #[test]
 fn a_time_limit_is_stored_at_its_instant_and_told() {
     let mut watched = Watched::new();
-    assert!(matches!(watched.machine.next(at(9)), Step::Wait(LIMIT)));
+    assert!(matches!(watched.machine.next(at(9)), Step::Wait(until) if until == Boot::at(LIMIT)));
     let told = watched.machine.next(at(LIMIT));
     assert!(matches!(told, Step::Tell(CompleteOutput::Event(Event::TimedOut { .. }))));
     assert_eq!(watched.next(LIMIT), [ChangeKind::TimeOut]);
@@ -76,7 +77,7 @@ fn a_handler_that_returned_in_time_is_not_timed_out() {
 #[test]
 fn an_answer_on_its_way_at_the_limit_counts() {
     let mut watched = Watched::new();
-    assert!(watched.end.returned(9));
+    assert!(watched.end.returned(Boot::at(9)));
     assert_eq!(watched.next(LIMIT), Vec::new());
     watched.machine.receive(at(11), CompleteInput::Settle(finish(7, "plain"), None));
     assert_eq!((watched.next(11), watched.stuck.count()), (vec![ChangeKind::Finish], 0));

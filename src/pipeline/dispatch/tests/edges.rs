@@ -16,7 +16,7 @@ fn planned() -> (Bench, Millis) {
 pub(super) fn waits_until(bench: &mut Bench) -> Millis {
     assert!(bench.next().is_none(), "it asks for something");
     match bench.machine.next(bench.now()) {
-        Step::Wait(until) => until,
+        Step::Wait(until) => until.millis(),
         _ => panic!("it does not wait"),
     }
 }
@@ -130,7 +130,7 @@ fn a_node_that_is_switched_off_makes_no_claim_that_is_in_doubt() {
         complete: true,
         covered: Covered::ALL,
         enabled: false,
-        sent: bench.now,
+        sent: Boot::at(bench.now),
     };
     bench.machine.receive(bench.now(), DispatchInput::Planned(off));
     assert!(matches!(bench.next(), Some(Op::Resolve(_, false))));
@@ -351,7 +351,14 @@ fn what_a_node_that_is_switched_off_polls_is_not_planned() {
     let occurrences = expand(&[entry], START, START + 3_000, 10_000).occurrences;
     assert!(!occurrences.is_empty());
     let (pendings, sent) = (Vec::new(), START);
-    let off = PollPlan { occurrences, pendings, complete: true, covered: Covered::ALL, enabled: false, sent };
+    let off = PollPlan {
+        occurrences,
+        pendings,
+        complete: true,
+        covered: Covered::ALL,
+        enabled: false,
+        sent: Boot::at(sent),
+    };
     bench.machine.receive(bench.now(), DispatchInput::Planned(off));
     assert_eq!(bench.machine.planned(), 0);
     bench.run(due);
@@ -389,8 +396,8 @@ impl Seats for Waiting {
         Seat::Place
     }
 
-    fn tick(&mut self, boot: Millis) -> Vec<Claimed> {
-        self.looks.lock().unwrap().push(boot - START);
+    fn tick(&mut self, boot: Boot) -> Vec<Claimed> {
+        self.looks.lock().unwrap().push(boot - Boot::at(START));
         std::mem::take(&mut self.late)
     }
 
@@ -415,7 +422,7 @@ fn what_waited_too_long_in_the_pool_goes_back_and_the_next_look_is_not_missed() 
     let claimed = claim(&store, "s", false, START);
     let (execution, looks) = (claimed.execution(), Arc::default());
     let seats = Waiting { late: vec![claimed], looks: Arc::clone(&looks) };
-    let mut now = Now { db: START, boot: START, apart: 0 };
+    let mut now = Now { db: START, boot: Boot::at(START), apart: 0 };
     let mut machine = machine(seats, now);
     let told = machine.next(now);
     assert!(
@@ -426,8 +433,8 @@ fn what_waited_too_long_in_the_pool_goes_back_and_the_next_look_is_not_missed() 
     );
     for _ in 0..3 {
         let Step::Wait(until) = machine.next(now) else { panic!("nothing else is to be done") };
-        machine.next(Now { db: until - 1, boot: until - 1, apart: 0 });
-        now = Now { db: until, boot: until, apart: 0 };
+        now = Now { db: until.millis(), boot: until, apart: 0 };
+        machine.next(Now { db: now.db - 1, boot: now.boot - 1, apart: 0 });
     }
     assert_eq!(*looks.lock().unwrap(), [0, 250, 500]);
 }
@@ -446,7 +453,7 @@ impl Seats for All {
         *permit
     }
 
-    fn tick(&mut self, _boot: Millis) -> Vec<Claimed> {
+    fn tick(&mut self, _boot: Boot) -> Vec<Claimed> {
         Vec::new()
     }
 
@@ -501,7 +508,7 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
     ];
     for (seat, (occurrences, pendings), at_once) in cases {
         let context = format!("{seat:?} {occurrences:?} {pendings:?}");
-        let now = Now { db: START, boot: START, apart: 0 };
+        let now = Now { db: START, boot: Boot::at(START), apart: 0 };
         let mut machine = machine(All(seat), now);
         let planned = PollPlan {
             occurrences,
@@ -509,7 +516,7 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
             complete: true,
             covered: Covered::ALL,
             enabled: true,
-            sent: START,
+            sent: Boot::at(START),
         };
         machine.receive(now, DispatchInput::Planned(planned));
         let Step::Do(Op::Claim(requests)) = machine.next(now) else { panic!("nothing due") };
@@ -525,7 +532,7 @@ fn a_doubt_won_for_a_place_in_the_queue_goes_back() {
         let every = Trigger::every(Duration::from_secs(3_600)).unwrap().anchored(START).unwrap();
         store.ensure(&definition("s", every)).unwrap();
         let entry = Arc::new(store.find("app", "s").unwrap().unwrap());
-        let mut now = Now { db: START, boot: START, apart: 0 };
+        let mut now = Now { db: START, boot: Boot::at(START), apart: 0 };
         let mut machine = machine(All(seat), now);
         let planned = PollPlan {
             occurrences: vec![Occurrence::head(&entry).unwrap()],
@@ -533,7 +540,7 @@ fn a_doubt_won_for_a_place_in_the_queue_goes_back() {
             complete: true,
             covered: Covered::ALL,
             enabled: true,
-            sent: START,
+            sent: Boot::at(START),
         };
         machine.receive(now, DispatchInput::Planned(planned));
         let held = Ok(Answer::Resolve(vec![Claim::Skipped]));

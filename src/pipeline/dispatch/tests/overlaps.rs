@@ -180,7 +180,7 @@ fn who_is_parked_does_not_put_the_others_to_sleep() {
     bench.run(START + 1_001);
     assert_eq!((bench.times(), orders.len()), (vec![1_000], 3), "they wait");
     match bench.machine.next(bench.now()) {
-        Step::Wait(until) => assert_eq!(until, START + 1_300 - LEAST_LEAD),
+        Step::Wait(until) => assert_eq!(until, Boot::at(START + 1_300 - LEAST_LEAD)),
         _ => panic!("it waits"),
     }
 }

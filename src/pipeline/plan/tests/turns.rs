@@ -10,7 +10,7 @@ fn one_jobs_due_items_do_not_keep_anothers_waiting() {
     let pendings = (1..=6).map(|id| pending(id, &of("late", 10 + id), id)).collect();
     let other = of("other", 2);
     let mut plan = Plan::new(0, CAP, Lanes::default());
-    plan.take(PollPlan { pendings, ..polled(&[&other], 1_001, 0) }, 0);
+    plan.take(PollPlan { pendings, ..polled(&[&other], 1_001, 0) }, Boot::at(0));
     assert_eq!(
         pick(&mut plan, 1_000, 4),
         [(execution(1), 1), (execution(2), 2), (execution(3), 3), (schedule(2), 1_000)]
@@ -24,7 +24,7 @@ fn batches_of_one_seat_go_from_job_to_job() {
     let of = |job: &str, id| Arc::new(Entry { job: Arc::from(job), ..Entry::clone(&row(id)) });
     let pendings = (1..=3).map(|id| pending(id, &of("late", 10 + id), id)).collect();
     let mut plan = Plan::new(0, CAP, Lanes::default());
-    plan.take(PollPlan { pendings, ..polled(&[&of("other", 2)], 1_001, 0) }, 0);
+    plan.take(PollPlan { pendings, ..polled(&[&of("other", 2)], 1_001, 0) }, Boot::at(0));
     let picked: Vec<_> = (0..4).flat_map(|_| pick(&mut plan, 1_000, 1)).map(|(key, _)| key).collect();
     assert_eq!(picked, [execution(1), schedule(2), execution(2), execution(3)]);
 }
@@ -60,7 +60,7 @@ fn picked_ids(plan: &mut Plan, most: usize) -> Vec<i64> {
         if picked.is_empty() {
             return ids;
         }
-        picked.iter().for_each(|id| plan.won(execution(*id), 0));
+        picked.iter().for_each(|id| plan.won(execution(*id), Boot::at(0)));
         ids.extend(picked);
     }
 }
@@ -94,7 +94,7 @@ fn a_poll_frees_all_groups() {
     assert_eq!(plan.next_due(), None);
     plan.take(
         PollPlan { covered: Covered { pendings: ((0, 0), (0, 0)), ..Covered::ALL }, ..polled(&[], 0, 5) },
-        5,
+        Boot::at(5),
     );
     assert_eq!(picked_ids(&mut plan, 9), [1, 2]);
 }
@@ -113,7 +113,7 @@ fn a_plan_that_one_group_fills_has_a_place_for_others() {
     let mut rows: Vec<(i64, &str)> = (0..).take(CAP + 1).map(|id| (id, "a")).collect();
     rows.extend([(100, "b"), (101, "b"), (102, "c"), (103, "")]);
     let mut plan = Plan::new(1_000, CAP, Lanes::default());
-    plan.take(queued(&rows), 0);
+    plan.take(queued(&rows), Boot::at(0));
     assert_eq!(plan.len(), CAP + 2);
     assert_eq!(picked_ids(&mut plan, 1)[..4], [0, 100, 102, 1]);
 }
@@ -137,7 +137,7 @@ fn where_there_may_be_no_room_for_all_those_are_first_whose_turn_it_is() {
     let bounds = Bounds { job: at_most(2), ..Bounds::NONE };
     let mut plan = due(bounded(bounds, &[(1, "a"), (2, "a"), (3, "a"), (9, "b")]));
     assert_eq!(picked_once(&mut plan, 1), [1]);
-    plan.won(execution(1), 0);
+    plan.won(execution(1), Boot::at(0));
     assert_eq!(picked_once(&mut plan, 9), [9, 2]);
 }
 
@@ -147,13 +147,13 @@ fn a_group_that_found_no_room_keeps_its_turn() {
     let bounds = Bounds { job: at_most(1), ..Bounds::NONE };
     let mut plan = due(bounded(bounds, &[(1, "a"), (2, "a"), (8, "b"), (9, "b")]));
     assert_eq!(picked_once(&mut plan, 1), [1]);
-    plan.won(execution(1), 0);
+    plan.won(execution(1), Boot::at(0));
     for _ in 0..3 {
         assert_eq!(picked_once(&mut plan, 1), [8]);
         plan.again(execution(8));
     }
     assert_eq!(picked_once(&mut plan, 1), [8]);
-    plan.won(execution(8), 0);
+    plan.won(execution(8), Boot::at(0));
     assert_eq!(picked_once(&mut plan, 1), [2]);
 }
 
@@ -162,13 +162,13 @@ fn a_group_that_found_no_room_keeps_its_turn() {
 fn a_group_that_comes_again_begins_level_with_who_has_waited_longest() {
     let mut plan = due(queued(&[(1, "a"), (2, "a"), (3, "b")]));
     assert_eq!(picked_once(&mut plan, 1), [1]);
-    plan.won(execution(1), 0);
+    plan.won(execution(1), Boot::at(0));
     assert_eq!(picked_once(&mut plan, 1), [3]);
-    plan.won(execution(3), 0);
+    plan.won(execution(3), Boot::at(0));
     let mut again = queued(&[(2, "a"), (4, "b")]);
     again.pendings.iter_mut().for_each(|pending| pending.due += 5);
-    again.sent = 10;
-    plan.take(again, 10);
+    again.sent = Boot::at(10);
+    plan.take(again, Boot::at(10));
     plan.advance(1_000);
     assert_eq!(picked_once(&mut plan, 1), [2]);
     assert_eq!(picked_once(&mut plan, 1), [4]);

@@ -113,13 +113,13 @@ fn a_backward_clock_step_does_not_sleep_for_hours() {
     // The correction comes before what was planned by it, and so does word that the plan is gone.
     let (mut boot, mut step, mut told) = (asked, 0, Vec::new());
     let again = loop {
-        match machine.next(Now { db: boot + step, boot, apart: 0 }) {
+        match machine.next(Now { db: boot + step, boot: Boot::at(boot), apart: 0 }) {
             Step::Do(_) => break boot,
             Step::Tell(PollOutput::Offset(offset)) => step = offset.div_euclid(1_000),
             Step::Tell(PollOutput::Jumped) => told.push("jumped"),
             Step::Tell(PollOutput::Planned(_)) => told.push("planned"),
             Step::Tell(_) => {}
-            Step::Wait(until) => boot = until,
+            Step::Wait(until) => boot = until.millis(),
             Step::Stop => panic!("stopped"),
         }
     };

@@ -15,7 +15,7 @@ fn call(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Millis, Op) {
             Step::Do(op @ Op::Decode(_)) => decode(machine, now, op),
             Step::Do(op) => return (now, op),
             Step::Tell(_) => {}
-            Step::Wait(until) => now = now.max(until),
+            Step::Wait(until) => now = now.max(until.millis()),
             Step::Stop => panic!("stopped"),
         }
     }

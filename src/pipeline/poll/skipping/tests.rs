@@ -23,7 +23,7 @@ fn next_question(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Millis
             Step::Do(Op::Payloads(_)) => panic!("nothing is large"),
             Step::Do(Op::Glance(_)) => panic!("who is told does not glance"),
             Step::Tell(_) => {}
-            Step::Wait(until) => now = now.max(until),
+            Step::Wait(until) => now = now.max(until.millis()),
             Step::Stop => panic!("stopped"),
         }
     }
@@ -82,7 +82,7 @@ fn a_poll_that_reads_many_rows_is_slow_later() {
     let polled = |rows, takes| {
         let mut skipping = Skipping::new(&Window::default());
         let polled = Polled { rows, ..answer(0, Vec::new()) };
-        skipping.polled(at(1_000_000), 1_000_000 - takes, 998_000, &polled);
+        skipping.polled(at(1_000_000), Boot::at(1_000_000 - takes), 998_000, &polled);
         skipping.floor(at(1_000_000)) > 0
     };
     assert_eq!([polled(FEW, IN_VAIN + 1), polled(FEW - 1, IN_VAIN + 1)], [false, true]);

@@ -9,8 +9,8 @@ const LIMITS: PoolLimits =
 type Counts = (usize, usize, usize, usize, usize);
 
 fn at((busy, spare, queued, promised_threads, promised_places): Counts) -> Admission {
-    let spare = VecDeque::from(vec![0; spare]);
-    let now = 0;
+    let spare = VecDeque::from(vec![Boot::at(0); spare]);
+    let now = Boot::at(0);
     let counts = Admission::new(LIMITS);
     Admission { now, busy, spare, queued, promised_threads, promised_places, ..counts }
 }
@@ -51,7 +51,7 @@ fn a_seat_given_back_is_free_again() {
 /// One thread that has been given so many items since 0, and is through with them.
 fn worked(starts: usize) -> Admission {
     let mut pool = Admission::new(PoolLimits { queue: 1_000, ..PoolLimits::new(1, 1, 0) });
-    pool.observe(0);
+    pool.observe(Boot::at(0));
     pool.spawned();
     for _ in 0..starts {
         pool.started();
@@ -64,7 +64,7 @@ fn worked(starts: usize) -> Admission {
 fn paced(starts: usize) -> Admission {
     let mut pool = worked(starts);
     pool.started();
-    pool.observe(20);
+    pool.observe(Boot::at(20));
     pool
 }
 
@@ -83,9 +83,9 @@ fn a_queue_that_moves_fast_is_full_when_the_next_could_not_start_soon() {
     let mut pool = paced(19);
     assert!((0..100).all(|_| pool.reserve() == Some(Seat::Soon)));
     assert_eq!(pool.reserve(), None);
-    pool.observe(39);
+    pool.observe(Boot::at(39));
     assert!(!pool.freed(), "nothing has changed");
-    pool.observe(40);
+    pool.observe(Boot::at(40));
     assert!(pool.freed(), "it no longer moves");
     assert_eq!(pool.reserve(), Some(Seat::Place));
 }
@@ -112,7 +112,7 @@ fn spare_threads_are_for_those_ahead_in_a_queue_that_moves_fast() {
 fn how_fast_a_queue_moved_is_soon_forgotten() {
     let mut pool = paced(1_000);
     pool.started();
-    pool.observe(270);
+    pool.observe(Boot::at(270));
     assert_eq!(pool.reserve(), Some(Seat::Place));
 }
 
@@ -120,7 +120,7 @@ fn how_fast_a_queue_moved_is_soon_forgotten() {
 #[test]
 fn a_moment_without_processor_time_is_no_slow_queue() {
     let mut pool = paced(400);
-    pool.observe(60);
+    pool.observe(Boot::at(60));
     let seats: Vec<Seat> = std::iter::from_fn(|| pool.reserve()).take(500).collect();
     assert_eq!(seats, [Seat::Soon; 500]);
 }
@@ -131,7 +131,7 @@ fn a_queue_nobody_has_measured_is_known_once_enough_have_ended() {
     let soon_after = |ended: usize, busy: usize, span: i64| {
         let mut pool = worked(ended);
         (0..busy).for_each(|_| pool.started());
-        pool.observe(span);
+        pool.observe(Boot::at(span));
         std::iter::from_fn(|| pool.reserve()).take_while(|seat| *seat == Seat::Soon).count()
     };
     assert_eq!(soon_after(19, 1, 5), 0, "twenty were given to it, and one is under way");
@@ -144,12 +144,12 @@ fn a_queue_nobody_has_measured_is_known_once_enough_have_ended() {
 #[test]
 fn the_wait_for_the_first_is_not_measured() {
     let mut pool = worked(0);
-    pool.observe(19);
+    pool.observe(Boot::at(19));
     for _ in 0..28 {
         pool.started();
         pool.finished();
     }
-    pool.observe(23);
+    pool.observe(Boot::at(23));
     assert_eq!(pool.believed_pace(), Some(4 * 28));
 }
 
@@ -157,15 +157,15 @@ fn the_wait_for_the_first_is_not_measured() {
 #[test]
 fn what_the_first_few_tell_is_forgotten_when_they_are_over() {
     let mut pool = worked(28);
-    pool.observe(6);
+    pool.observe(Boot::at(6));
     assert_eq!(pool.believed_pace(), Some(56));
-    pool.observe(3_600_000);
+    pool.observe(Boot::at(3_600_000));
     assert_eq!(pool.believed_pace(), None);
 
     let mut pool = worked(28);
-    pool.observe(6);
+    pool.observe(Boot::at(6));
     pool.started();
-    pool.observe(40);
+    pool.observe(Boot::at(40));
     assert_eq!(pool.believed_pace(), Some(14), "so many it were: 29 in 40 ms");
 }
 
@@ -173,14 +173,14 @@ fn what_the_first_few_tell_is_forgotten_when_they_are_over() {
 #[test]
 fn a_queue_nobody_has_measured_takes_a_few_and_waits_until_it_is() {
     let mut pool = Admission::new(PoolLimits { queue: 1_000, ..PoolLimits::new(1, 2, 0) });
-    pool.observe(0);
+    pool.observe(Boot::at(0));
     pool.spawned();
     pool.started();
     assert!((0..8).all(|_| pool.reserve() == Some(Seat::Place)));
     assert_eq!(pool.reserve(), None, "nor does it grow before its queue is full");
-    pool.observe(19);
+    pool.observe(Boot::at(19));
     assert!(!pool.freed());
-    pool.observe(20);
+    pool.observe(Boot::at(20));
     assert!(pool.freed());
     assert!((8..5 + 64).all(|_| pool.reserve() == Some(Seat::Place)), "its items are long");
     assert_eq!(pool.reserve(), Some(Seat::Thread), "what waits longer is better left to other nodes");
@@ -190,7 +190,7 @@ fn a_queue_nobody_has_measured_takes_a_few_and_waits_until_it_is() {
 fn a_pool_at_rest_has_been_measured_only_if_it_was_fast() {
     let run = |items: usize, then: i64| {
         let mut pool = worked(items);
-        pool.observe(then);
+        pool.observe(Boot::at(then));
         pool.started();
         std::iter::from_fn(|| pool.reserve()).take(500).collect::<Vec<Seat>>()
     };
@@ -213,7 +213,7 @@ fn a_pool_that_waits_for_its_claims_is_asked_for_more_each_time() {
                 pool.finished();
                 pool.spare.pop_back();
             }
-            pool.observe(round * claim_takes);
+            pool.observe(Boot::at(round * claim_takes));
             seats.len()
         });
         rounds.max().unwrap_or_default()
@@ -252,8 +252,8 @@ fn what_waits_grows_the_pool_or_goes_back() {
     ];
     for (counts, now, verdict) in table {
         let mut pool = at(counts);
-        pool.observe(now);
-        assert_eq!(pool.waited(0), verdict, "{counts:?} at {now}");
+        pool.observe(Boot::at(now));
+        assert_eq!(pool.waited(Boot::at(0)), verdict, "{counts:?} at {now}");
     }
 }
 
@@ -269,7 +269,7 @@ fn spare_threads_above_core_retire() {
     ];
     for (counts, now, retires) in table {
         let mut pool = at(counts);
-        pool.observe(now);
+        pool.observe(Boot::at(now));
         assert_eq!(pool.may_retire(), retires, "{counts:?} at {now}");
     }
 }
@@ -279,7 +279,7 @@ fn a_thread_that_light_load_never_needs_still_ages() {
     let mut pool = at((0, 3, 0, 0, 0));
     for now in (0..=6_000).step_by(100) {
         assert!(!pool.may_retire());
-        pool.observe(now);
+        pool.observe(Boot::at(now));
         pool.started();
         pool.finished();
     }
@@ -291,10 +291,10 @@ fn a_thread_that_light_load_never_needs_still_ages() {
 #[test]
 fn a_backward_clock_step_changes_nothing() {
     let mut pool = at((2, 0, 1, 0, 0));
-    assert_eq!(pool.observe(3_000), 3_000);
-    assert_eq!(pool.observe(-3_000), 3_000);
-    assert_eq!(pool.waited(3_000), Verdict::Stay);
-    assert_eq!(pool.waited(i64::MIN), Verdict::Grow);
+    assert_eq!(pool.observe(Boot::at(3_000)), Boot::at(3_000));
+    assert_eq!(pool.observe(Boot::at(-3_000)), Boot::at(3_000));
+    assert_eq!(pool.waited(Boot::at(3_000)), Verdict::Stay);
+    assert_eq!(pool.waited(Boot::MIN), Verdict::Grow);
 }
 
 #[test]
@@ -307,10 +307,10 @@ fn without_new_threads_only_those_there_are_count() {
 
     let mut pool = at((2, 0, 1, 0, 0));
     pool.spawn_failed();
-    pool.observe(5_000);
-    assert_eq!(pool.waited(0), Verdict::Stay);
-    pool.observe(5_001);
-    assert_eq!(pool.waited(0), Verdict::GiveBack);
+    pool.observe(Boot::at(5_000));
+    assert_eq!(pool.waited(Boot::at(0)), Verdict::Stay);
+    pool.observe(Boot::at(5_001));
+    assert_eq!(pool.waited(Boot::at(0)), Verdict::GiveBack);
     pool.spawned();
     assert!(!pool.stunted());
     assert!(pool.may_start_queued());
@@ -410,7 +410,7 @@ impl Pool {
                 Some(place @ (Seat::Soon | Seat::Place)) => {
                     self.admission.release(place);
                     self.admission.queued();
-                    self.queue.push_back(self.admission.now);
+                    self.queue.push_back(self.admission.now.millis());
                 }
                 None => {}
             },
@@ -427,7 +427,7 @@ impl Pool {
     fn tick(&mut self, by: i64) {
         self.admission.observe(self.admission.now.saturating_add(by));
         while let Some(since) = self.queue.front() {
-            match self.admission.waited(*since) {
+            match self.admission.waited(Boot::at(*since)) {
                 Verdict::Stay => break,
                 Verdict::Grow => self.start_queued(),
                 Verdict::GiveBack => {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::domain::{Candidate, Entry, ExecutionId, NodeId, Occurrence, Overlap, Token};
+use crate::domain::{Boot, Candidate, Entry, ExecutionId, NodeId, Occurrence, Overlap, Token};
 use crate::store::conformance::{Fixture, RowKey};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
@@ -61,7 +61,7 @@ pub(super) fn request(entry: &Arc<Entry>, node: NodeId) -> ClaimRequest {
         token: Token::fresh(),
         node,
         at_once: true,
-        lease: Lease { until: i64::MAX, apart: 0 },
+        lease: Lease { until: Boot::MAX, apart: 0 },
         now: AT + 5,
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::fixture::{self, Database};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Bounds, Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, LeftOut, Millis,
+    Boot, Bounds, Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, LeftOut, Millis,
     MisfirePolicy, NodeId, Occurrence, Overlap, Reason, ScheduleId, ScheduleState, Token,
 };
 use crate::store::change::PolicyChange;
@@ -241,7 +241,7 @@ fn requests(count: i64) -> Vec<ClaimRequest> {
             token,
             node,
             at_once: false,
-            lease: Lease { until: 0, apart: 0 },
+            lease: Lease { until: Boot::at(0), apart: 0 },
             now: START,
         }
     };
