@@ -287,6 +287,7 @@ impl<'a> Wire<'a> {
                 | Change::Withdraw(_)
                 | Change::Policy(_)
                 | Change::Switch(_)
+                | Change::PauseEnd(_)
                 | Change::End(_) => {}
             }
         }

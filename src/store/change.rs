@@ -28,6 +28,7 @@ pub(crate) enum Change {
     Withdraw(WithdrawChange),
     Policy(PolicyChange),
     Switch(SwitchChange),
+    PauseEnd(PauseEnd),
     End(NodeEnd),
 }
 
@@ -366,6 +367,16 @@ pub(crate) struct PolicyChange {
     pub now: Millis,
 }
 
+/// When the next pause in an application ends by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PauseEnd {
+    pub application: String,
+    /// The guard: what its row says.
+    pub seen: Millis,
+    /// None while no pause ends by itself.
+    pub becomes: Option<Millis>,
+}
+
 /// The end of a node's row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct NodeEnd {
@@ -586,6 +597,7 @@ impl Change {
                 SwitchRow::Node(_) => ChangeKind::SwitchNode,
                 SwitchRow::Application(_) => ChangeKind::SwitchApp,
             },
+            Self::PauseEnd(_) => ChangeKind::NotePauseEnd,
             Self::End(NodeEnd { beat: Some(_), .. }) => ChangeKind::DeclareDead,
             Self::End(_) => ChangeKind::Leave,
         }
@@ -608,7 +620,12 @@ impl Change {
             Self::Pause(pause) | Self::Contain(pause) => Some(pause.id),
             Self::Quarantine(broken) => Some(broken.seen.id),
             Self::Remove(removal) => Some(removal.seen.id),
-            Self::Execution(_) | Self::Withdraw(_) | Self::Policy(_) | Self::Switch(_) | Self::End(_) => None,
+            Self::Execution(_)
+            | Self::Withdraw(_)
+            | Self::Policy(_)
+            | Self::Switch(_)
+            | Self::PauseEnd(_)
+            | Self::End(_) => None,
         }
     }
 
@@ -652,6 +669,11 @@ impl Change {
                 (Column::PausedTime, _) => Datum::time(change.seen.since),
                 _ => column.absent(Datum::Null),
             }),
+            Self::PauseEnd(end) => Seen::Same(match column {
+                Column::Application => Datum::Text(&end.application),
+                Column::PauseEnds => Datum::Number(end.seen),
+                _ => column.absent(Datum::Null),
+            }),
             Self::End(end) => Seen::Same(match (column, end.beat) {
                 (Column::Uuid, _) => Datum::Uuid(end.node.0),
                 (Column::Beat, Some(beat)) => Datum::Number(beat),
@@ -684,6 +706,7 @@ impl Change {
             (Self::Withdraw(change), Now) => Datum::Number(change.now),
             (Self::Policy(change), Now) => Datum::Number(change.now),
             (Self::Policy(change), ChangeValue::Job(column)) => column.value(&change.becomes),
+            (Self::PauseEnd(end), PausedUntil) => Datum::time(end.becomes),
             (Self::End(end), Now) => Datum::Number(end.now),
             _ => value.missing(),
         }

@@ -70,6 +70,7 @@ named! {
         EndedTime = "ended_time",
         EndReason = "end_reason",
         TimeNext = "time_next",
+        PauseEnds = "pause_ends",
     }
 }
 

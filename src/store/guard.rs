@@ -82,6 +82,8 @@ pub(crate) const SWITCH_NODE: Guard =
 /// An application is paused or resumed.
 pub(crate) const SWITCH_APP: Guard =
     Guard::new("switch an application", &[Column::Application, Column::State, Column::PausedTime]);
+/// An application notes when the next pause in it ends.
+pub(crate) const PAUSE_END: Guard = Guard::new("pause end", &[Column::Application, Column::PauseEnds]);
 /// A schedule is removed, whether or not its row can be understood.
 pub(crate) const REMOVE: Guard = Guard::new("remove", &[Column::Id, Column::Version, Column::State]);
 /// An execution that has not begun is cancelled.
@@ -119,10 +121,11 @@ pub(crate) mod blind {
     }
 
     /// Every guard.
-    pub(crate) const GUARDS: [&Guard; 24] = [
+    pub(crate) const GUARDS: [&Guard; 25] = [
         &SWITCH_JOB,
         &SWITCH_NODE,
         &SWITCH_APP,
+        &PAUSE_END,
         &CLAIM,
         &REPAIR,
         &FORGET,

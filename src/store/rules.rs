@@ -22,6 +22,8 @@ use crate::domain::{ExecutionState, Reason, ScheduleState};
 pub(crate) enum ChangeKind {
     /// An application is paused or resumed.
     SwitchApp,
+    /// None of an application's pauses is over: it notes when the next one is.
+    NotePauseEnd,
     /// A node is paused, drained or resumed.
     SwitchNode,
     /// A job is paused or resumed.
@@ -81,6 +83,7 @@ impl ChangeKind {
     pub(crate) fn rule(self) -> &'static Rule {
         match self {
             Self::SwitchApp => &SWITCH_APP,
+            Self::NotePauseEnd => &NOTE_PAUSE_END,
             Self::SwitchNode => &SWITCH_NODE,
             Self::SwitchJob => &SWITCH_JOB,
             Self::DeclareDead => &DECLARE_DEAD,
@@ -399,6 +402,9 @@ const SWITCHED: &[(Column, Set)] = &[
 const SWITCH_APP: Rule =
     Rule::of("switch an application", Table::Application, &guard::SWITCH_APP).sets(SWITCHED);
 
+const NOTE_PAUSE_END: Rule = Rule::of("look for ended pauses", Table::Application, &guard::PAUSE_END)
+    .sets(&[(Column::PauseEnds, Give(PausedUntil))]);
+
 const SWITCH_NODE: Rule = Rule::of("switch a node", Table::Node, &guard::SWITCH_NODE).sets(SWITCHED);
 
 const SWITCH_JOB: Rule = Rule::of("switch a job", Table::Job, &guard::SWITCH_JOB).sets(SWITCHED);
@@ -442,8 +448,9 @@ const LEAVE: Rule = Rule::of("leave", Table::Node, &guard::LEAVE)
 mod tests {
     use super::*;
 
-    const ALL: [ChangeKind; 27] = [
+    const ALL: [ChangeKind; 28] = [
         ChangeKind::SwitchApp,
+        ChangeKind::NotePauseEnd,
         ChangeKind::SwitchNode,
         ChangeKind::SwitchJob,
         ChangeKind::DeclareDead,

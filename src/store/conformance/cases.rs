@@ -55,6 +55,7 @@ macro_rules! conformance {
                 a_removal_loses_if_only_the_version_differs,
                 a_cancel_loses_if_only_the_state_differs,
                 a_cancel_loses_if_only_the_token_differs,
+                a_note_of_the_next_pause_end_loses_if_only_the_last_one_differs,
                 a_withdrawal_loses_if_only_the_state_differs,
                 a_withdrawal_loses_if_only_the_schedule_or_the_application_differs,
             }

@@ -4,7 +4,7 @@
 use super::*;
 use crate::domain::{ExecutionState, JobSettings, Reason, ScheduleState};
 use crate::repair::Revocation;
-use crate::store::change::{PolicyChange, WithdrawChange};
+use crate::store::change::{PauseEnd, PolicyChange, WithdrawChange};
 use crate::store::columns::{Datum, JobColumn, number};
 use crate::store::conformance::repairs::fire_once;
 
@@ -417,4 +417,12 @@ pub(crate) fn a_withdrawal_loses_if_only_the_schedule_or_the_application_differs
     assert!(!db.applied(&Change::Withdraw(WithdrawChange { schedule: ScheduleId(NO_ID), ..own.clone() })));
     assert!(!db.applied(&Change::Withdraw(WithdrawChange { application: fresh_name(), ..own.clone() })));
     assert!(db.applied(&Change::Withdraw(own)));
+}
+
+pub(crate) fn a_note_of_the_next_pause_end_loses_if_only_the_last_one_differs(db: &Bench) {
+    let (application, seen, row) = (db.app.clone(), db.now, RowKey::App(&db.app));
+    db.set(row, "pause_ends", &seen.to_string());
+    let change = Change::PauseEnd(PauseEnd { application, seen, becomes: Some(db.now + 1) });
+    Altered::number(row, "pause_ends", seen, seen - 1).decides(db, || db.applied(&change));
+    assert_eq!(db.number(row, "pause_ends"), db.now + 1);
 }

@@ -361,6 +361,7 @@ impl Tables {
             "ledger_from" => app.ledger_from = value.number()?,
             "fence_from" => app.fence_from = value.number()?,
             "paused_time" => app.pause.since = since(value),
+            "pause_ends" => app.pause_ends = since(value),
             _ => return None,
         }
         Some(())

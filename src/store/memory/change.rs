@@ -42,6 +42,7 @@ impl Tables {
                 done
             }
             Change::Switch(switch) => self.change_switch(change, switch),
+            Change::PauseEnd(end) => self.change_app(change, &end.application),
             Change::Quarantine(broken) => self.change_schedule(change, broken.seen.id.0),
             Change::Remove(removal) => {
                 let done = self.change_schedule(change, removal.seen.id.0);
@@ -164,18 +165,20 @@ impl Tables {
     }
 
     fn change_switch(&mut self, change: &Change, switch: &SwitchChange) -> bool {
-        let now = self.now;
         match &switch.seen.row {
             SwitchRow::Job(id, _) => self.change_job(change, *id),
             SwitchRow::Node(id) => self.change_node(change, *id),
-            SwitchRow::Application(name) => {
-                let Some(app) = self.apps.get_mut(name.as_str()) else { return false };
-                let after = after(change, now, |column| app.value(name, column));
-                let done = after.is_some();
-                after.into_iter().flatten().for_each(|(column, value)| app.set(column, value));
-                done
-            }
+            SwitchRow::Application(name) => self.change_app(change, name),
         }
+    }
+
+    pub(super) fn change_app(&mut self, change: &Change, name: &str) -> bool {
+        let now = self.now;
+        let Some(app) = self.apps.get_mut(name) else { return false };
+        let after = after(change, now, |column| app.value(name, column));
+        let done = after.is_some();
+        after.into_iter().flatten().for_each(|(column, value)| app.set(column, value));
+        done
     }
 
     fn change_node(&mut self, change: &Change, id: NodeId) -> bool {

@@ -99,6 +99,7 @@ impl App {
         match column {
             Column::Application => Datum::Text(name),
             Column::State => Datum::Text(&self.state),
+            Column::PauseEnds => Datum::time(self.pause_ends),
             column => self.pause.value(column),
         }
     }
@@ -106,6 +107,7 @@ impl App {
     pub(super) fn set(&mut self, column: Column, value: Datum<'_>) {
         match column {
             Column::State => self.state = text(value),
+            Column::PauseEnds => self.pause_ends = time(value),
             column => self.pause.set(column, value),
         }
     }

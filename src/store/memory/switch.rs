@@ -7,6 +7,7 @@ use super::hooks::Touch;
 use super::rows::Schedule;
 use super::tables::Tables;
 use crate::domain::{Entry, Millis, ScheduleState};
+use crate::store::change::PauseEnd;
 use crate::store::switch::{EndedPause, PassedQuery, Scope, SeenSwitch, SwitchChange, SwitchOrder};
 use crate::store::switch::{Switch, SwitchRow, Switched};
 use crate::store::{ApplicationRow, Change, JobRow, Result};
@@ -106,10 +107,11 @@ impl Tables {
     pub(super) fn ended_pauses(&mut self, application: &str) -> Vec<EndedPause> {
         let (ended, later): (Vec<_>, Vec<_>) =
             self.ending(application).into_iter().partition(|(until, _)| *until <= self.now);
-        if ended.is_empty()
-            && let Some(app) = self.apps.get_mut(application)
-        {
-            app.pause_ends = later.into_iter().map(|(until, _)| until).min();
+        let seen = self.apps.get(application).and_then(|app| app.pause_ends);
+        if let Some(seen) = seen.filter(|seen| ended.is_empty() && *seen <= self.now) {
+            let becomes = later.into_iter().map(|(until, _)| until).min();
+            let end = PauseEnd { application: application.to_owned(), seen, becomes };
+            self.change_app(&Change::PauseEnd(end), application);
         }
         ended.into_iter().map(|(_, pause)| pause).collect()
     }

@@ -326,6 +326,7 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
             | Change::Withdraw(_)
             | Change::Policy(_)
             | Change::Switch(_)
+            | Change::PauseEnd(_)
             | Change::End(_) => {}
         }
     }

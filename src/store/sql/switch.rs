@@ -8,7 +8,7 @@ use super::statement::{Row, Statement, sql};
 use super::{audit, change};
 use crate::domain::Millis;
 use crate::store::audit::AuditEntry;
-use crate::store::columns::NONE;
+use crate::store::change::PauseEnd;
 use crate::store::switch::{EndedPause, Scope, SeenSwitch, SwitchChange, SwitchOrder, SwitchRow, Switched};
 use crate::store::{Applied, Change, PauseChange};
 
@@ -76,7 +76,8 @@ pub(super) fn apply_audited(session: &mut dyn Session, change: &Change, entry: &
 }
 
 /// Some pause in the application ends by itself then. The row is written in any case: whoever looks for the
-/// next end at the same time holds it, and must see this pause.
+/// next end at the same time holds it, and must see this pause. That is why no guard compares what was seen,
+/// and the table of changes has no entry for it.
 fn note_end(session: &mut dyn Session, application: &str, until: Millis) -> Step<()> {
     let update = sql(format!(
         "UPDATE QRTZ_APP SET pause_ends = CASE WHEN pause_ends = -1 OR pause_ends > ? THEN ? \
@@ -94,7 +95,8 @@ const LIMIT: usize = 500;
 pub(super) fn ended(session: &mut dyn Session, application: &str) -> Step<Vec<EndedPause>> {
     let dialect = session.dialect();
     let lock = format!("SELECT a.pause_ends FROM QRTZ_APP a WHERE a.application = ?{}", dialect.lock("a"));
-    session.rows(&sql(lock).bind(application))?;
+    let mark = session.rows(&sql(lock).bind(application))?.pop();
+    let mark = mark.map_or(Ok(None), |mut row| row.time())?;
     let now = now(session)?;
     let mut ended = Vec::new();
     for row in session
@@ -114,8 +116,8 @@ pub(super) fn ended(session: &mut dyn Session, application: &str) -> Step<Vec<En
             Raw::read(&mut row)?.understand().ok().map(|entry| EndedPause::Schedule(Box::new(entry))),
         );
     }
-    if ended.is_empty() {
-        note_next_end(session, application, now)?;
+    if let Some(seen) = mark.filter(|mark| ended.is_empty() && *mark <= now) {
+        note_next_end(session, application, seen)?;
     }
     Ok(ended)
 }
@@ -148,17 +150,14 @@ fn ended_switch(mut row: Row) -> Step<SeenSwitch> {
 }
 
 /// None of the pauses has ended: polls look again when the first of them does.
-fn note_next_end(session: &mut dyn Session, application: &str, now: Millis) -> Step<()> {
+fn note_next_end(session: &mut dyn Session, application: &str, seen: Millis) -> Step<()> {
     let schedules = sql("SELECT MIN(e.paused_until) AS until FROM QRTZ_EXECUTE e \
                          WHERE e.application = ? AND e.state = 'PAUSED' AND e.paused_until <> -1");
-    let mut next = None;
+    let mut becomes: Option<Millis> = None;
     for question in [schedules.bind(application), ending("MIN(p.until) AS until", application)] {
         let first = session.rows(&question)?.pop().map_or(Ok(None), |mut row| row.maybe_int())?;
-        next = next.into_iter().chain(first).min();
+        becomes = becomes.into_iter().chain(first).min();
     }
-    let update = sql(
-        "UPDATE QRTZ_APP SET pause_ends = ? WHERE application = ? AND pause_ends <> -1 AND pause_ends <= ?",
-    );
-    session.execute(&update.bind(next.unwrap_or(NONE)).bind(application).bind(now))?;
-    Ok(())
+    let end = PauseEnd { application: application.to_owned(), seen, becomes };
+    change::make(session, &[Change::PauseEnd(end)])
 }

@@ -101,8 +101,6 @@ const LISTED: &[Listed] = &[
         "a mark that only grows"),
     listed("/switch.rs", "UPDATE QRTZ_APP SET pause_ends = CASE", "pause_ends = -1 OR pause_ends > ?",
         "the earliest end of a pause: a later one is not noted"),
-    listed("/switch.rs", "UPDATE QRTZ_APP SET pause_ends = ? WHERE", "pause_ends <> -1 AND pause_ends <= ?\"",
-        "an end of a pause that has passed, in a row that is locked"),
     listed("/order.rs", "UPDATE {table} SET {touch}", "WHERE id = ? AND application = ?\"",
         "a locked row that keeps its values"),
     listed("/bounds.rs", "UPDATE QRTZ_JOB SET {touch}", "WHERE id = ? AND job_class = ?\"",
