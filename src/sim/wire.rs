@@ -284,6 +284,7 @@ impl<'a> Wire<'a> {
                 | Change::Contain(_)
                 | Change::Quarantine(_)
                 | Change::Remove(_)
+                | Change::Replace(_)
                 | Change::Withdraw(_)
                 | Change::Policy(_)
                 | Change::Switch(_)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::columns::{Column, Datum};
 use super::rules::ChangeValue::{self, Becomes, Due, Error, Fresh, Now, Passed, PausedBy, PausedTime};
-use super::rules::ChangeValue::{PausedUntil, ToNext, ToPrev, Why};
+use super::rules::ChangeValue::{GroupKey, Lane, PausedUntil, Payload, Priority, Tags, ToNext, ToPrev, Why};
 use super::rules::{ChangeKind, Rule};
 use super::switch::{SwitchChange, SwitchRow};
 use crate::domain::{
@@ -25,6 +25,7 @@ pub(crate) enum Change {
     Contain(PauseChange),
     Quarantine(UnreadableRow),
     Remove(RemoveChange),
+    Replace(Replacement),
     Withdraw(WithdrawChange),
     Policy(PolicyChange),
     Switch(SwitchChange),
@@ -327,6 +328,25 @@ pub(crate) struct RemoveChange {
     pub now: Millis,
 }
 
+/// What an enqueued execution that waits takes over from another's request.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Replacement {
+    pub execution: ExecutionId,
+    /// The guard: it waits under this token.
+    pub token: Token,
+    /// The token it has afterwards.
+    pub fresh: Token,
+    pub due: Millis,
+    pub payload: String,
+    /// [`NO_PRIORITY`](super::columns::NO_PRIORITY) for none.
+    pub priority: i64,
+    /// Empty for none, as are the lane and the tags.
+    pub group: String,
+    pub lane: String,
+    /// As the row has them.
+    pub tags: String,
+}
+
 /// The end of the executions that wait for a removed schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WithdrawChange {
@@ -590,6 +610,7 @@ impl Change {
             Self::Contain(_) => ChangeKind::Contain,
             Self::Quarantine(_) => ChangeKind::Quarantine,
             Self::Remove(_) => ChangeKind::Remove,
+            Self::Replace(_) => ChangeKind::Replace,
             Self::Withdraw(_) => ChangeKind::Withdraw,
             Self::Policy(_) => ChangeKind::SetPolicy,
             Self::Switch(change) => match change.seen.row {
@@ -621,6 +642,7 @@ impl Change {
             Self::Quarantine(broken) => Some(broken.seen.id),
             Self::Remove(removal) => Some(removal.seen.id),
             Self::Execution(_)
+            | Self::Replace(_)
             | Self::Withdraw(_)
             | Self::Policy(_)
             | Self::Switch(_)
@@ -649,6 +671,12 @@ impl Change {
             }),
             Self::Quarantine(broken) => broken.seen.seen(column),
             Self::Remove(removal) => removal.seen.seen(column),
+            Self::Replace(change) => Seen::Same(match column {
+                Column::Id => Datum::Number(change.execution.0),
+                Column::State => Datum::Text(ExecutionState::Pending.as_str()),
+                Column::ClaimToken => Datum::Uuid(change.token.0),
+                _ => column.absent(Datum::Null),
+            }),
             Self::Withdraw(change) => Seen::Same(match column {
                 Column::Application => Datum::Text(&change.application),
                 Column::State => Datum::Text(ExecutionState::Pending.as_str()),
@@ -702,6 +730,13 @@ impl Change {
             (Self::Switch(change), PausedUntil) => Datum::time(change.until),
             (Self::Quarantine(broken), Why) => Datum::Text(&broken.reason),
             (Self::Remove(removal), Why) => Datum::Text(&removal.reason),
+            (Self::Replace(change), Payload) => Datum::Text(&change.payload),
+            (Self::Replace(change), Priority) => Datum::Number(change.priority),
+            (Self::Replace(change), GroupKey) => Datum::Text(&change.group),
+            (Self::Replace(change), Lane) => Datum::Text(&change.lane),
+            (Self::Replace(change), Tags) => Datum::Text(&change.tags),
+            (Self::Replace(change), Due) => Datum::Number(change.due),
+            (Self::Replace(change), Fresh) => Datum::Uuid(change.fresh.0),
             (Self::Withdraw(_), Why) => Datum::Text(Reason::Removed.as_str()),
             (Self::Withdraw(change), Now) => Datum::Number(change.now),
             (Self::Policy(change), Now) => Datum::Number(change.now),

@@ -62,6 +62,12 @@ named! {
         Error = "error",
         DueTime = "due_time",
         Snoozes = "snoozes",
+        ScheduledTime = "scheduled_time",
+        Payload = "payload",
+        Priority = "priority",
+        GroupKey = "group_key",
+        Lane = "lane",
+        Tags = "tags",
         // Jobs.
         UpdateTime = "update_time",
         // Nodes and applications.
@@ -85,7 +91,7 @@ impl Column {
 }
 
 /// A value of a column.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Datum<'a> {
     Null,
     Number(i64),
@@ -392,6 +398,9 @@ pub(crate) const QUEUE: &str = "QUEUE";
 
 /// What the database writes for "none".
 pub(crate) const NONE: Millis = -1;
+
+/// What statements are given for the priority of an execution that has none of its own.
+pub(crate) const NO_PRIORITY: i64 = i64::MIN;
 
 /// The most bytes of JSON a payload may have: a poll must be able to bring many.
 pub(crate) const LARGEST_PAYLOAD: usize = 256 * 1024;

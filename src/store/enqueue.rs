@@ -7,11 +7,12 @@
 
 use std::sync::Arc;
 
-use super::columns::{NONE, QUEUE, Settings, When};
+use super::change::Replacement;
+use super::columns::{NO_PRIORITY, NONE, QUEUE, Settings, When};
 use super::definition::Definition;
 use super::news::{News, Notifier};
 use super::when;
-use crate::domain::{Boot, ExecutionId, JobSpec, Millis, ScheduleState};
+use crate::domain::{Boot, ExecutionId, JobSpec, Millis, ScheduleState, Token};
 use crate::trigger::{Timing, TriggerError};
 
 /// The names of queues begin with it, those of schedules never.
@@ -166,6 +167,26 @@ impl EnqueueOrder {
     #[cfg(test)]
     pub(crate) fn lane(&self) -> Option<Arc<str>> {
         (!self.lane.is_empty()).then(|| self.lane.as_str().into())
+    }
+
+    /// What an execution that waits under this token takes over from the first of these, due at `due`.
+    pub(crate) fn replacing(&self, execution: ExecutionId, token: Token, due: Millis) -> Replacement {
+        Replacement {
+            execution,
+            token,
+            fresh: Token::fresh(),
+            due,
+            payload: self.payloads.first().map_or("null", String::as_str).to_owned(),
+            priority: self.priority_column(),
+            group: self.groups.first().cloned().unwrap_or_default(),
+            lane: self.lane.clone(),
+            tags: self.tags_column().unwrap_or_default(),
+        }
+    }
+
+    /// The priority, or [`NO_PRIORITY`].
+    pub(crate) fn priority_column(&self) -> i64 {
+        self.priority.map_or(NO_PRIORITY, i64::from)
     }
 
     /// The tags as an execution's row has them: as a JSON array, or none.

@@ -88,6 +88,8 @@ pub(crate) const PAUSE_END: Guard = Guard::new("pause end", &[Column::Applicatio
 pub(crate) const REMOVE: Guard = Guard::new("remove", &[Column::Id, Column::Version, Column::State]);
 /// An execution that has not begun is cancelled.
 pub(crate) const CANCEL: Guard = Guard::new("cancel", EXECUTION);
+/// An enqueued execution that waits takes over another's request.
+pub(crate) const REPLACE: Guard = Guard::new("replace", EXECUTION);
 /// The PENDING executions of a removed schedule end.
 pub(crate) const WITHDRAW: Guard =
     Guard::new("withdraw", &[Column::Application, Column::State, Column::ExecuteId]);
@@ -121,7 +123,7 @@ pub(crate) mod blind {
     }
 
     /// Every guard.
-    pub(crate) const GUARDS: [&Guard; 25] = [
+    pub(crate) const GUARDS: [&Guard; 26] = [
         &SWITCH_JOB,
         &SWITCH_NODE,
         &SWITCH_APP,
@@ -132,6 +134,7 @@ pub(crate) mod blind {
         &REMOVE,
         &CANCEL,
         &WITHDRAW,
+        &REPLACE,
         &RETIME,
         &EDIT,
         &TAKE,

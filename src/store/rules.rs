@@ -5,10 +5,11 @@
 //! same entries, so a new change is an entry here, with its values in `change.rs`.
 
 use self::ChangeValue::{
-    Becomes, Due, Error, Fresh, Now, Passed, PausedBy, PausedTime, PausedUntil, ToNext, ToPrev, Why,
+    Becomes, Due, Error, Fresh, GroupKey, Lane, Now, Passed, PausedBy, PausedTime, PausedUntil, Payload,
+    Priority, Tags, ToNext, ToPrev, Why,
 };
-use self::Set::{Clock, EmptyOn, Give, More, NoTime, OneMore, Recount, Tally, Word};
-use super::columns::{Column, JobColumn, named};
+use self::Set::{Clock, EmptyOn, Give, More, NoTime, OneMore, Recount, Tally, Unless, Word};
+use super::columns::{Column, Datum, JobColumn, NO_PRIORITY, named};
 use super::guard::{self, Guard};
 use crate::domain::ExecutionState::{
     Abandoned, Cancelled, Claimed, Failed, Pending, Running, Skipped, Succeeded, TimedOut,
@@ -74,6 +75,8 @@ pub(crate) enum ChangeKind {
     Supersede,
     /// An execution that has not begun ends without a run.
     Cancel,
+    /// An enqueued execution that waits takes over the request of another with its key.
+    Replace,
     /// The executions of a removed schedule that wait end with it: many rows, and none is named by its id.
     Withdraw,
 }
@@ -109,6 +112,7 @@ impl ChangeKind {
             Self::Abandon => &ABANDON,
             Self::Supersede => &SUPERSEDE,
             Self::Cancel => &CANCEL,
+            Self::Replace => &REPLACE,
             Self::Withdraw => &WITHDRAW,
         }
     }
@@ -171,6 +175,11 @@ named! {
         Due = "due",
         /// How many occurrences a cursor passes.
         Passed = "passed",
+        Payload = "to_payload",
+        Priority = "to_priority",
+        GroupKey = "to_group",
+        Lane = "to_lane",
+        Tags = "to_tags",
     }
 }
 
@@ -183,6 +192,8 @@ pub(crate) enum Set {
     NoTime,
     /// What the change brings.
     Give(ChangeValue),
+    /// What the change brings, or NULL if that is this.
+    Unless(Datum<'static>, ChangeValue),
     /// The database's own clock.
     Clock,
     /// One more.
@@ -234,7 +245,7 @@ impl Set {
     #[cfg(any(feature = "sql", test))]
     fn needs(self, value: ChangeValue) -> bool {
         match self {
-            Give(brought) | More(brought) => brought == value,
+            Give(brought) | Unless(_, brought) | More(brought) => brought == value,
             EmptyOn(..) => value == Becomes,
             Word(_) | NoTime | Clock | OneMore | Tally | Recount => false,
         }
@@ -335,6 +346,19 @@ const CANCEL: Rule = Rule::of("cancel executions", Table::Execution, &guard::CAN
         (Column::Reason, Give(Why)),
         (Column::FinishedTime, Give(Now)),
         (Column::ClaimToken, Word("")),
+    ]);
+
+/// Under another token, a claim that is under way is lost.
+const REPLACE: Rule =
+    Rule::of("enqueue", Table::Execution, &guard::REPLACE).leads(&[Pending], &[Pending]).sets(&[
+        (Column::Payload, Give(Payload)),
+        (Column::GroupKey, Unless(Datum::Text(""), GroupKey)),
+        (Column::Lane, Unless(Datum::Text(""), Lane)),
+        (Column::Tags, Unless(Datum::Text(""), Tags)),
+        (Column::Priority, Unless(Datum::Number(NO_PRIORITY), Priority)),
+        (Column::ScheduledTime, Give(Due)),
+        (Column::DueTime, Give(Due)),
+        (Column::ClaimToken, Give(Fresh)),
     ]);
 
 const WITHDRAW: Rule = Rule { guard: &guard::WITHDRAW, ..CANCEL }.leads(&[Pending], &[Cancelled]);
@@ -448,7 +472,7 @@ const LEAVE: Rule = Rule::of("leave", Table::Node, &guard::LEAVE)
 mod tests {
     use super::*;
 
-    const ALL: [ChangeKind; 28] = [
+    const ALL: [ChangeKind; 29] = [
         ChangeKind::SwitchApp,
         ChangeKind::NotePauseEnd,
         ChangeKind::SwitchNode,
@@ -476,6 +500,7 @@ mod tests {
         ChangeKind::Abandon,
         ChangeKind::Supersede,
         ChangeKind::Cancel,
+        ChangeKind::Replace,
         ChangeKind::Withdraw,
     ];
 

@@ -426,3 +426,29 @@ pub(crate) fn a_note_of_the_next_pause_end_loses_if_only_the_last_one_differs(db
     Altered::number(row, "pause_ends", seen, seen - 1).decides(db, || db.applied(&change));
     assert_eq!(db.number(row, "pause_ends"), db.now + 1);
 }
+
+fn a_replacement_loses(db: &Bench, altered: impl Fn(&Pending) -> Altered<'static>) {
+    let pending = db.pending("s");
+    let change = Change::Replace(db.enqueue_order(&["2"]).replacing(pending.id, pending.token, db.now));
+    altered(&pending).decides(db, || db.applied(&change));
+}
+
+pub(crate) fn a_replacement_loses_if_only_the_id_differs(db: &Bench) {
+    let token = db.pending("s").token;
+    assert!(!db.applied(&Change::Replace(db.enqueue_order(&["2"]).replacing(
+        ExecutionId(NO_ID),
+        token,
+        db.now
+    ))));
+}
+
+pub(crate) fn a_replacement_loses_if_only_the_state_differs(db: &Bench) {
+    a_replacement_loses(db, |it| Altered::text(RowKey::Execution(it.id), "state", "PENDING", "CANCELLED"));
+}
+
+pub(crate) fn a_replacement_loses_if_only_the_token_differs(db: &Bench) {
+    a_replacement_loses(db, |it| {
+        let (seen, other) = (it.token.to_string(), Token::fresh().to_string());
+        Altered::text(RowKey::Execution(it.id), "claim_token", &seen, &other)
+    });
+}

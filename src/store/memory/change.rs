@@ -51,6 +51,7 @@ impl Tables {
                 }
                 done
             }
+            Change::Replace(replacement) => self.change_run(change, replacement.execution),
             Change::Withdraw(withdraw) => self.change_all(change, withdraw.schedule),
             Change::Policy(policy) => self.change_job(change, policy.job),
             Change::End(end) => self.change_node(change, end.node),
@@ -155,7 +156,7 @@ impl Tables {
         all.into_iter().filter(|id| self.change_run(change, *id)).count() > 0
     }
 
-    fn change_run(&mut self, change: &Change, id: ExecutionId) -> bool {
+    pub(super) fn change_run(&mut self, change: &Change, id: ExecutionId) -> bool {
         let now = self.now;
         let run = self.run(id);
         let Some(after) = run.and_then(|run| after(change, now, |column| run.value(id.0, column))) else {
@@ -235,6 +236,9 @@ fn assigned<'a>(set: Set, change: &'a Change, old: Datum<'_>, now: Millis) -> Op
         Set::Word(word) => Datum::Text(word),
         Set::NoTime => Datum::time(None),
         Set::Give(value) => change.brings(value),
+        Set::Unless(none, value) => {
+            Some(change.brings(value)).filter(|it| *it != none).unwrap_or(Datum::Null)
+        }
         Set::Clock => Datum::Number(now),
         Set::OneMore => Datum::Number(count + 1),
         Set::Tally => Datum::Number(count.max(0) + 1),

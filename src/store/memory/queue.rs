@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::rows::{Run, Schedule, Text};
 use super::tables::Tables;
-use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, JobSpec, Millis, Reason, Token};
+use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, JobSpec, Millis, Reason};
 use crate::store::enqueue::{
     EnqueueOrder, Keyed, OnConflict, QueueRow, first_origin, origins_before, queue_of,
 };
-use crate::store::{PurgedQueues, QueuePlace, QueueWalk, Result};
+use crate::store::{Change, PurgedQueues, QueuePlace, QueueWalk, Result};
 
 impl Tables {
     pub(super) fn enqueue(&mut self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
@@ -26,17 +26,11 @@ impl Tables {
         if let Some(open) = self.keeper(&key) {
             let is_as_enqueued =
                 |run: &Run| run.is(ExecutionState::Pending) && run.reason == Reason::Enqueued.as_str();
-            let is_waiting = self.run(open).is_some_and(is_as_enqueued);
-            if unique.on_conflict != OnConflict::Replace || !is_waiting {
-                return Ok(Keyed::Existing(open));
-            }
-            self.edit_run(open, |run| {
-                run.payload = order.payloads.first().map(|payload| payload.as_str().into());
-                (run.group, run.lane, run.tags) = (order.group(0), order.lane(), order.tags.clone());
-                (run.priority, run.scheduled, run.due) = (order.priority, due, due);
-                run.token = Some(Token::fresh());
-            });
-            return Ok(Keyed::Replaced(open));
+            let waits = self.run(open).filter(|run| is_as_enqueued(run));
+            let token = waits.filter(|_| unique.on_conflict == OnConflict::Replace).and_then(|run| run.token);
+            let change = token.map(|token| Change::Replace(order.replacing(open, token, due)));
+            let is_replaced = change.is_some_and(|change| self.change_run(&change, open));
+            return Ok(if is_replaced { Keyed::Replaced(open) } else { Keyed::Existing(open) });
         }
         let origin = first_origin(self.now, u128::from(chance.unsigned_abs()));
         let ids = self.enqueue_from(order, origin, Some((Arc::clone(&key.1), key.2)))?;

@@ -11,6 +11,7 @@ use crate::domain::{
     ScheduleState, Token,
 };
 use crate::store::columns::{Column, Datum, NONE, QUEUE, Settings, When, number};
+use crate::store::enqueue::read_tags;
 use crate::store::guard::Guard;
 use crate::store::when;
 use crate::store::{Figures, PauseRow};
@@ -502,6 +503,13 @@ impl Run {
             Column::FinishedTime => Datum::time(self.finished),
             Column::DueTime => Datum::Number(self.due),
             Column::Snoozes => Datum::Number(self.snoozes.into()),
+            // No question is about them.
+            Column::ScheduledTime
+            | Column::Payload
+            | Column::Priority
+            | Column::GroupKey
+            | Column::Lane
+            | Column::Tags => Datum::Null,
             _ => column.absent(Datum::Null),
         }
     }
@@ -518,6 +526,12 @@ impl Run {
             Column::FinishedTime => self.finished = time(value),
             Column::DueTime => self.due = number(value),
             Column::Snoozes => self.snoozes = u32::try_from(number(value)).unwrap_or(u32::MAX),
+            Column::ScheduledTime => self.scheduled = number(value),
+            Column::Payload => self.payload = shared(value),
+            Column::Priority => self.priority = priority(value),
+            Column::GroupKey => self.group = shared(value),
+            Column::Lane => self.lane = shared(value),
+            Column::Tags => self.tags = read_tags(shared(value).as_deref()),
             _ => column.absent(()),
         }
     }
@@ -588,6 +602,14 @@ fn text(value: Datum<'_>) -> Text {
         Ok(state) => Text::Borrowed(state.as_str()),
         Err(_) => Text::Owned(text.to_owned()),
     }
+}
+
+fn shared(value: Datum<'_>) -> Option<Arc<str>> {
+    if let Datum::Text(text) = value { Some(text.into()) } else { None }
+}
+
+fn priority(value: Datum<'_>) -> Option<i32> {
+    if let Datum::Number(number) = value { i32::try_from(number).ok() } else { None }
 }
 
 fn uuid(value: Datum<'_>) -> Option<Uuid> {

@@ -171,6 +171,10 @@ fn assigned(dialect: Dialect, alias: &str, column: Column, set: Set) -> String {
         Set::Word(word) => format!("'{word}'"),
         Set::NoTime => "-1".to_owned(),
         Set::Give(value) => format!("w.{}", value.name()),
+        Set::Unless(none, value) => {
+            let none = if let Datum::Number(none) = none { none.to_string() } else { "''".to_owned() };
+            format!("NULLIF(w.{}, {none})", value.name())
+        }
         Set::Clock => dialect.clock().to_owned(),
         Set::OneMore => format!("{old} + 1"),
         Set::Tally => format!("COALESCE({old}, 0) + 1"),
@@ -237,11 +241,15 @@ fn brought(want: BatchRows, value: ChangeValue, rows: &[&Change]) -> BatchRows {
     let name = value.name();
     let brought = || rows.iter().map(|row| row.brings(value));
     match brought().next() {
-        _ if value == ChangeValue::Fresh => {
-            want.texts(name, brought().map(|token| as_text(token).into_owned()))
+        _ if matches!(value, ChangeValue::Fresh | ChangeValue::Payload) => {
+            want.texts(name, brought().map(|text| as_text(text).into_owned()))
         }
         Some(Datum::Text(_)) => {
-            let longest = if value == ChangeValue::Error { LONGEST_ERROR } else { LONGEST_REASON };
+            let longest = match value {
+                ChangeValue::Error => LONGEST_ERROR,
+                ChangeValue::Why | ChangeValue::PausedBy => LONGEST_REASON,
+                _ => usize::MAX,
+            };
             want.alike(name, brought().map(|text| tidy(as_text(text), longest)))
         }
         _ => want.ints(name, brought().map(as_number)),
@@ -323,6 +331,7 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
             Change::Pause(_)
             | Change::Contain(_)
             | Change::Quarantine(_)
+            | Change::Replace(_)
             | Change::Withdraw(_)
             | Change::Policy(_)
             | Change::Switch(_)

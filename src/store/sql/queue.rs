@@ -7,18 +7,15 @@ use super::fault::{Fault, FaultKind, Step};
 use super::purge;
 use super::session::{Session, now};
 use super::statement::{Row, Statement, listed, sql};
-use super::{bounds, news, node, policy};
+use super::{bounds, change, news, node, policy};
 use crate::domain::{ExecutionId, ExecutionState, JobSpec, Millis, Reason, Token};
-use crate::store::columns::{NONE, Settings, When};
+use crate::store::columns::{NO_PRIORITY, NONE, Settings, When};
 use crate::store::enqueue::{
     DueAt, EnqueueOrder, Keyed, OnConflict, QueueRow, first_origin, origins_before, queue_of, read_tags,
 };
 use crate::store::news::News;
-use crate::store::{PurgedQueues, QueuePlace, QueueWalk};
+use crate::store::{Applied, Change, PurgedQueues, QueuePlace, QueueWalk};
 use crate::time::{Clock, Now};
-
-/// What a statement is given for the priority of a schedule, which the execution then has: none of its own.
-const NO_PRIORITY: i64 = i64::MIN;
 
 /// Inserts the executions, and before the first of a job its queue.
 pub(super) fn enqueue(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Vec<ExecutionId>> {
@@ -118,7 +115,8 @@ impl KeyRow {
     }
 
     /// The key, whose row is locked, is this execution's from now on. Written in any case: a caller with an
-    /// older snapshot must not take the execution for one that has ended.
+    /// older snapshot must not take the execution for one that has ended. The table of changes has no entry
+    /// for it: under the lock there is nothing that could be lost.
     fn give(&self, session: &mut dyn Session, from: i64, to: i64) -> Step<()> {
         let update = sql(format!(
             "UPDATE QRTZ_KEY SET origin = ?{} WHERE unique_key = ? AND execute_id = ? AND key_period = ? \
@@ -149,6 +147,8 @@ impl KeyRow {
                 continue;
             }
             let (state, token, finished) = (row.loose_text()?.parse().ok(), row.loose_text()?, row.time()?);
+            // One that cannot be read was written by hand: nothing is under the nil token.
+            let token = Token(uuid::Uuid::parse_str(&token).unwrap_or_default());
             let tags = read_tags(row.maybe_text()?.as_deref());
             let is_open = match state {
                 Some(ExecutionState::TimedOut) => finished.is_none(),
@@ -166,7 +166,7 @@ struct OpenAttempt {
     id: ExecutionId,
     /// It waits as it was enqueued.
     is_waiting: bool,
-    token: String,
+    token: Token,
     tags: Vec<String>,
 }
 
@@ -175,27 +175,8 @@ fn replace(session: &mut dyn Session, order: &EnqueueOrder, open: &OpenAttempt, 
     if !open.is_waiting {
         return Ok(false);
     }
-    let payload = order.payloads.first().map_or("null", String::as_str);
-    let update = sql(format!(
-        "UPDATE QRTZ_RUN SET payload = ?, group_key = NULLIF(?, ''), lane = NULLIF(?, ''), tags = NULLIF(?, ''), \
-         priority = NULLIF(?, {NO_PRIORITY}), scheduled_time = ?, due_time = ?, claim_token = ? \
-         WHERE id = ? AND state = 'PENDING' AND claim_token = ?"
-    ))
-    .bind(payload)
-    .bind(order.groups.first().map_or("", String::as_str))
-    .bind(order.lane.as_str())
-    .bind(order.tags_column().unwrap_or_default())
-    .bind(priority(order))
-    .bind(due)
-    .bind(due)
-    .bind(Token::fresh().to_string())
-    .bind(open.id.0)
-    .bind(open.token.as_str());
-    Ok(session.execute(&update)? == 1)
-}
-
-fn priority(order: &EnqueueOrder) -> i64 {
-    order.priority.map_or(NO_PRIORITY, i64::from)
+    let change = Change::Replace(order.replacing(open.id, open.token, due));
+    Ok(change::apply(session, &[change])? == [Applied::Done])
 }
 
 /// An enqueued execution that has a key.
@@ -311,7 +292,7 @@ fn insert_some(
         .same("at", at)
         .same("delay", delay)
         .same("reason", Reason::Enqueued.as_str())
-        .same("priority", priority(order))
+        .same("priority", order.priority_column())
         .same("lane", order.lane.as_str())
         .same("tags", order.tags_column().unwrap_or_default())
         .same("unique_key", key.map_or("", |key| &key.key))
