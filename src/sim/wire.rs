@@ -280,7 +280,8 @@ impl<'a> Wire<'a> {
                     _ => {}
                 },
                 Change::Repair(repair) => repair.rows.clear(),
-                Change::Pause(_)
+                Change::AfterRun(_)
+                | Change::Pause(_)
                 | Change::Contain(_)
                 | Change::Quarantine(_)
                 | Change::Remove(_)

@@ -13,6 +13,7 @@ use crate::domain::{
     Attempt, BoundOf, Cursor, Entry, Event, ExecutionId, ExecutionState, JobSettings, Millis, NodeId,
     Overlap, Reason, ScheduleId, ScheduleState, Token,
 };
+use crate::trigger::AWAITED;
 
 /// A guarded change of one row, with the rows that its transaction writes because of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +21,7 @@ pub(crate) enum Change {
     Execution(ExecutionChange),
     /// A cursor moves past occurrences, or a pause ends.
     Repair(Repair),
+    AfterRun(AfterRun),
     Pause(PauseChange),
     /// A schedule's own pause, which leaves a row that somebody holds.
     Contain(PauseChange),
@@ -65,6 +67,8 @@ pub(crate) enum Seen<'a> {
     Loosely(i64),
     /// No state of ours, NULL and what is no text included.
     NoState,
+    /// Any state but this.
+    Not(ScheduleState),
 }
 
 /// A change of one execution, by its claim token.
@@ -347,12 +351,47 @@ pub(crate) struct Replacement {
     pub tags: String,
 }
 
+impl Replacement {
+    fn brings(&self, value: ChangeValue) -> Datum<'_> {
+        match value {
+            Payload => Datum::Text(&self.payload),
+            Priority => Datum::Number(self.priority),
+            GroupKey => Datum::Text(&self.group),
+            Lane => Datum::Text(&self.lane),
+            Tags => Datum::Text(&self.tags),
+            Due => Datum::Number(self.due),
+            Fresh => Datum::Uuid(self.fresh.0),
+            _ => value.missing(),
+        }
+    }
+
+    fn seen(&self, column: Column) -> Datum<'_> {
+        match column {
+            Column::Id => Datum::Number(self.execution.0),
+            Column::State => Datum::Text(ExecutionState::Pending.as_str()),
+            Column::ClaimToken => Datum::Uuid(self.token.0),
+            _ => column.absent(Datum::Null),
+        }
+    }
+}
+
 /// The end of the executions that wait for a removed schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WithdrawChange {
     pub application: String,
     pub schedule: ScheduleId,
     pub now: Millis,
+}
+
+impl WithdrawChange {
+    fn seen(&self, column: Column) -> Datum<'_> {
+        match column {
+            Column::Application => Datum::Text(&self.application),
+            Column::State => Datum::Text(ExecutionState::Pending.as_str()),
+            Column::ExecuteId => Datum::Number(self.schedule.0),
+            _ => column.absent(Datum::Null),
+        }
+    }
 }
 
 /// A schedule's row, whether or not it can be understood.
@@ -395,6 +434,16 @@ pub(crate) struct PauseEnd {
     pub seen: Millis,
     /// None while no pause ends by itself.
     pub becomes: Option<Millis>,
+}
+
+impl PauseEnd {
+    fn seen(&self, column: Column) -> Datum<'_> {
+        match column {
+            Column::Application => Datum::Text(&self.application),
+            Column::PauseEnds => Datum::Number(self.seen),
+            _ => column.absent(Datum::Null),
+        }
+    }
 }
 
 /// The end of a node's row.
@@ -539,6 +588,27 @@ impl Repair {
     }
 }
 
+/// When a schedule fires next that waits for the end of a run, which has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AfterRun {
+    pub schedule: ScheduleId,
+    /// The guard: it was not removed, and waits for the run of this occurrence.
+    pub at: Millis,
+    pub next: Option<Millis>,
+}
+
+impl AfterRun {
+    fn seen(&self, column: Column) -> Seen<'_> {
+        Seen::Same(match column {
+            Column::Id => Datum::Number(self.schedule.0),
+            Column::State => return Seen::Not(ScheduleState::Removed),
+            Column::PrevFireTime => Datum::Number(self.at),
+            Column::NextFireTime => Datum::Number(AWAITED),
+            _ => column.absent(Datum::Null),
+        })
+    }
+}
+
 /// A ledger row made by repair.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum LedgerRow {
@@ -606,6 +676,7 @@ impl Change {
         match self {
             Self::Execution(change) => change.kind(),
             Self::Repair(repair) => repair.kind(),
+            Self::AfterRun(_) => ChangeKind::PlanAfterRun,
             Self::Pause(_) => ChangeKind::Pause,
             Self::Contain(_) => ChangeKind::Contain,
             Self::Quarantine(_) => ChangeKind::Quarantine,
@@ -638,6 +709,7 @@ impl Change {
     pub(crate) fn schedule(&self) -> Option<ScheduleId> {
         match self {
             Self::Repair(repair) => Some(repair.id),
+            Self::AfterRun(plan) => Some(plan.schedule),
             Self::Pause(pause) | Self::Contain(pause) => Some(pause.id),
             Self::Quarantine(broken) => Some(broken.seen.id),
             Self::Remove(removal) => Some(removal.seen.id),
@@ -663,6 +735,7 @@ impl Change {
                 Column::Version => Datum::Number(repair.version),
                 _ => column.absent(Datum::Null),
             }),
+            Self::AfterRun(plan) => plan.seen(column),
             Self::Pause(pause) | Self::Contain(pause) => Seen::Same(match column {
                 Column::Id => Datum::Number(pause.id.0),
                 Column::State => Datum::Text(ScheduleState::Active.as_str()),
@@ -671,18 +744,8 @@ impl Change {
             }),
             Self::Quarantine(broken) => broken.seen.seen(column),
             Self::Remove(removal) => removal.seen.seen(column),
-            Self::Replace(change) => Seen::Same(match column {
-                Column::Id => Datum::Number(change.execution.0),
-                Column::State => Datum::Text(ExecutionState::Pending.as_str()),
-                Column::ClaimToken => Datum::Uuid(change.token.0),
-                _ => column.absent(Datum::Null),
-            }),
-            Self::Withdraw(change) => Seen::Same(match column {
-                Column::Application => Datum::Text(&change.application),
-                Column::State => Datum::Text(ExecutionState::Pending.as_str()),
-                Column::ExecuteId => Datum::Number(change.schedule.0),
-                _ => column.absent(Datum::Null),
-            }),
+            Self::Replace(change) => Seen::Same(change.seen(column)),
+            Self::Withdraw(change) => Seen::Same(change.seen(column)),
             Self::Policy(change) => Seen::Same(match column {
                 Column::Id => Datum::Number(change.job),
                 Column::Job(column) => column.value(&change.seen),
@@ -697,11 +760,7 @@ impl Change {
                 (Column::PausedTime, _) => Datum::time(change.seen.since),
                 _ => column.absent(Datum::Null),
             }),
-            Self::PauseEnd(end) => Seen::Same(match column {
-                Column::Application => Datum::Text(&end.application),
-                Column::PauseEnds => Datum::Number(end.seen),
-                _ => column.absent(Datum::Null),
-            }),
+            Self::PauseEnd(end) => Seen::Same(end.seen(column)),
             Self::End(end) => Seen::Same(match (column, end.beat) {
                 (Column::Uuid, _) => Datum::Uuid(end.node.0),
                 (Column::Beat, Some(beat)) => Datum::Number(beat),
@@ -720,6 +779,7 @@ impl Change {
             (Self::Repair(repair), ToNext) => Datum::time(repair.to.next),
             (Self::Repair(repair), Becomes) => Datum::Text(repair.becomes().as_str()),
             (Self::Repair(repair), Passed) => Datum::Number(i64::try_from(repair.passed).unwrap_or(i64::MAX)),
+            (Self::AfterRun(plan), ToNext) => Datum::time(plan.next),
             (Self::Pause(pause) | Self::Contain(pause), PausedBy) => Datum::Text(&pause.by),
             (Self::Pause(pause) | Self::Contain(pause), Why) => Datum::Text(&pause.reason),
             (Self::Pause(pause) | Self::Contain(pause), PausedUntil) => Datum::time(pause.until),
@@ -730,13 +790,7 @@ impl Change {
             (Self::Switch(change), PausedUntil) => Datum::time(change.until),
             (Self::Quarantine(broken), Why) => Datum::Text(&broken.reason),
             (Self::Remove(removal), Why) => Datum::Text(&removal.reason),
-            (Self::Replace(change), Payload) => Datum::Text(&change.payload),
-            (Self::Replace(change), Priority) => Datum::Number(change.priority),
-            (Self::Replace(change), GroupKey) => Datum::Text(&change.group),
-            (Self::Replace(change), Lane) => Datum::Text(&change.lane),
-            (Self::Replace(change), Tags) => Datum::Text(&change.tags),
-            (Self::Replace(change), Due) => Datum::Number(change.due),
-            (Self::Replace(change), Fresh) => Datum::Uuid(change.fresh.0),
+            (Self::Replace(change), _) => change.brings(value),
             (Self::Withdraw(_), Why) => Datum::Text(Reason::Removed.as_str()),
             (Self::Withdraw(change), Now) => Datum::Number(change.now),
             (Self::Policy(change), Now) => Datum::Number(change.now),

@@ -53,6 +53,9 @@ pub(crate) const CLAIM: Guard = Guard::new("claim", CURSOR);
 pub(crate) const REPAIR: Guard = Guard::new("repair", CURSOR);
 /// The row of a one-shot that ended long ago, or of a removed schedule, is deleted.
 pub(crate) const FORGET: Guard = Guard::new("forget", CURSOR);
+/// A schedule that waits for the end of a run is planned.
+pub(crate) const AFTER_RUN: Guard =
+    Guard::new("after a run", &[Column::Id, Column::State, Column::PrevFireTime, Column::NextFireTime]);
 /// A client's edit that moves the cursor.
 pub(crate) const RETIME: Guard = Guard::new("retime", CURSOR);
 /// Any other change a client makes to a schedule's row.
@@ -123,13 +126,14 @@ pub(crate) mod blind {
     }
 
     /// Every guard.
-    pub(crate) const GUARDS: [&Guard; 26] = [
+    pub(crate) const GUARDS: [&Guard; 27] = [
         &SWITCH_JOB,
         &SWITCH_NODE,
         &SWITCH_APP,
         &PAUSE_END,
         &CLAIM,
         &REPAIR,
+        &AFTER_RUN,
         &FORGET,
         &REMOVE,
         &CANCEL,

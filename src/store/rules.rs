@@ -8,7 +8,9 @@ use self::ChangeValue::{
     Becomes, Due, Error, Fresh, GroupKey, Lane, Now, Passed, PausedBy, PausedTime, PausedUntil, Payload,
     Priority, Tags, ToNext, ToPrev, Why,
 };
-use self::Set::{Clock, EmptyOn, Give, More, NoTime, OneMore, Recount, Tally, Unless, Word};
+use self::Set::{
+    Clock, CompleteWithoutNext, EmptyOn, Give, More, NoTime, OneMore, Recount, Tally, Unless, Word,
+};
 use super::columns::{Column, Datum, JobColumn, NO_PRIORITY, named};
 use super::guard::{self, Guard};
 use crate::domain::ExecutionState::{
@@ -43,6 +45,8 @@ pub(crate) enum ChangeKind {
     PassOver,
     /// A paused schedule's cursor passes occurrences of its pause, which goes on.
     PassPaused,
+    /// A cursor that waits for the end of a run moves behind it.
+    PlanAfterRun,
     /// A pause ends.
     Resume,
     /// An overdue cursor moves towards the present.
@@ -96,6 +100,7 @@ impl ChangeKind {
             Self::Contain => &CONTAIN,
             Self::PassOver => &PASS_OVER,
             Self::PassPaused => &PASS_PAUSED,
+            Self::PlanAfterRun => &PLAN_AFTER_RUN,
             Self::Resume => &RESUME,
             Self::Repair => &REPAIR,
             Self::PlanAnew => &PLAN_ANEW,
@@ -204,6 +209,8 @@ pub(crate) enum Set {
     Recount,
     /// More by what the change brings. A figure for people, which stands still before it overflows.
     More(ChangeValue),
+    /// COMPLETE, where the change brings no next fire time and the schedule fires or is paused.
+    CompleteWithoutNext,
     /// Clears the reason when the execution enters this state and the reason only said why the attempt was
     /// made.
     EmptyOn(ExecutionState, &'static [Reason]),
@@ -247,6 +254,7 @@ impl Set {
         match self {
             Give(brought) | Unless(_, brought) | More(brought) => brought == value,
             EmptyOn(..) => value == Becomes,
+            CompleteWithoutNext => value == ToNext,
             Word(_) | NoTime | Clock | OneMore | Tally | Recount => false,
         }
     }
@@ -382,6 +390,9 @@ const PASS_OVER: Rule = REPAIR.sets(&[
     (Column::TimeTriggered, More(Passed)),
 ]);
 
+const PLAN_AFTER_RUN: Rule = Rule::of("settle", Table::Schedule, &guard::AFTER_RUN)
+    .sets(&[(Column::NextFireTime, Give(ToNext)), (Column::State, CompleteWithoutNext)]);
+
 const PLAN_ANEW: Rule = REPAIR.sets(&[
     (Column::PrevFireTime, Give(ToPrev)),
     (Column::NextFireTime, Give(ToNext)),
@@ -472,7 +483,7 @@ const LEAVE: Rule = Rule::of("leave", Table::Node, &guard::LEAVE)
 mod tests {
     use super::*;
 
-    const ALL: [ChangeKind; 29] = [
+    const ALL: [ChangeKind; 30] = [
         ChangeKind::SwitchApp,
         ChangeKind::NotePauseEnd,
         ChangeKind::SwitchNode,
@@ -484,6 +495,7 @@ mod tests {
         ChangeKind::Contain,
         ChangeKind::PassOver,
         ChangeKind::PassPaused,
+        ChangeKind::PlanAfterRun,
         ChangeKind::Resume,
         ChangeKind::Repair,
         ChangeKind::PlanAnew,

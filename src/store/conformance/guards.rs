@@ -4,9 +4,10 @@
 use super::*;
 use crate::domain::{ExecutionState, JobSettings, Reason, ScheduleState};
 use crate::repair::Revocation;
-use crate::store::change::{PauseEnd, PolicyChange, WithdrawChange};
+use crate::store::change::{AfterRun, PauseEnd, PolicyChange, WithdrawChange};
 use crate::store::columns::{Datum, JobColumn, number};
 use crate::store::conformance::repairs::fire_once;
+use crate::trigger::AWAITED;
 
 /// Far beyond any id a test database hands out.
 const NO_ID: i64 = 1 << 50;
@@ -451,4 +452,28 @@ pub(crate) fn a_replacement_loses_if_only_the_token_differs(db: &Bench) {
         let (seen, other) = (it.token.to_string(), Token::fresh().to_string());
         Altered::text(RowKey::Execution(it.id), "claim_token", &seen, &other)
     });
+}
+
+fn a_plan_loses(db: &Bench, column: &'static str, (before, after): (String, String)) {
+    let entry = db.schedule("s");
+    let (row, at) = (RowKey::Schedule(entry.id), db.base - 1);
+    db.set(row, "prev_fire_time", &at.to_string());
+    db.set(row, "next_fire_time", &AWAITED.to_string());
+    let plan = AfterRun { schedule: entry.id, at, next: Some(db.base) };
+    let elsewhere = AfterRun { schedule: ScheduleId(NO_ID), ..plan.clone() };
+    assert!(!db.applied(&Change::AfterRun(elsewhere)));
+    Altered { row, column, before, after }.decides(db, || db.applied(&Change::AfterRun(plan.clone())));
+    assert_eq!(db.number(row, "next_fire_time"), db.base);
+}
+
+pub(crate) fn a_plan_behind_a_run_loses_if_only_the_state_differs(db: &Bench) {
+    a_plan_loses(db, "state", ("'EXECUTING'".to_owned(), "'REMOVED'".to_owned()));
+}
+
+pub(crate) fn a_plan_behind_a_run_loses_if_only_prev_differs(db: &Bench) {
+    a_plan_loses(db, "prev_fire_time", ((db.base - 1).to_string(), db.base.to_string()));
+}
+
+pub(crate) fn a_plan_behind_a_run_loses_if_only_next_differs(db: &Bench) {
+    a_plan_loses(db, "next_fire_time", (AWAITED.to_string(), db.base.to_string()));
 }

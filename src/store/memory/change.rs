@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::rows::{Run, Schedule};
 use super::tables::Tables;
-use crate::domain::{Cursor, ExecutionId, Millis, NodeId, Reason, ScheduleId, ScheduleState};
-use crate::store::change::{RunEnd, Seen, WithdrawChange};
+use crate::domain::{ExecutionId, Millis, NodeId, Reason, ScheduleId, ScheduleState};
+use crate::store::change::{AfterRun, RunEnd, Seen, WithdrawChange};
 use crate::store::columns::{Column, Datum, NONE};
 use crate::store::order::ExecutionOrder;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set};
@@ -41,6 +41,7 @@ impl Tables {
                 }
                 done
             }
+            Change::AfterRun(plan) => self.change_schedule(change, plan.schedule.0),
             Change::Switch(switch) => self.change_switch(change, switch),
             Change::PauseEnd(end) => self.change_app(change, &end.application),
             Change::Quarantine(broken) => self.change_schedule(change, broken.seen.id.0),
@@ -103,14 +104,8 @@ impl Tables {
         let (delay, window) = (columns.repeat_interval, (some(columns.start_time), some(columns.end_time)));
         let goes_on = self.attempts_at(run.schedule, slot).any(|(_, run)| run.keeps_slot(run.generation));
         let Some(delay) = delay.filter(|_| awaits && !goes_on) else { return };
-        let next = Delay::after_run(delay, window, at, now);
-        self.edit_schedule(run.schedule, |row| {
-            row.move_to(Cursor { prev: Some(at), next });
-            let is_open = row.is(ScheduleState::Active) || row.is(ScheduleState::Paused);
-            if next.is_none() && is_open {
-                row.put(ScheduleState::Complete);
-            }
-        });
+        let (next, schedule) = (Delay::after_run(delay, window, at, now), ScheduleId(run.schedule));
+        self.change_schedule(&Change::AfterRun(AfterRun { schedule, at, next }), run.schedule);
         let attempts: Vec<ExecutionId> = self.attempts_at(run.schedule, slot).map(|(id, _)| id).collect();
         for attempt in attempts {
             self.edit_run(attempt, |run| run.following = next);
@@ -226,6 +221,7 @@ fn is_seen(rule: &Rule, change: &Change, column: Column, value: Datum<'_>) -> bo
         (Seen::Loosely(seen), _) => seen == NONE,
         (Seen::NoState, Datum::Text(state)) => state.parse::<ScheduleState>().is_err(),
         (Seen::NoState, _) => true,
+        (Seen::Not(state), value) => value != Datum::Null && value != Datum::Text(state.as_str()),
     }
 }
 
@@ -247,6 +243,11 @@ fn assigned<'a>(set: Set, change: &'a Change, old: Datum<'_>, now: Millis) -> Op
             Datum::Number(more) => Datum::Number(count.saturating_add(more)),
             other => other,
         },
+        Set::CompleteWithoutNext => {
+            let is_open = [ScheduleState::Active, ScheduleState::Paused].map(|it| Datum::Text(it.as_str()));
+            let ends = change.brings(ChangeValue::ToNext) == Datum::time(None) && is_open.contains(&old);
+            return ends.then_some(Datum::Text(ScheduleState::Complete.as_str()));
+        }
         Set::EmptyOn(state, reasons) => {
             let is_one = reasons.iter().any(|reason| old == Datum::Text(reason.as_str()));
             let becomes = change.brings(ChangeValue::Becomes) == Datum::Text(state.as_str());

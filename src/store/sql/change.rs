@@ -186,6 +186,9 @@ fn assigned(dialect: Dialect, alias: &str, column: Column, set: Set) -> String {
             let more = format!("{old} + w.{}", value.name());
             format!("CASE WHEN {old} < 9000000000000000000 THEN {more} ELSE {old} END")
         }
+        Set::CompleteWithoutNext => format!(
+            "CASE WHEN w.to_next = -1 AND {old} IN ('EXECUTING', 'PAUSED') THEN 'COMPLETE' ELSE {old} END"
+        ),
         Set::EmptyOn(state, reasons) => {
             let reasons: Vec<String> =
                 reasons.iter().map(|reason| format!("'{}'", reason.as_str())).collect();
@@ -210,6 +213,7 @@ fn condition(dialect: Dialect, rule: &Rule, rows: &[&Change]) -> String {
                     ScheduleState::ALL.iter().map(|state| format!("'{}'", state.as_str())).collect();
                 format!("COALESCE({is}, '') NOT IN ({})", known.join(", "))
             }
+            Some(Seen::Not(state)) => format!("{is} <> '{}'", state.as_str()),
             _ if column == Column::Id => dialect.seek(&is, &was),
             _ => format!("{is} = {was}"),
         }
@@ -261,7 +265,7 @@ fn number(change: &Change, column: Column) -> i64 {
     match change.seen(column) {
         Seen::Same(value) => as_number(value),
         Seen::Loosely(value) => value,
-        Seen::NoState => 0,
+        Seen::NoState | Seen::Not(_) => 0,
     }
 }
 
@@ -328,7 +332,8 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
                 let (application, now) = (application.clone(), *now);
                 withdraw(session, WithdrawChange { application, schedule: seen.id, now })?;
             }
-            Change::Pause(_)
+            Change::AfterRun(_)
+            | Change::Pause(_)
             | Change::Contain(_)
             | Change::Quarantine(_)
             | Change::Replace(_)
@@ -342,7 +347,12 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
     for attempts in attempts.chunks(session.dialect().batch()) {
         session.execute(&insert_attempts(session.dialect(), attempts))?;
     }
-    run_end::plan(session, &ends)?;
+    for some in ends.chunks(session.dialect().batch()) {
+        let ended = run_end::ended(session, some)?;
+        let plans: Vec<Change> = ended.iter().map(|it| Change::AfterRun(it.plan.clone())).collect();
+        make(session, &plans)?;
+        run_end::record(session, &ended)?;
+    }
     supersede(session, &repairs)?;
     let row = |repair: &&'_ Repair| repair.rows.len();
     let mut rows: Vec<(&Repair, &LedgerRow)> = Vec::with_capacity(repairs.iter().map(row).sum());

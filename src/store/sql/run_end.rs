@@ -9,8 +9,8 @@ use super::batch::{BatchRows, update};
 use super::fault::Step;
 use super::session::Session;
 use super::statement::{ids, sql};
-use crate::domain::Millis;
-use crate::store::change::RunEnd;
+use crate::domain::{Millis, ScheduleId};
+use crate::store::change::{AfterRun, RunEnd};
 use crate::store::columns::NONE;
 use crate::store::{Applied, Change, ExecutionChange};
 use crate::trigger::{AWAITED, Delay};
@@ -45,53 +45,14 @@ fn planned_by(change: &Change) -> Option<RunEnd> {
 }
 
 /// A run that has ended, and when its schedule fires next.
-struct Ended {
-    schedule: i64,
+pub(super) struct Ended {
     generation: i64,
-    at: Millis,
-    next: Millis,
+    pub plan: AfterRun,
 }
 
-/// Plans the next occurrence of each schedule whose run has ended with one of these changes: no attempt at
-/// the occurrence follows, and it is the one that the schedule waits for.
-pub(super) fn plan(session: &mut dyn Session, changes: &[&ExecutionChange]) -> Step<()> {
-    let dialect = session.dialect();
-    for some in changes.chunks(dialect.batch()) {
-        let ended = ended(session, some)?;
-        if ended.is_empty() {
-            continue;
-        }
-        let want = BatchRows::new(ended.iter().map(|it| it.schedule))
-            .ints("generation", ended.iter().map(|it| it.generation))
-            .ints("at", ended.iter().map(|it| it.at))
-            .ints("next", ended.iter().map(|it| it.next));
-        let completes = "CASE WHEN w.next = -1 AND e.state IN ('EXECUTING', 'PAUSED') THEN 'COMPLETE' \
-                         ELSE e.state END";
-        let is_awaiting = format!(
-            "{} AND e.state <> 'REMOVED' AND e.prev_fire_time = w.at AND e.next_fire_time = {AWAITED}",
-            dialect.seek("e.id", "w.id")
-        );
-        let sets = [("next_fire_time", "w.next"), ("state", completes)];
-        session.execute(&update(
-            dialect,
-            ("QRTZ_EXECUTE", "e"),
-            &sets,
-            &want.of(&["id", "at", "next"]),
-            &is_awaiting,
-        ))?;
-        let is_its_row = format!(
-            "{} AND r.generation = w.generation AND r.origin = 0 AND r.scheduled_time = w.at \
-             AND r.following_fire_time = {AWAITED}",
-            dialect.seek("r.execute_id", "w.id")
-        );
-        let sets = [("following_fire_time", "w.next")];
-        session.execute(&update(dialect, ("QRTZ_RUN", "r"), &sets, &want, &is_its_row))?;
-    }
-    Ok(())
-}
-
-/// Those of the changes with which a run has ended; one for each schedule.
-fn ended(session: &mut dyn Session, changes: &[&ExecutionChange]) -> Step<Vec<Ended>> {
+/// The runs that have ended with one of these changes, one for each schedule: no attempt at the occurrence
+/// follows, and it is the one that the schedule waits for.
+pub(super) fn ended(session: &mut dyn Session, changes: &[&ExecutionChange]) -> Step<Vec<Ended>> {
     let dialect = session.dialect();
     let now: HashMap<i64, Millis> = changes.iter().map(|it| (it.execution.0, it.now)).collect();
     let want = BatchRows::new(changes.iter().map(|change| change.execution.0));
@@ -117,8 +78,30 @@ fn ended(session: &mut dyn Session, changes: &[&ExecutionChange]) -> Step<Vec<En
         let (delay, window) = (row.maybe_int()?, (row.time()?, row.time()?));
         // Without a delay the row cannot be understood, and is for the misfire handler to find.
         let Some((delay, now)) = delay.zip(now.get(&execution)) else { continue };
-        let next = Delay::after_run(delay, window, at, *now).unwrap_or(NONE);
-        ended.insert(schedule, Ended { schedule, generation, at, next });
+        let next = Delay::after_run(delay, window, at, *now);
+        let plan = AfterRun { schedule: ScheduleId(schedule), at, next };
+        ended.insert(schedule, Ended { generation, plan });
     }
     Ok(ended.into_values().collect())
+}
+
+/// Records in the ledger, on each attempt at the occurrence, where the cursors of these schedules have gone.
+/// Their rows are locked, and attempts are not told apart: the table of changes has no entry for it.
+pub(super) fn record(session: &mut dyn Session, ended: &[Ended]) -> Step<()> {
+    if ended.is_empty() {
+        return Ok(());
+    }
+    let dialect = session.dialect();
+    let want = BatchRows::new(ended.iter().map(|it| it.plan.schedule.0))
+        .ints("generation", ended.iter().map(|it| it.generation))
+        .ints("at", ended.iter().map(|it| it.plan.at))
+        .ints("next", ended.iter().map(|it| it.plan.next.unwrap_or(NONE)));
+    let is_its_row = format!(
+        "{} AND r.generation = w.generation AND r.origin = 0 AND r.scheduled_time = w.at \
+         AND r.following_fire_time = {AWAITED}",
+        dialect.seek("r.execute_id", "w.id")
+    );
+    let sets = [("following_fire_time", "w.next")];
+    session.execute(&update(dialect, ("QRTZ_RUN", "r"), &sets, &want, &is_its_row))?;
+    Ok(())
 }

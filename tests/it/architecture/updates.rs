@@ -76,11 +76,8 @@ const LISTED: &[Listed] = &[
         "the guard of claims"),
     listed("/claim.rs", "update(dialect,(\"QRTZ_RUN\",\"r\"),&set,", "guarded(dialect,&guard::TAKE,\"r\")",
         "the guard of PENDING executions"),
-    listed("/run_end.rs", "update(dialect,(\"QRTZ_EXECUTE\",\"e\")",
-        "e.prev_fire_time = w.at AND e.next_fire_time = {AWAITED}",
-        "a cursor that waits for the end of this run"),
     listed("/run_end.rs", "update(dialect,(\"QRTZ_RUN\",\"r\")", "r.following_fire_time = {AWAITED}",
-        "the ledger's record of that cursor"),
+        "the ledger's record of a cursor that waited for the end of this run, with its row locked"),
 
     listed("/ensure.rs", "UPDATE QRTZ_EXECUTE SET version = version + 1\"", "guarded_by(update,guard,",
         "the guards of edits"),
