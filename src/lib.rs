@@ -127,6 +127,10 @@ struct CatchingUp;
 struct Lanes;
 
 #[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/errors.md")]
+struct Errors;
+
+#[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/concurrency.md")]
 struct Concurrency;
 

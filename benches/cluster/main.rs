@@ -41,7 +41,7 @@ fn main() -> ExitCode {
         Err(_) => bench(&arguments),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("bench: {error}");
+        eprintln!("bench: {error:#}");
         ExitCode::FAILURE
     })
 }

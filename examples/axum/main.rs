@@ -138,7 +138,7 @@ fn failure(error: firetime::Error) -> Failure {
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
     if status == StatusCode::SERVICE_UNAVAILABLE {
-        eprintln!("{error}");
+        eprintln!("{error:#}");
         return (status, "try again in a moment".to_owned());
     }
     (status, error.to_string())

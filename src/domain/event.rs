@@ -344,7 +344,7 @@ impl Event {
                 write!(f, "polls fell behind: {} left out", counted(count, "tick"))
             }
             Self::StoreFailed { operation, error } => {
-                write!(f, "{operation} failed, will be tried again: {}", error.without(operation))
+                write!(f, "{operation} failed, will be tried again: {}", error.behind(operation))
             }
             Self::CommitUnknown { claims } => {
                 write!(f, "the commit of {} is unknown: asking the database for it", counted(claims, "claim"))
@@ -392,7 +392,7 @@ impl Event {
             Self::NodeDied { node } => write!(f, "node {node} declared dead"),
             Self::Listening => write!(f, "the database tells of others' changes from now on"),
             Self::NotListening { error } => {
-                write!(f, "the database tells of no changes, looking for them: {}", error.without(LISTENING))
+                write!(f, "the database tells of no changes, looking for them: {}", error.behind(LISTENING))
             }
             Self::Fenced { old, new } => write!(f, "node {old} was ended by others; joining again as {new}"),
             Self::Repaired { schedule, what } => write!(f, "schedule {schedule:?}: {what}"),

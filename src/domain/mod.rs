@@ -32,6 +32,8 @@ pub use cause::Cause;
 pub(crate) use covers::LastAttempt;
 pub use covers::{Covers, LeftOut};
 pub(crate) use entry::{Candidate, Cursor, Entry, Occurrence, Pending};
+#[cfg(feature = "sql")]
+pub(crate) use error::Source;
 pub use error::{Error, ErrorKind};
 pub(crate) use event::LISTENING;
 pub use event::{Attempt, Event};

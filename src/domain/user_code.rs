@@ -26,11 +26,11 @@ fn text(panic: &(dyn Any + Send)) -> &str {
 }
 
 /// An error's text, and behind it those of its causes, unless it ends with them.
-pub(crate) fn with_causes(error: Box<dyn Error + Send + Sync>) -> String {
+pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     // An error that is a cause of its own has no end.
     const MOST_CAUSES: usize = 32;
     let causes = successors(error.source(), |&cause| cause.source()).take(MOST_CAUSES);
-    causes.map(brief).fold(brief(&error), |text, cause| {
+    causes.map(brief).fold(brief(error), |text, cause| {
         if text.ends_with(&cause) { text } else { brief(format_args!("{text}: {cause}")) }
     })
 }
@@ -93,7 +93,7 @@ mod tests {
     fn an_error_is_told_with_its_causes() {
         let of = |texts: &[&'static str]| {
             let failed = texts.iter().rev().fold(None, |cause, text| Some(Box::new(Failed(text, cause))));
-            with_causes(failed.unwrap())
+            with_causes(&failed.unwrap())
         };
         assert_eq!(
             of(&["the upload failed", "no answer", "disk full"]),
@@ -101,7 +101,7 @@ mod tests {
         );
         assert_eq!(of(&["no answer: disk full", "disk full"]), "no answer: disk full", "it is told already");
         assert_eq!(of(&["request 5003 failed", "500"]), "request 5003 failed: 500", "that is another text");
-        assert_eq!(with_causes("short".into()), "short");
+        assert_eq!(with_causes(&std::io::Error::other("short")), "short");
     }
 
     /// Writing goes on for ever; reading does not.

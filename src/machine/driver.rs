@@ -214,11 +214,10 @@ impl<Op: Operation> Hands<Op> {
 pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), Error> {
     #[cfg(test)]
     refused::ask(name)?;
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(body)
-        .map(drop)
-        .map_err(|error| Error::new(ErrorKind::System, format!("cannot start the thread {name}: {error}")))
+    std::thread::Builder::new().name(name.to_owned()).spawn(body).map(drop).map_err(|error| {
+        let message = format!("cannot start the thread {name}");
+        Error::new(ErrorKind::System, message).because(Arc::new(error))
+    })
 }
 
 /// A system that has no thread left for some of those this thread asks for.

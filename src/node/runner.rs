@@ -157,7 +157,9 @@ impl Runner {
     fn call(&self, running: &Running) -> Answer {
         let context = self.context(running);
         let payload = running.claimed().payload();
-        answer(self.as_handler(|| self.handlers.run(&context, payload).map_err(with_causes)))
+        answer(
+            self.as_handler(|| self.handlers.run(&context, payload).map_err(|it| with_causes(it.as_ref()))),
+        )
     }
 
     fn perform(&self, mut running: Running) {

@@ -238,7 +238,8 @@ struct Handler {
 impl Handler {
     /// The handler and its grace, or what its execution came to at once.
     fn begin(runner: &Arc<Runner>, context: Context, payload: &str) -> Result<(Self, Millis), Answer> {
-        let begun = runner.as_handler(|| runner.handlers.begin(context, payload).map_err(with_causes));
+        let begun = runner
+            .as_handler(|| runner.handlers.begin(context, payload).map_err(|it| with_causes(it.as_ref())));
         let (running, grace) = match begun {
             Ok(Ok(begun)) => begun,
             Ok(Err(error)) => return Err(answer(Ok(Err(error)))),
@@ -249,7 +250,9 @@ impl Handler {
 
     fn poll(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Answer> {
         let Some(running) = &mut self.running else { return Poll::Pending };
-        let polled = self.runner.as_handler(|| running.as_mut().poll(cx).map(|it| it.map_err(with_causes)));
+        let polled = self
+            .runner
+            .as_handler(|| running.as_mut().poll(cx).map(|it| it.map_err(|it| with_causes(it.as_ref()))));
         let answered = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(answered)) => Ok(answered),

@@ -182,7 +182,7 @@ fn a_role_without_ddl_repairs_and_purges(kind: ServerKind) {
                 is_repaired = &**schedule == "hourly";
                 Some(())
             }
-            Event::StoreFailed { operation, error } => panic!("{operation}: {error}"),
+            Event::StoreFailed { operation, error } => panic!("{operation}: {error:#}"),
             _ => None,
         });
     }
@@ -242,7 +242,7 @@ fn who_only_looks_sees_all_and_changes_nothing(kind: ServerKind) {
     let refused = |error: Option<firetime::Error>| {
         let error = error.unwrap();
         assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
-        assert!(error.to_string().to_lowercase().contains("denied"), "{error}");
+        assert!(format!("{error:#}").to_lowercase().contains("denied"), "{error:#}");
     };
     refused(viewer.pause("hourly").run().err());
     refused(viewer.trigger("hourly").run().err());

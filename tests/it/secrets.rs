@@ -71,7 +71,7 @@ fn clean(said: &str) {
 fn refused<T: Debug>(answer: Result<T, Error>) {
     let error = answer.unwrap_err();
     assert!(!error.to_string().is_empty());
-    clean(&format!("{error} {error:?} {error:#?}"));
+    clean(&format!("{error} {error:#} {error:?} {error:#?}"));
 }
 
 /// URLs that lead nowhere, each for another reason.

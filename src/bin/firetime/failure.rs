@@ -84,7 +84,7 @@ impl Failure {
     pub(crate) fn message(&self) -> Option<String> {
         match self {
             Self::Usage(message) | Self::Failed(message) | Self::NotFound(message) => Some(message.clone()),
-            Self::Firetime(error) => Some(error.to_string()),
+            Self::Firetime(error) => Some(format!("{error:#}")),
             Self::ReaderGone | Self::NoVerdict | Self::Unclean => None,
         }
     }

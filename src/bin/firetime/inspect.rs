@@ -86,7 +86,7 @@ fn watch(
         let seconds = pause.as_secs();
         writeln!(out, "{clear}{} UTC, every {seconds} s, until Ctrl-C", utc(Some(when::now())))?;
         match once(target, listing, how, out) {
-            Err(Failure::Firetime(error)) => writeln!(out, "{}", escaped(&error.to_string()))?,
+            Err(Failure::Firetime(error)) => writeln!(out, "{}", escaped(&format!("{error:#}")))?,
             listed => listed?,
         }
         writeln!(out)?;

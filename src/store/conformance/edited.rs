@@ -64,7 +64,7 @@ fn claimed_or_quarantined(db: &Bench, candidate: Candidate) {
     let entry = Arc::clone(candidate.entry());
     if let Claim::Failed(error) = db.claim(&db.request(candidate)) {
         let (id, version, state) = (entry.id, entry.version, entry.state.as_str().to_owned());
-        let (name, reason) = (Arc::clone(&entry.name), error.to_string());
+        let (name, reason) = (Arc::clone(&entry.name), format!("{error:#}"));
         let broken = UnreadableRow { seen: SeenSchedule { id, version, state }, name, reason };
         assert!(db.store.quarantine(&broken).unwrap(), "{broken:?}");
     }

@@ -29,7 +29,7 @@ fn race<T: Send>(threads: usize, racer: impl Fn(usize) -> T + Sync) -> Vec<T> {
 fn patiently<T>(call: impl Fn() -> crate::store::Result<T>) -> T {
     let deadline = Instant::now() + DEADLINE;
     let is_locked = |error: &Error| {
-        error.kind() == ErrorKind::Unavailable && error.to_string().ends_with("database is locked")
+        error.kind() == ErrorKind::Unavailable && format!("{error:#}").ends_with("database is locked")
     };
     loop {
         let begun = Instant::now();
@@ -59,7 +59,7 @@ impl Bench {
                     Claim::Lost => {}
                     Claim::Skipped | Claim::Busy => skipped.push(at),
                     Claim::Blocked(_) | Claim::Full(_) => {}
-                    Claim::Failed(error) => panic!("{at} failed: {error}"),
+                    Claim::Failed(error) => panic!("{at} failed: {error:#}"),
                 }
             }
             open = skipped;

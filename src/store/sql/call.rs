@@ -96,10 +96,7 @@ impl SqlStore {
         let (again, connected) = (began + self.call / 2, began + self.call / 4 * 3);
         let (mut tries, mut replaced) = (1, false);
         loop {
-            let mut link = match self.connections.get(span(connected - self.clock.now().boot)) {
-                Ok(link) => link,
-                Err(error) => return Err(Fault::new(FaultKind::Lost, error.to_string())),
-            };
+            let mut link = self.connections.get(span(connected - self.clock.now().boot))?;
             match attempt(self, &mut link, body) {
                 Err(fault) if fault.kind == FaultKind::TakenId => {
                     return Err(Self::move_sequences(&mut link, fault));
@@ -119,11 +116,10 @@ impl SqlStore {
         let follows = match link.session.dialect().database().move_sequences(link.session.as_mut()) {
             Ok(()) => "sequences of ids lagged behind their tables and have been moved on".to_owned(),
             Err(refused) => format!(
-                "sequences of ids lag behind their tables: let their owner move them with setval ({})",
-                refused.message
+                "sequences of ids lag behind their tables: let their owner move them with setval ({refused})"
             ),
         };
-        Fault { message: format!("{follows}: {}", fault.message), ..fault }
+        fault.with(&follows)
     }
 
     fn attempt_alone<T>(&self, link: &mut Link, body: Body<'_, T>) -> Step<T> {
@@ -136,7 +132,7 @@ impl SqlStore {
         let begin = link.session.dialect().begin();
         let begun = self.control(link, begin);
         if let Err(fault) = begun {
-            if fault.kind == FaultKind::Busy {
+            if fault.kind.is_busy() {
                 return Err(fault);
             }
             let fault = changed_nothing(self.probe(link, fault));
@@ -205,21 +201,8 @@ impl SqlStore {
     }
 
     pub(super) fn error(&self, operation: &str, fault: Fault) -> Error {
-        let message = self.connections.target.redact(&fault.message);
-        let kind = fault.kind.error_kind();
-        let follows = match fault.kind {
-            FaultKind::Unknown => "the answer was lost and the change may have been made",
-            FaultKind::Lost => "the database cannot be reached; nothing was changed",
-            FaultKind::Busy | FaultKind::Ended => {
-                "another transaction is in the way, or the database is too busy; nothing was changed"
-            }
-            FaultKind::Conflict => "another writer was first; nothing was changed",
-            FaultKind::Duplicate => {
-                "the ledger has this occurrence already, as after its cursor was set back by hand; nothing was changed"
-            }
-            _ => "nothing was changed",
-        };
-        Error::new(kind, format!("{operation}: {follows}: {message}"))
+        let (kind, follows) = (fault.kind.error_kind(), fault.kind.follows());
+        self.connections.target.clean(fault).error(kind, &format!("{operation}: {follows}"))
     }
 
     /// Reads the database's clock, with ours before and after.

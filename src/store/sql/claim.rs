@@ -102,7 +102,7 @@ fn is_bounded(request: &ClaimRequest) -> bool {
 pub(super) fn resolve(store: &SqlStore, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>> {
     let unknown = |error: Error| match error.kind() {
         ErrorKind::Data => error,
-        _ => Error::new(ErrorKind::Unknown, error.to_string()),
+        _ => error.unknown(),
     };
     let answers = or_apart(requests, &|part| {
         let once = |session: &mut dyn Session| resolve_once(session, part, claims);
@@ -141,7 +141,7 @@ fn or_apart(
 
 fn halfway<'a>(mut claims: impl Iterator<Item = &'a Claim>, error: Error) -> Error {
     let kept = claims.any(|claim| matches!(claim, Claim::Won(_)));
-    if kept { Error::new(ErrorKind::Unknown, error.to_string()) } else { error }
+    if kept { error.unknown() } else { error }
 }
 
 fn won(request: &ClaimRequest, wins: &Wins) -> Option<Claim> {

@@ -6,7 +6,7 @@
 //! the database takes a dozen round trips.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
@@ -60,11 +60,17 @@ struct Counts {
     /// How many are being opened.
     connecting: AtomicUsize,
     open: AtomicUsize,
+    /// Why the last try to open one failed, if it did.
+    failure: Mutex<Option<Fault>>,
 }
 
 impl Counts {
     fn epoch(&self, target: &Target) -> Epoch {
         (self.epoch.load(Ordering::Relaxed), target.moves())
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<Fault>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -73,8 +79,6 @@ pub(super) struct Manager {
     target: Target,
     limits: StoreLimits,
     counts: Arc<Counts>,
-    /// Why the last try failed.
-    failure: Mutex<Fault>,
 }
 
 impl r2d2::ManageConnection for Manager {
@@ -84,7 +88,6 @@ impl r2d2::ManageConnection for Manager {
     /// Only for a caller that waits: every call that failed in an outage leaves r2d2 trying to connect for
     /// it, and once the database is back all those tries would succeed at once.
     fn connect(&self) -> Step<Link> {
-        let failure = || self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         let Counts { waiting, connecting, .. } = &*self.counts;
         let wanted = connecting.fetch_add(1, Ordering::Relaxed) < waiting.load(Ordering::Relaxed);
         let epoch = self.counts.epoch(&self.target);
@@ -92,13 +95,14 @@ impl r2d2::ManageConnection for Manager {
         connecting.fetch_sub(1, Ordering::Relaxed);
         match session {
             Some(Ok(session)) => {
+                *self.counts.failure() = None;
                 Ok(Link { session, broken: false, epoch, _open: Open::counted(&self.counts) })
             }
             Some(Err(fault)) => {
-                failure().clone_from(&fault);
+                *self.counts.failure() = Some(fault.clone());
                 Err(fault)
             }
-            None => Err(failure().clone()),
+            None => Err(Fault::new(FaultKind::Lost, "nobody waits for it")),
         }
     }
 
@@ -138,8 +142,7 @@ pub(super) struct Connections {
 impl Connections {
     pub(super) fn open(target: Target, limits: StoreLimits) -> Result<Self> {
         let counts: Arc<Counts> = Arc::default();
-        let failure = Mutex::new(Fault::new(FaultKind::Lost, "it is still being opened"));
-        let manager = Manager { target: target.clone(), limits, counts: Arc::clone(&counts), failure };
+        let manager = Manager { target: target.clone(), limits, counts: Arc::clone(&counts) };
         let builder = r2d2::Pool::builder()
             .min_idle(Some(0))
             .max_size(if target.memory { 1 } else { limits.connections.max(1) + limits.spare })
@@ -154,10 +157,9 @@ impl Connections {
 
     /// A connection opened after the last failure, and after the last move to another server. One that is
     /// being opened is waited for, but no longer than `within`.
-    pub(super) fn get(&self, within: Duration) -> Result<r2d2::PooledConnection<Manager>> {
+    pub(super) fn get(&self, within: Duration) -> Step<r2d2::PooledConnection<Manager>> {
         if self.looks_at_file {
-            let replaced = |fault: Fault| Error::new(fault.kind.error_kind(), fault.message);
-            self.target.check_file().map_err(replaced)?;
+            self.target.check_file()?;
         }
         self.counts.waiting.fetch_add(1, Ordering::Relaxed);
         let link = self.opened(within);
@@ -165,7 +167,7 @@ impl Connections {
         link
     }
 
-    fn opened(&self, within: Duration) -> Result<r2d2::PooledConnection<Manager>> {
+    fn opened(&self, within: Duration) -> Step<r2d2::PooledConnection<Manager>> {
         let mut waited = Duration::ZERO;
         let mut turn = CONNECTION_WAIT.min(within);
         loop {
@@ -174,13 +176,15 @@ impl Connections {
                     return Ok(link);
                 }
                 Ok(mut link) => link.broken = true,
-                Err(error) => {
+                Err(_) => {
                     waited += turn;
                     // Each turn asks r2d2 for one more connection. As long as all before, they stay few.
                     turn = waited.min(within.saturating_sub(waited));
                     if turn.is_zero() || self.counts.connecting.load(Ordering::Relaxed) == 0 {
-                        let message = format!("no connection to the database within {waited:?}: {error}");
-                        return Err(Error::new(ErrorKind::Unavailable, self.target.redact(&message)));
+                        let failure = self.counts.failure().clone();
+                        let lost = failure.unwrap_or_else(|| Fault::new(FaultKind::Lost, ""));
+                        let lost = lost.with(&format!("no connection to the database within {waited:?}"));
+                        return Err(Fault { kind: FaultKind::Lost, ..lost });
                     }
                 }
             }

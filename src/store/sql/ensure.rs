@@ -1,12 +1,12 @@
 //! Definitions: making and changing schedules, on our own connections or on a caller's.
 
 use super::entry::{self, Payload, Raw};
-use super::fault::{Fault, FaultKind, Step, fault};
+use super::fault::{Fault, FaultKind, Step};
 use super::node;
 use super::session::{Session, Work, now};
 use super::statement::{Statement, guarded_by, listed, set_all, single, sql};
 use super::{audit, change};
-use crate::domain::{Entry, Error, Millis, ScheduleId, ScheduleState, shards};
+use crate::domain::{Entry, Error, ErrorKind, Millis, ScheduleId, ScheduleState, shards};
 use crate::store::change::WithdrawChange;
 use crate::store::columns::{Cell, Column, Settings, When};
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
@@ -26,7 +26,7 @@ use crate::trigger::Timing;
 pub trait CallerConnection: joined::Joined {}
 
 pub(super) mod joined {
-    use super::{Fault, FaultKind, Step, Work, fault};
+    use super::{Fault, FaultKind, Step, Work};
 
     /// Runs statements inside the connection's transaction, under a savepoint.
     pub trait Joined {
@@ -43,13 +43,13 @@ pub(super) mod joined {
     impl Abort {
         /// `commits`: a transaction of our own was to be committed, which it may be although the answer is
         /// lost. Changes under a savepoint wait for the caller's commit instead.
-        pub(super) fn fault(self, commits: bool) -> Fault {
+        pub(super) fn fault(self, recognised: fn(diesel::result::Error) -> Fault, commits: bool) -> Fault {
             let fault = match self {
                 Self::Fault(fault) => return fault,
-                Self::Diesel(error) => fault(error),
+                Self::Diesel(error) => recognised(error),
             };
             match commits && !fault.kind.passes() {
-                true => Fault::new(FaultKind::Unknown, fault.message),
+                true => Fault { kind: FaultKind::Unknown, ..fault },
                 false => fault,
             }
         }
@@ -63,7 +63,7 @@ pub(super) mod joined {
 }
 
 macro_rules! caller_connection {
-    ($connection:ty, $within:expr) => {
+    ($connection:ty, $database:ident, $within:expr) => {
         impl CallerConnection for $connection {}
 
         impl joined::Joined for $connection {
@@ -91,7 +91,7 @@ macro_rules! caller_connection {
                 match answer {
                     // The rollback may fail, too: the transaction is gone.
                     Some(Err(fault)) => Err(fault),
-                    done => Err(abort.fault(done.is_some() && before == 0)),
+                    done => Err(abort.fault(super::$database::driver::fault, done.is_some() && before == 0)),
                 }
             }
         }
@@ -99,11 +99,13 @@ macro_rules! caller_connection {
 }
 
 #[cfg(feature = "sqlite")]
-caller_connection!(diesel::SqliteConnection, |session: &mut dyn Session, work: Work<'_>| work(session));
+caller_connection!(diesel::SqliteConnection, sqlite, |session: &mut dyn Session, work: Work<'_>| work(
+    session
+));
 #[cfg(feature = "postgres")]
-caller_connection!(diesel::PgConnection, |session: &mut dyn Session, work: Work<'_>| work(session));
+caller_connection!(diesel::PgConnection, postgres, |session: &mut dyn Session, work: Work<'_>| work(session));
 #[cfg(feature = "mysql")]
-caller_connection!(diesel::MysqlConnection, super::mariadb::galera::within);
+caller_connection!(diesel::MysqlConnection, mariadb, super::mariadb::galera::within);
 
 type Pooled<C> = diesel::r2d2::PooledConnection<diesel::r2d2::ConnectionManager<C>>;
 
@@ -118,13 +120,13 @@ impl<C: joined::Joined + diesel::r2d2::R2D2Connection + 'static> joined::Joined 
 /// What a caller is told of a fault in a transaction of theirs. A deadlock has rolled all of it back: the
 /// request alone, made again, would be committed without what came before it.
 pub(super) fn told(fault: Fault) -> Error {
-    let is_deadlock = fault.kind == FaultKind::Busy && fault.message.to_lowercase().contains("deadlock");
-    let kind = if is_deadlock || fault.kind == FaultKind::Ended { FaultKind::Conflict } else { fault.kind };
-    let again = match kind {
-        FaultKind::Conflict => "a row has changed since your transaction began; roll back and try again: ",
-        _ => "",
+    let (kind, follows) = match fault.kind {
+        FaultKind::Conflict | FaultKind::Deadlock | FaultKind::Ended => {
+            (ErrorKind::Conflict, "a row has changed since your transaction began; roll back and try again")
+        }
+        kind => (kind.error_kind(), kind.follows()),
     };
-    Error::new(kind.error_kind(), format!("in your transaction: {again}{}", fault.message))
+    fault.error(kind, &format!("in your transaction: {follows}"))
 }
 
 /// Makes and reads what a caller's transaction is spared or cannot see.
@@ -141,17 +143,13 @@ pub(super) fn ensure(
     definition: &Definition,
     prepared: Option<Prepared>,
 ) -> Step<Ensured> {
-    ensured(session, definition, prepared).map_err(|fault| match fault.kind {
-        FaultKind::Busy => {
-            let (name, job) = (&definition.name, &definition.job.name);
-            let problem = format!(
-                "another transaction that has not ended holds the row of schedule {name:?}, or of job {job:?} \
-                 if that is new: {}",
-                fault.message
-            );
-            Fault { message: problem, ..fault }
-        }
-        _ => fault,
+    ensured(session, definition, prepared).map_err(|fault| match fault.kind.is_busy() {
+        true => fault.with(&format!(
+            "another transaction that has not ended holds the row of schedule {:?}, or of job {:?} if that is \
+             new",
+            definition.name, definition.job.name
+        )),
+        false => fault,
     })
 }
 
@@ -393,14 +391,17 @@ mod tests {
 
     use super::joined::Abort;
     use super::*;
-    use crate::domain::ErrorKind;
 
     /// The kind of the error that a caller is told of, whose savepoint or transaction ended with this.
+    #[cfg(feature = "mysql")]
     fn kind(message: &str, is_own: bool) -> ErrorKind {
         let error = DieselError::DatabaseError(DatabaseErrorKind::Unknown, Box::new(message.to_owned()));
-        told(Abort::Diesel(error).fault(is_own)).kind()
+        let told = told(Abort::Diesel(error).fault(super::super::mariadb::driver::fault, is_own));
+        assert_eq!(std::error::Error::source(&told).map(ToString::to_string).as_deref(), Some(message));
+        told.kind()
     }
 
+    #[cfg(feature = "mysql")]
     #[test]
     fn only_a_commit_of_our_own_leaves_open_what_was_done() {
         let lost = "Lost connection to MySQL server during query";
@@ -441,6 +442,7 @@ mod tests {
         assert_eq!(depth(&mut connection), 0);
     }
 
+    #[cfg(feature = "mysql")]
     #[test]
     fn a_callers_transaction_that_a_deadlock_ended_is_to_be_made_again() {
         let deadlock = "Deadlock found when trying to get lock; try restarting transaction";

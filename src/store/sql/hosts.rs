@@ -42,7 +42,7 @@ impl Hosts {
         let began = boot();
         let pickiness = if count > 1 { Pickiness::OnlyTheBest } else { Pickiness::AnyThatWorks };
         let mut todo: VecDeque<_> = (0..count).map(|n| ((first + n) % count, pickiness)).collect();
-        let mut refusals: Vec<Fault> = Vec::new();
+        let mut refusals: Vec<(&str, Fault)> = Vec::new();
         while let Some((place, pickiness)) = todo.pop_front() {
             let (address, others) = (&self.addresses[place], u32::try_from(todo.len()).unwrap_or(u32::MAX));
             let spent = Duration::from_micros(boot().saturating_sub(began).unsigned_abs());
@@ -60,13 +60,13 @@ impl Hosts {
                 FaultKind::Busy if pickiness == Pickiness::OnlyTheBest => {
                     todo.push_back((place, Pickiness::AnyThatWorks));
                 }
-                kind => refusals.push(Fault::new(kind, format!("{}: {}", host(address), fault.message))),
+                _ => refusals.push((host(address), fault)),
             }
         }
-        let kind = refusals.first().map_or(FaultKind::Lost, |first| first.kind);
-        let kind = if refusals.iter().all(|refusal| refusal.kind == kind) { kind } else { FaultKind::Lost };
-        let refusals: Vec<_> = refusals.into_iter().map(|refusal| refusal.message).collect();
-        Err(Fault::new(kind, format!("no host gives a connection: {}", refusals.join("; "))))
+        let kind = refusals.first().map_or(FaultKind::Lost, |(_, first)| first.kind);
+        let kind = if refusals.iter().all(|(_, fault)| fault.kind == kind) { kind } else { FaultKind::Lost };
+        let said: Vec<_> = refusals.iter().map(|(host, fault)| format!("{host}: {fault}")).collect();
+        Err(Fault::caused(kind, said.join("; ")).with("no host gives a connection"))
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
         let (tried, opened) = asked(&hosts, "nowhere", FaultKind::Lost);
         assert_eq!(tried, ["two:3307", "[::1]:3", "one"]);
         let fault = opened.unwrap_err();
-        assert!(fault.message.contains("[::1]:3: no; one: no"));
+        assert!(fault.to_string().contains("[::1]:3: no; one: no"));
         assert_eq!(fault.kind, FaultKind::Lost);
         assert_eq!(asked(&hosts, "nowhere", FaultKind::Refused).1.unwrap_err().kind, FaultKind::Refused);
     }

@@ -77,8 +77,8 @@ pub fn migrate(url: &str) -> Result<MigrationReport> {
 
 fn migrate_by(url: &str, migrations: &[Migration<'_>]) -> Result<MigrationReport> {
     let target = Target::parse(url)?;
-    let mut session = target.connect_first(LIMITS).map_err(|fault| failed(&fault))?;
-    bring_up(session.as_mut(), migrations).map_err(|fault| failed(&target.clean(fault)))
+    let mut session = target.connect_first(LIMITS).map_err(failed)?;
+    bring_up(session.as_mut(), migrations).map_err(|fault| failed(target.clean(fault)))
 }
 
 /// Whether the database's schema is the one this build works with.
@@ -93,8 +93,8 @@ pub(crate) fn check_schema(url: &str) -> Result<()> {
             format!("there is no database file {file:?}: run `firetime migrate` if it is to be made");
         return Err(Error::new(ErrorKind::Schema, message));
     }
-    let mut session = target.connect_first(LIMITS).map_err(|fault| failed(&fault))?;
-    let version = installed(session.as_mut()).map_err(|fault| failed(&target.clean(fault)))?;
+    let mut session = target.connect_first(LIMITS).map_err(failed)?;
+    let version = installed(session.as_mut()).map_err(|fault| failed(target.clean(fault)))?;
     fits(version, VERSION).map_err(|message| Error::new(ErrorKind::Schema, message))
 }
 
@@ -121,13 +121,16 @@ fn newer(installed: i64, needed: i64) -> String {
     )
 }
 
-fn failed(fault: &Fault) -> Error {
-    let kind = match fault.kind {
-        FaultKind::Lost | FaultKind::Busy => ErrorKind::Unavailable,
-        FaultKind::Senseless => return Error::new(ErrorKind::Config, fault.message.as_str()),
-        _ => ErrorKind::Schema,
-    };
-    Error::new(kind, format!("the schema of the database: {}", fault.message))
+fn failed(fault: Fault) -> Error {
+    let schema = "the schema of the database";
+    match fault.kind {
+        FaultKind::Lost => {
+            fault.error(ErrorKind::Unavailable, &format!("{schema}: the database cannot be reached"))
+        }
+        FaultKind::Busy | FaultKind::Deadlock => fault.error(ErrorKind::Unavailable, schema),
+        FaultKind::Senseless => Error::new(ErrorKind::Config, fault.message),
+        _ => fault.error(ErrorKind::Schema, schema),
+    }
 }
 
 /// Brings a session's database to the last of these versions, under a lock that only one session holds at a
@@ -206,14 +209,12 @@ fn add(session: &mut dyn Session, migrations: &[Migration<'_>], before: i64) -> 
 
 /// A refusal of what changes the schema, with its likely reason: the database's words may be in any language.
 fn may_not(fault: Fault) -> Fault {
-    if fault.kind != FaultKind::Refused {
-        return fault;
+    match fault.kind {
+        FaultKind::Refused => fault.with(
+            "if this role may not change the schema, run `firetime migrate` as the role that owns the tables",
+        ),
+        _ => fault,
     }
-    let message = format!(
-        "{} (if this role may not change the schema, run `firetime migrate` as the role that owns the tables)",
-        fault.message
-    );
-    Fault::new(fault.kind, message)
 }
 
 /// The version in QRTZ_SCHEMA; `None` without that table or a row in it.
@@ -222,8 +223,9 @@ fn installed(session: &mut dyn Session) -> Step<Option<i64>> {
     if single(session.rows(&exists)?)? == 0 {
         return Ok(None);
     }
-    let version =
-        single(session.rows(&sql("SELECT COALESCE(MAX(version), 0) AS version FROM QRTZ_SCHEMA"))?)?;
+    let question = sql("SELECT COALESCE(MAX(version), 0) AS version FROM QRTZ_SCHEMA");
+    let rows = session.rows(&question).map_err(|fault| fault.with("its version cannot be read"))?;
+    let version = single(rows)?;
     Ok((version > 0).then_some(version))
 }
 

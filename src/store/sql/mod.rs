@@ -102,7 +102,7 @@ use super::{
     PollQuery, Polled, Prepared, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow,
     SeenSchedule, Store, StoreLimits, StrandedPage, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
 };
-use crate::domain::{Covers, Entry, Error, ErrorKind, ExecutionId, Lineage, Millis, ScheduleId};
+use crate::domain::{Covers, Entry, ErrorKind, ExecutionId, Lineage, Millis, ScheduleId};
 use crate::time::{Clock, TimeSample, span};
 
 /// Opens a store on the database `url` names. Nothing is connected to yet.
@@ -135,7 +135,7 @@ impl SqlStore {
         let call = limits.call;
         let store = Self { connections: Connections::open(target, limits)?, clock, call, wary };
         if memory {
-            let mut link = store.connections.get(span(call))?;
+            let mut link = store.connections.get(span(call)).map_err(|fault| store.error("open", fault))?;
             let migrated = migrate::bring_up(link.session.as_mut(), migrate::MIGRATIONS);
             migrated.map_err(|fault| store.error("migrate", fault))?;
         }
@@ -190,7 +190,7 @@ impl SqlStore {
         let are_all_lost = lost.len() == applied.len();
         let again = again.map_err(|error| match are_all_lost {
             true => error,
-            false => Error::new(ErrorKind::Unknown, error.to_string()),
+            false => error.unknown(),
         })?;
         for (place, again) in lost.into_iter().zip(again) {
             applied[place] = again;

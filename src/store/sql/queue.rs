@@ -252,7 +252,9 @@ fn insert_tags(session: &mut dyn Session, order: &EnqueueOrder, origins: &[i64])
 /// An origin has to be drawn anew.
 fn taken(fault: Fault) -> Fault {
     match fault.kind {
-        FaultKind::Duplicate => Fault::new(FaultKind::Conflict, "others have drawn the same origins"),
+        FaultKind::Duplicate => {
+            Fault { kind: FaultKind::Conflict, ..fault }.with("others have drawn the same origins")
+        }
         _ => fault,
     }
 }

@@ -1,10 +1,11 @@
 //! The database that a URL names, and what its messages may not repeat.
 
+use std::error::Error as StdError;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::dialect::Dialect;
-use super::fault::{Fault, FaultKind, Step, explained};
+use super::fault::{Fault, FaultKind, Step};
 use super::hosts::Hosts;
 use super::opened::OpenedFile;
 use super::reach::Reach;
@@ -132,8 +133,8 @@ impl Target {
 
     /// Opens a connection of diesel's.
     pub(super) fn establish<C: diesel::Connection>(&self, address: &str) -> Step<C> {
-        C::establish(address)
-            .map_err(|error| self.clean(Fault::new(FaultKind::Lost, explained(error.to_string()))))
+        let told = |error: diesel::ConnectionError| self.redact(&error.to_string());
+        C::establish(address).map_err(|error| Fault::caused(FaultKind::Lost, told(error)))
     }
 
     /// The session, or one that gives its statements up, where nobody else does and a server may be silent.
@@ -146,9 +147,16 @@ impl Target {
         Ok(Box::new(Watched::over(session, wait, &self.given_up)?))
     }
 
-    /// A fault without anything of the password in its message.
+    /// A fault without anything of the password in its message or cause. A cause with some of it keeps its
+    /// text alone.
     pub(super) fn clean(&self, fault: Fault) -> Fault {
-        Fault::new(fault.kind, self.redact(&fault.message))
+        let Fault { kind, message, cause } = fault;
+        let cause = cause.map(|cause| {
+            let said = cause.to_string();
+            let clean = self.redact(&said);
+            if clean == said { cause } else { Arc::from(Box::<dyn StdError + Send + Sync>::from(clean)) }
+        });
+        Fault { kind, message: self.redact(&message), cause }
     }
 }
 

@@ -91,7 +91,7 @@ impl Cluster {
                 barrier.wait();
                 let key = format!("{what} {n}");
                 let answer = client.enqueue(TASK, &(200 + 10 * n as u64)).key(&key).run();
-                answer.map(|answer| (key, answer)).map_err(|error| error.to_string())
+                answer.map(|answer| (key, answer)).map_err(|error| format!("{error:#}"))
             };
             (0..keys).map(key).collect::<Vec<_>>()
         };

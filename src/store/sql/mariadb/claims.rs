@@ -20,7 +20,7 @@ pub(super) fn all_free(session: &mut dyn Session, planned: &[PlannedRequest<'_>]
     let not_free = || Fault::new(FaultKind::Conflict, "a row is held by another, or was changed");
     let made =
         session.execute(&claim_free(&want, &with_slots(planned))).map_err(|fault| match fault.kind {
-            FaultKind::Busy => not_free(),
+            FaultKind::Busy | FaultKind::Deadlock => not_free(),
             _ => fault,
         })?;
     if made < want.len() {

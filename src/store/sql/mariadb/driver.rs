@@ -9,7 +9,7 @@ use super::galera::GaleraSession;
 use super::tls;
 use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::fault::{Fault, FaultKind, Step, fault};
+use crate::store::sql::fault::{Fault, FaultKind, Recognition, Step};
 use crate::store::sql::hosts::Pickiness;
 use crate::store::sql::session::{Columns, Session, Sql, cells, session, text_or_null};
 use crate::store::sql::statement::{Row, Statement, sql};
@@ -60,6 +60,30 @@ fn is_ready(connection: &mut MysqlConnection, pickiness: Pickiness) -> Step<()> 
     }
 }
 
+/// Of a prepared statement diesel reads a few error numbers, of a text with several none. Sessions of ours
+/// have messages in English.
+const ERRORS: Recognition = Recognition {
+    serialization: FaultKind::Deadlock,
+    texts: &[
+        (
+            FaultKind::Lost,
+            &["server has gone away", "lost connection", "commands out of sync", "connection was killed"],
+        ),
+        // A commit of Galera's that failed without a verdict: an autocommitted statement may have been made.
+        (FaultKind::Unknown, &["during commit", "provider status: not connected"]),
+        (FaultKind::NotReady, &["wsrep has not yet prepared node"]),
+        (FaultKind::Conflict, &["record has changed since last read"]),
+        (FaultKind::Deadlock, &["deadlock"]),
+        // It waited too long for a row, or for the lock of a table's counter.
+        (FaultKind::Busy, &["lock wait timeout", "failed to read auto-increment value"]),
+        (FaultKind::Row, &["out of range", "data too long", "incorrect string value"]),
+    ],
+};
+
+pub(in crate::store::sql) fn fault(error: diesel::result::Error) -> Fault {
+    ERRORS.fault(error)
+}
+
 session!(MysqlConnection, Dialect::Mysql, diesel::connection::DefaultLoadingMode);
 
 impl Columns for diesel::mysql::Mysql {}
@@ -72,5 +96,40 @@ impl QueryableByName<diesel::mysql::Mysql> for Row {
             MysqlType::String | MysqlType::Blob | MysqlType::Enum => Ok(text_or_null(value.as_bytes())),
             _ => FromSql::<BigInt, Mysql>::from_sql(value).map(Cell::Int),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A member that loses its cluster in a commit cannot tell what the others made of it.
+    #[test]
+    fn a_commit_without_a_verdict_is_unknown() {
+        for message in [
+            "Got error 6 \"No such device or address\" during COMMIT",
+            "Error while appending streaming replication fragment(provider status: Not connected to Primary Component)",
+        ] {
+            assert_eq!(ERRORS.kind_of(message), FaultKind::Unknown, "{message}");
+        }
+    }
+
+    #[test]
+    fn hidden_codes_are_told_by_their_texts() {
+        for (text, kind) in [
+            ("Lost connection to server during query", FaultKind::Lost),
+            ("WSREP has not yet prepared node for application use", FaultKind::NotReady),
+            ("Record has changed since last read in table 'QRTZ_RUN'", FaultKind::Conflict),
+            ("Deadlock found when trying to get lock; try restarting transaction", FaultKind::Deadlock),
+            ("Lock wait timeout exceeded; try restarting transaction", FaultKind::Busy),
+            ("Out of range value for column 'x'", FaultKind::Row),
+            ("Query execution was interrupted", FaultKind::Refused),
+            (
+                "The MariaDB server is running with the --read-only option so it cannot execute this statement",
+                FaultKind::Refused,
+            ),
+        ] {
+            assert_eq!(ERRORS.kind_of(text), kind, "{text}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 pub(super) mod claims;
 #[cfg(feature = "mysql")]
-mod driver;
+pub(super) mod driver;
 #[cfg(feature = "mysql")]
 pub(super) mod galera;
 #[cfg(feature = "mysql")]

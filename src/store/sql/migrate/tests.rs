@@ -145,7 +145,7 @@ fn a_crash_between_two_statements_is_mended(make: impl Fn() -> Own) {
             crashing[at] = on_each(migration.version, migration.name, &text);
             let own = make();
             let error = migrate_by(&own.url, &crashing).unwrap_err();
-            assert!(error.to_string().contains("crashed"), "{error}");
+            assert!(format!("{error:#}").contains("crashed"), "{error:#}");
             // MariaDB keeps the versions that had ended.
             let kept = if dialect == Dialect::Mysql { at } else { 0 };
             let version = all[..kept].last().map(|migration| migration.version);

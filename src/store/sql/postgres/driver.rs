@@ -6,10 +6,11 @@ use diesel::row::NamedRow;
 use diesel::sql_types::{BigInt, Text};
 use diesel::{PgConnection, QueryResult, RunQueryDsl};
 
-use super::pooler;
+pub(in crate::store::sql) use super::faults::fault;
+use super::{faults, pooler};
 use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::fault::{Step, fault};
+use crate::store::sql::fault::Step;
 use crate::store::sql::hosts::Pickiness;
 use crate::store::sql::session::{Columns, Session, Sql, cells, session, text_or_null};
 use crate::store::sql::statement::{Row, Statement, Value};
@@ -28,7 +29,7 @@ pub(super) fn open_unshared(target: &Target, address: &str, _: Pickiness) -> Ste
 
 /// A session at one of the target's hosts.
 pub(super) fn establish(target: &Target, address: &str) -> Step<PgConnection> {
-    target.establish(&impatient(address, target.hosts.are_several()))
+    target.establish(&impatient(address, target.hosts.are_several())).map_err(faults::explained)
 }
 
 /// A PostgreSQL URL whose connections notice a silent network within seconds, and of several hosts lead to

@@ -6,10 +6,10 @@ use diesel::connection::SimpleConnection;
 use diesel::pg::PgNotification;
 use diesel::{PgConnection, QueryResult};
 
-use super::driver::establish;
+use super::driver::{establish, fault};
 use crate::domain::{Error, Millis};
 use crate::store::news::{Ear, News};
-use crate::store::sql::fault::{Fault, FaultKind, Step, fault};
+use crate::store::sql::fault::{Fault, FaultKind, Step};
 use crate::store::sql::news::{CHANNEL, notified};
 use crate::store::sql::target::Target;
 use crate::store::{Result, StoreLimits};
@@ -56,7 +56,8 @@ fn prove(connection: &mut PgConnection, call: Millis) -> Step<()> {
 
 impl PgEar {
     fn error(&self, fault: Fault) -> Error {
-        Error::new(fault.kind.error_kind(), self.target.redact(&fault.message))
+        let (kind, follows) = (fault.kind.error_kind(), fault.kind.follows());
+        self.target.clean(fault).error(kind, follows)
     }
 
     fn arrived(&mut self) -> Step<News> {

@@ -2,9 +2,11 @@
 
 pub(super) mod claims;
 #[cfg(feature = "postgres")]
-mod driver;
+pub(super) mod driver;
 #[cfg(feature = "postgres")]
 mod ear;
+#[cfg(feature = "postgres")]
+mod faults;
 mod lineage;
 pub(super) mod notes;
 #[cfg(feature = "postgres")]
@@ -88,7 +90,10 @@ impl Database for Postgres {
         session.batch(Dialect::Postgres.begin())?;
         // "firetime" as a number; the lock ends with the transaction. A refusal is the wait's end, in any
         // language.
-        let refused = |fault: Fault| if fault.kind == FaultKind::Lost { fault } else { schema_is_locked() };
+        let refused = |fault: Fault| match fault.kind {
+            FaultKind::Lost => fault,
+            _ => Fault { cause: fault.cause, ..schema_is_locked() },
+        };
         session.batch("SELECT pg_advisory_xact_lock(7379541834516)").map_err(refused)
     }
 

@@ -8,7 +8,8 @@ use diesel::dsl::sql;
 use diesel::sql_types::Integer;
 use diesel::{Connection, PgConnection, RunQueryDsl};
 
-use crate::store::sql::fault::{Fault, FaultKind, Step, fault};
+use super::faults::fault;
+use crate::store::sql::fault::{Fault, FaultKind, Step};
 
 /// Whose transaction comes next. A pool at rest gives both sessions the backend used last or, if it takes
 /// turns, one session another backend each time; in a busy one each turn may show it.

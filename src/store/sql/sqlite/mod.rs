@@ -1,7 +1,7 @@
 //! SQLite: a file, one writer at a time.
 
 #[cfg(feature = "sqlite")]
-mod driver;
+pub(super) mod driver;
 
 #[cfg(feature = "sqlite")]
 use driver::open;
@@ -52,7 +52,7 @@ impl Database for Sqlite {
     /// The transaction that writes is alone.
     fn lock_schema(&self, session: &mut dyn Session) -> Step<()> {
         session.batch(Dialect::Sqlite.begin()).map_err(|fault| match fault.kind {
-            FaultKind::Busy => schema_is_locked(),
+            FaultKind::Busy => Fault { cause: fault.cause, ..schema_is_locked() },
             _ => fault,
         })
     }
@@ -88,14 +88,14 @@ fn write_ahead(session: &mut dyn Session) -> Step<()> {
 
 /// Why there is no session, and what of the file to look at.
 fn unopened(target: &Target, fault: Fault) -> Fault {
-    let advice = if fault.kind == FaultKind::Busy { String::new() } else { advice(&target.address) };
-    target.clean(Fault { message: format!("{}{advice}", fault.message), ..fault })
+    let is_busy = fault.kind == FaultKind::Busy;
+    target.clean(if is_busy { fault } else { fault.with(&advice(&target.address)) })
 }
 
 /// What to look at when a file cannot be opened. One whose name looks like a login is not shown.
 fn advice(file: &str) -> String {
     let name = if file.contains('@') { String::new() } else { format!(" {file}") };
-    format!(" (the file{name}: is it a database, does its folder exist, may both be written?)")
+    format!("the file{name} is not usable (is it a database, does its folder exist, may both be written?)")
 }
 
 #[cfg(test)]
@@ -108,7 +108,7 @@ mod tests {
     fn a_file_that_cannot_be_opened_is_named_unless_it_looks_like_a_login() {
         let opened = |url: &str| {
             let limits = StoreLimits { call: 1_000, connections: 1, spare: 0 };
-            Target::parse(url).unwrap().connect(limits).err().expect("no such folder").message
+            Target::parse(url).unwrap().connect(limits).err().expect("no such folder").to_string()
         };
         let said = opened("sqlite:/nowhere/at/all/x.db");
         assert!(said.contains("/nowhere/at/all/x.db") && said.contains("folder"), "{said}");

@@ -1,6 +1,7 @@
 //! What an error means: nothing changed, unknown, or try again.
 #![allow(clippy::disallowed_methods, reason = "tests race threads against a deadline")]
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -173,6 +174,7 @@ fn a_lock_held_too_long_ends_the_wait(database: &Database) {
     let paused = case.store.pause(case.entry.id, case.entry.version, "test", "").unwrap_err();
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     assert_eq!(paused.kind(), ErrorKind::Unavailable, "{paused}");
+    assert!(paused.source().is_some_and(|cause| cause.is::<diesel::result::Error>()), "{paused:?}");
     drop(held);
     drop(case.run().give_back(AT));
 }
@@ -251,6 +253,27 @@ fn a_connection_lost_during_the_commit_is_unknown_until_resolved(database: &Data
     assert_eq!(claimed.execution(), again.execution());
 }
 
+/// A syntax error, a column that must have a value, and a key that is taken.
+fn what_the_database_says_is_the_cause_of_the_error(database: &Database) {
+    let case = Case::new(database);
+    let insert = "INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES";
+    for (text, kind) in [
+        ("SELECT FROM WHERE".to_owned(), ErrorKind::Refused),
+        (format!("{insert} (999, NULL, 1)"), ErrorKind::Data),
+        (format!("{insert} (1, 'again', 1)"), ErrorKind::Data),
+    ] {
+        let wrong = sql(text);
+        let error = case.store.alone("try", |session| session.execute(&wrong)).unwrap_err().during("look");
+        assert_eq!(error.kind(), kind, "{error:#}");
+        let cause = error.source().unwrap();
+        assert!(cause.is::<diesel::result::Error>(), "{cause:?}");
+        let (said, own) = (format!("{error:#}"), error.to_string());
+        let lines: Vec<String> = cause.to_string().lines().map(|line| line.trim().to_owned()).collect();
+        assert_eq!(said, format!("{own}: {}", lines.join("; ")));
+        assert!(own.starts_with("look: try: ") && own.ends_with("nothing was changed"), "{own}");
+    }
+}
+
 /// A client that has locked rows, written nothing and then gone silent keeps them no longer than a call may
 /// take.
 fn a_silent_clients_locks_end(database: &Database) {
@@ -277,13 +300,19 @@ fn an_unreachable_server_is_told_soon_and_without_the_password(url: &str) {
     let error = store.now().unwrap_err();
     assert!(begun.elapsed() < Duration::from_secs(3));
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(!error.to_string().contains("hunter2"), "{error}");
-    assert_eq!(error.to_string().lines().count(), 1, "{error}");
+    let said = format!("{error:#}");
+    assert!(error.source().is_some() && !said.contains("hunter2"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
 }
 
 #[cfg(feature = "sqlite")]
 mod sqlite {
     use super::*;
+
+    #[test]
+    fn what_the_database_says_is_the_cause_of_the_error() {
+        super::what_the_database_says_is_the_cause_of_the_error(&Database::sqlite());
+    }
 
     #[test]
     fn a_writer_that_holds_the_file_makes_others_unavailable_not_losers() {
@@ -350,6 +379,34 @@ mod postgres {
     #[test]
     fn a_silent_clients_locks_end() {
         super::a_silent_clients_locks_end(&Database::postgres());
+    }
+
+    #[test]
+    fn what_the_database_says_is_the_cause_of_the_error() {
+        super::what_the_database_says_is_the_cause_of_the_error(&Database::postgres());
+    }
+
+    /// Whatever the language of the server's messages.
+    #[test]
+    fn what_has_a_code_is_recognised_in_any_language() {
+        use FaultKind::{Conflict, Duplicate, Lost, ReadOnly, Refused, Row};
+        let database = Database::postgres();
+        for (code, kind) in [
+            ("40001", Conflict),
+            ("23505", Duplicate),
+            ("23502", Row),
+            ("23503", Row),
+            ("23514", Row),
+            ("23P01", Row),
+            ("25006", ReadOnly),
+            ("08006", Lost),
+            // Diesel hides these: only the time that a lock was waited for tells of them.
+            ("40P01", Refused),
+            ("55P03", Refused),
+        ] {
+            let raise = format!("DO $$ BEGIN RAISE EXCEPTION 'nein' USING ERRCODE = '{code}'; END $$");
+            assert_eq!(database.session().batch(&raise).unwrap_err().kind, kind, "{code}");
+        }
     }
 
     /// And the session's other statements wait as long as ever.
@@ -536,6 +593,7 @@ mod postgres {
 mod mariadb {
     use super::super::fixture::{application, schedules};
     use super::*;
+    use crate::store::sql::fault::FaultKind;
     use crate::store::sql::mariadb::claims::just_inserted;
 
     /// As a server may set them for all. With safe updates nothing was ever claimed.
@@ -593,6 +651,33 @@ mod mariadb {
     #[test]
     fn a_silent_clients_locks_end() {
         super::a_silent_clients_locks_end(&Database::mariadb());
+    }
+
+    #[test]
+    fn what_the_database_says_is_the_cause_of_the_error() {
+        super::what_the_database_says_is_the_cause_of_the_error(&Database::mariadb());
+    }
+
+    /// Whatever the language of the server's messages.
+    #[test]
+    fn what_has_a_code_is_recognised_in_any_language() {
+        use FaultKind::{Deadlock, Duplicate, ReadOnly, Refused, Row};
+        let database = Database::mariadb();
+        for (number, kind) in [
+            (1213, Deadlock),
+            (1062, Duplicate),
+            (1048, Row),
+            (1452, Row),
+            (1792, ReadOnly),
+            // Diesel hides this one.
+            (1205, Refused),
+        ] {
+            let signal = sql(format!(
+                "BEGIN NOT ATOMIC SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {number}, \
+                 MESSAGE_TEXT = 'nein'; END"
+            ));
+            assert_eq!(database.session().execute(&signal).unwrap_err().kind, kind, "{number}");
+        }
     }
 
     #[test]

@@ -77,7 +77,7 @@ fn sent(options: &str) -> (Vec<u8>, String) {
     });
     let target = Target::parse(&format!("mysql://me:secret@127.0.0.1:{port}/x{options}")).unwrap();
     let fault = target.connect_first(LIMITS).err().unwrap();
-    (server.join().unwrap(), fault.message)
+    (server.join().unwrap(), fault.to_string())
 }
 
 /// Without TLS the answer to the greeting has the user's name, and what proves the password.
@@ -106,7 +106,7 @@ fn a_session_is_encrypted_if_and_only_if_the_url_asks_for_it() {
         let mut session = Target::parse(&url(options)).unwrap().connect(LIMITS).unwrap();
         prove(session.as_mut())
     };
-    assert!(proved("").unwrap_err().message.contains("without TLS"));
+    assert!(proved("").unwrap_err().to_string().contains("without TLS"));
     assert!(proved("?ssl_mode=disabled").is_err());
     for options in ["?ssl_mode=preferred".to_owned(), authority("ca"), authority("ca") + "&ssl_mode=required"]
     {
@@ -128,6 +128,6 @@ fn a_server_that_cannot_be_verified_is_refused() {
     ] {
         let error = migrate(&url).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        assert!(error.to_string().contains("TLS/SSL error"), "{error}");
+        assert!(format!("{error:#}").contains("TLS/SSL error"), "{error:#}");
     }
 }
