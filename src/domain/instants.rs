@@ -1,4 +1,4 @@
-//! Instants. Those of the boot clock are of a type of their own, so that they cannot be mixed with others.
+//! Instants. Those of the boot clock have a type of their own, so that they cannot be mixed with others.
 
 use std::ops::{Add, Sub};
 

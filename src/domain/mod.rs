@@ -1,7 +1,7 @@
 //! The words of the scheduler as types: ids, states, rows, occurrences, outcomes, errors and events.
 //!
-//! Instants are epoch milliseconds UTC ([`Millis`]) inside the crate and `DateTime<Utc>` at its edge; those of
-//! the boot clock are of a type of their own ([`Boot`]).
+//! Instants are epoch milliseconds UTC ([`Millis`]) inside the crate and `DateTime<Utc>` at its edge; those
+//! of the boot clock have a type of their own ([`Boot`]).
 
 mod answer;
 mod bounds;

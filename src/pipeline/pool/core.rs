@@ -80,7 +80,8 @@ impl<T: Send + 'static> Pool<T> {
     }
 
     /// Looks after what waits, at `now` (an earlier `now` counts as the latest seen). Items that waited long
-    /// enough start on new threads, and those that cannot are returned. Call it a few times a second: all of the pool's spans are this coarse.
+    /// enough start on new threads, and those that cannot are returned. Call it a few times a second: all of
+    /// the pool's spans are this coarse.
     #[must_use = "these items were not run"]
     pub fn tick(&self, now: Boot) -> Vec<T> {
         self.core.change(|floor, hire| floor.tick(now, hire))
@@ -137,8 +138,8 @@ impl<T: Send + 'static> Permit<T> {
         self.seat
     }
 
-    /// Hands the items in at `now`, those of each pool under one lock. None is refused: should no thread be had
-    /// for it, it waits.
+    /// Hands the items in at `now`, those of each pool under one lock. None is refused: should no thread be
+    /// had for it, it waits.
     pub fn submit(mut items: Vec<(Self, T)>, now: Boot) {
         while let Some((first, _)) = items.first() {
             let core = Arc::clone(&first.core);
