@@ -387,15 +387,23 @@ fn find_by(session: &mut dyn Session, application: &str, name: &str, lock: &str)
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "mysql")]
     use diesel::result::{DatabaseErrorKind, Error as DieselError};
 
+    #[cfg(feature = "mysql")]
     use super::joined::Abort;
+    #[cfg(any(feature = "sqlite", feature = "mysql"))]
     use super::*;
 
     /// The kind of the error that a caller is told of, whose savepoint or transaction ended with this.
     #[cfg(feature = "mysql")]
     fn kind(message: &str, is_own: bool) -> ErrorKind {
-        let error = DieselError::DatabaseError(DatabaseErrorKind::Unknown, Box::new(message.to_owned()));
+        kind_of((DatabaseErrorKind::Unknown, message), is_own)
+    }
+
+    #[cfg(feature = "mysql")]
+    fn kind_of((kind, message): (DatabaseErrorKind, &str), is_own: bool) -> ErrorKind {
+        let error = DieselError::DatabaseError(kind, Box::new(message.to_owned()));
         let told = told(Abort::Diesel(error).fault(super::super::mariadb::driver::fault, is_own));
         assert_eq!(std::error::Error::source(&told).map(ToString::to_string).as_deref(), Some(message));
         told.kind()
@@ -448,6 +456,8 @@ mod tests {
         let deadlock = "Deadlock found when trying to get lock; try restarting transaction";
         for is_own in [true, false] {
             assert_eq!(kind(deadlock, is_own), ErrorKind::Conflict);
+            let by_number = (DatabaseErrorKind::SerializationFailure, "Verklemmung");
+            assert_eq!(kind_of(by_number, is_own), ErrorKind::Conflict);
         }
         let waited = "Lock wait timeout exceeded; try restarting transaction";
         assert_eq!(kind(waited, false), ErrorKind::Unavailable);

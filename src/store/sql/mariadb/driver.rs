@@ -60,11 +60,13 @@ fn is_ready(connection: &mut MysqlConnection, pickiness: Pickiness) -> Step<()> 
     }
 }
 
-/// Of a prepared statement diesel reads a few error numbers, of a text with several none. Sessions of ours
-/// have messages in English.
+/// Of a prepared statement diesel reads the numbers of broken constraints, deadlocks and read-only
+/// transactions, of a text with several statements none. The texts are in English in sessions of ours, and
+/// always those of the client library.
 const ERRORS: Recognition = Recognition {
     serialization: FaultKind::Deadlock,
     texts: &[
+        // 2006, 2013, 2014, 1927
         (
             FaultKind::Lost,
             &["server has gone away", "lost connection", "commands out of sync", "connection was killed"],
@@ -72,10 +74,13 @@ const ERRORS: Recognition = Recognition {
         // A commit of Galera's that failed without a verdict: an autocommitted statement may have been made.
         (FaultKind::Unknown, &["during commit", "provider status: not connected"]),
         (FaultKind::NotReady, &["wsrep has not yet prepared node"]),
+        // 1020
         (FaultKind::Conflict, &["record has changed since last read"]),
+        // 1213, of a text with several statements
         (FaultKind::Deadlock, &["deadlock"]),
-        // It waited too long for a row, or for the lock of a table's counter.
+        // 1205, 1467: it waited too long for a row, or for the lock of a table's counter.
         (FaultKind::Busy, &["lock wait timeout", "failed to read auto-increment value"]),
+        // 1264, 1406, 1366
         (FaultKind::Row, &["out of range", "data too long", "incorrect string value"]),
     ],
 };

@@ -2,8 +2,10 @@
 
 use crate::store::sql::fault::{Fault, FaultKind, Recognition};
 
-/// The texts of the server and of libpq may be in any language. Where these say nothing to us, the time that
-/// a lock was waited for, and a question to the connection, must do.
+/// Diesel reads the SQLSTATEs of broken constraints, of transactions that cannot be serialized or are
+/// read-only, and of lost connections. The texts of the server, unless the role may set `lc_messages`, and of
+/// libpq, which has no codes, may be in any language. Where these say nothing to us, the time that a lock was
+/// waited for, and a question to the connection, must do.
 const ERRORS: Recognition = Recognition {
     serialization: FaultKind::Conflict,
     texts: &[
@@ -16,8 +18,11 @@ const ERRORS: Recognition = Recognition {
                 "could not send data",
             ],
         ),
+        // 40P01
         (FaultKind::Deadlock, &["deadlock"]),
+        // 55P03, 57014
         (FaultKind::Busy, &["lock timeout", "statement timeout"]),
+        // 22003, 22001, 22021, 22P05
         (
             FaultKind::Row,
             &["out of range", "value too long", "invalid byte sequence", "no equivalent in encoding"],

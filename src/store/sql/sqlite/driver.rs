@@ -16,19 +16,22 @@ pub(super) fn open(target: &Target, address: &str, _: Pickiness) -> Step<Opened>
     Ok(Box::new(target.establish::<SqliteConnection>(address)?))
 }
 
+/// Diesel reads the codes of broken constraints. The texts are constants of the library that is built in.
 const ERRORS: Recognition = Recognition {
     serialization: FaultKind::Conflict,
     texts: &[
         (
             FaultKind::Busy,
             &[
+                // SQLITE_BUSY, SQLITE_LOCKED
                 "database is locked",
                 "database table is locked",
                 "database schema is locked",
-                // It lost the race for its WAL too often.
+                // SQLITE_PROTOCOL: it lost the race for its WAL too often.
                 "locking protocol",
             ],
         ),
+        // SQLITE_MISMATCH
         (FaultKind::Row, &["datatype mismatch"]),
     ],
 };
