@@ -10,17 +10,19 @@
 //! add      schedules add, jobs enqueue
 //! control  the commands that change something
 //! cron     cron next; batch: a file of questions, one answer a line
-//! demo/    three processes, one of them killed, and the ledger's verdict
 //! output   tables for people, JSON for scripts
 //! help     completions, man pages
 //! failure  what went wrong, and its exit code
 //! ```
+//!
+//! The demo is an application with processes and a judge of its own, and lies beside the operators' commands.
 
 mod add;
 mod args;
 mod batch;
 mod control;
 mod cron;
+#[path = "../demo/mod.rs"]
 mod demo;
 mod failure;
 mod help;
