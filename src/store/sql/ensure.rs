@@ -91,7 +91,7 @@ macro_rules! caller_connection {
                 match answer {
                     // The rollback may fail, too: the transaction is gone.
                     Some(Err(fault)) => Err(fault),
-                    done => Err(abort.fault(super::$database::driver::fault, done.is_some() && before == 0)),
+                    done => Err(abort.fault(super::$database::faults::fault, done.is_some() && before == 0)),
                 }
             }
         }
@@ -404,7 +404,7 @@ mod tests {
     #[cfg(feature = "mysql")]
     fn kind_of((kind, message): (DatabaseErrorKind, &str), is_own: bool) -> ErrorKind {
         let error = DieselError::DatabaseError(kind, Box::new(message.to_owned()));
-        let told = told(Abort::Diesel(error).fault(super::super::mariadb::driver::fault, is_own));
+        let told = told(Abort::Diesel(error).fault(super::super::mariadb::faults::fault, is_own));
         assert_eq!(std::error::Error::source(&told).map(ToString::to_string).as_deref(), Some(message));
         told.kind()
     }

@@ -2,7 +2,9 @@
 
 pub(super) mod claims;
 #[cfg(feature = "mysql")]
-pub(super) mod driver;
+mod driver;
+#[cfg(feature = "mysql")]
+pub(super) mod faults;
 #[cfg(feature = "mysql")]
 pub(super) mod galera;
 #[cfg(feature = "mysql")]

@@ -6,8 +6,8 @@ use diesel::row::NamedRow;
 use diesel::sql_types::{BigInt, Text};
 use diesel::{PgConnection, QueryResult, RunQueryDsl};
 
-pub(in crate::store::sql) use super::faults::fault;
-use super::{faults, pooler};
+use super::faults::{explained, fault};
+use super::pooler;
 use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::fault::Step;
@@ -29,7 +29,7 @@ pub(super) fn open_unshared(target: &Target, address: &str, _: Pickiness) -> Ste
 
 /// A session at one of the target's hosts.
 pub(super) fn establish(target: &Target, address: &str) -> Step<PgConnection> {
-    target.establish(&impatient(address, target.hosts.are_several())).map_err(faults::explained)
+    target.establish(&impatient(address, target.hosts.are_several())).map_err(explained)
 }
 
 /// A PostgreSQL URL whose connections notice a silent network within seconds, and of several hosts lead to

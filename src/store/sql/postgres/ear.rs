@@ -6,7 +6,8 @@ use diesel::connection::SimpleConnection;
 use diesel::pg::PgNotification;
 use diesel::{PgConnection, QueryResult};
 
-use super::driver::{establish, fault};
+use super::driver::establish;
+use super::faults::fault;
 use crate::domain::{Error, Millis};
 use crate::store::news::{Ear, News};
 use crate::store::sql::fault::{Fault, FaultKind, Step};

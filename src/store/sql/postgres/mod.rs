@@ -2,11 +2,11 @@
 
 pub(super) mod claims;
 #[cfg(feature = "postgres")]
-pub(super) mod driver;
+mod driver;
 #[cfg(feature = "postgres")]
 mod ear;
 #[cfg(feature = "postgres")]
-mod faults;
+pub(super) mod faults;
 mod lineage;
 pub(super) mod notes;
 #[cfg(feature = "postgres")]

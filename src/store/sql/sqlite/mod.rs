@@ -1,7 +1,9 @@
 //! SQLite: a file, one writer at a time.
 
 #[cfg(feature = "sqlite")]
-pub(super) mod driver;
+mod driver;
+#[cfg(feature = "sqlite")]
+pub(super) mod faults;
 
 #[cfg(feature = "sqlite")]
 use driver::open;
