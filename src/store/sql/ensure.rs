@@ -98,12 +98,15 @@ macro_rules! caller_connection {
     };
 }
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+fn within(session: &mut dyn Session, work: Work<'_>) -> Step<()> {
+    work(session)
+}
+
 #[cfg(feature = "sqlite")]
-caller_connection!(diesel::SqliteConnection, sqlite, |session: &mut dyn Session, work: Work<'_>| work(
-    session
-));
+caller_connection!(diesel::SqliteConnection, sqlite, within);
 #[cfg(feature = "postgres")]
-caller_connection!(diesel::PgConnection, postgres, |session: &mut dyn Session, work: Work<'_>| work(session));
+caller_connection!(diesel::PgConnection, postgres, within);
 #[cfg(feature = "mysql")]
 caller_connection!(diesel::MysqlConnection, mariadb, super::mariadb::galera::within);
 
@@ -145,8 +148,8 @@ pub(super) fn ensure(
 ) -> Step<Ensured> {
     ensured(session, definition, prepared).map_err(|fault| match fault.kind.is_busy() {
         true => fault.with(&format!(
-            "another transaction that has not ended holds the row of schedule {:?}, or of job {:?} if that is \
-             new",
+            "another transaction that has not ended holds the row of schedule {:?}, \
+             or of job {:?} if that is new",
             definition.name, definition.job.name
         )),
         false => fault,
@@ -387,32 +390,22 @@ fn find_by(session: &mut dyn Session, application: &str, name: &str, lock: &str)
 
 #[cfg(test)]
 mod tests {
-    #[cfg(feature = "mysql")]
-    use diesel::result::{DatabaseErrorKind, Error as DieselError};
+    use diesel::result::Error as DieselError;
 
-    #[cfg(feature = "mysql")]
     use super::joined::Abort;
-    #[cfg(any(feature = "sqlite", feature = "mysql"))]
     use super::*;
 
     /// The kind of the error that a caller is told of, whose savepoint or transaction ended with this.
-    #[cfg(feature = "mysql")]
-    fn kind(message: &str, is_own: bool) -> ErrorKind {
-        kind_of((DatabaseErrorKind::Unknown, message), is_own)
-    }
-
-    #[cfg(feature = "mysql")]
-    fn kind_of((kind, message): (DatabaseErrorKind, &str), is_own: bool) -> ErrorKind {
-        let error = DieselError::DatabaseError(kind, Box::new(message.to_owned()));
-        let told = told(Abort::Diesel(error).fault(super::super::mariadb::faults::fault, is_own));
-        assert_eq!(std::error::Error::source(&told).map(ToString::to_string).as_deref(), Some(message));
+    fn kind(recognised: fn(DieselError) -> Fault, is_own: bool) -> ErrorKind {
+        let told = told(Abort::Diesel(DieselError::RollbackTransaction).fault(recognised, is_own));
+        let cause = std::error::Error::source(&told).and_then(|cause| cause.downcast_ref());
+        assert_eq!(cause, Some(&DieselError::RollbackTransaction));
         told.kind()
     }
 
-    #[cfg(feature = "mysql")]
     #[test]
     fn only_a_commit_of_our_own_leaves_open_what_was_done() {
-        let lost = "Lost connection to MySQL server during query";
+        let lost = |error| Fault::caused(FaultKind::Lost, error);
         assert_eq!((kind(lost, true), kind(lost, false)), (ErrorKind::Unknown, ErrorKind::Unavailable));
     }
 
@@ -450,16 +443,11 @@ mod tests {
         assert_eq!(depth(&mut connection), 0);
     }
 
-    #[cfg(feature = "mysql")]
     #[test]
     fn a_callers_transaction_that_a_deadlock_ended_is_to_be_made_again() {
-        let deadlock = "Deadlock found when trying to get lock; try restarting transaction";
         for is_own in [true, false] {
-            assert_eq!(kind(deadlock, is_own), ErrorKind::Conflict);
-            let by_number = (DatabaseErrorKind::SerializationFailure, "Verklemmung");
-            assert_eq!(kind_of(by_number, is_own), ErrorKind::Conflict);
+            assert_eq!(kind(|it| Fault::caused(FaultKind::Deadlock, it), is_own), ErrorKind::Conflict);
         }
-        let waited = "Lock wait timeout exceeded; try restarting transaction";
-        assert_eq!(kind(waited, false), ErrorKind::Unavailable);
+        assert_eq!(kind(|it| Fault::caused(FaultKind::Busy, it), false), ErrorKind::Unavailable);
     }
 }

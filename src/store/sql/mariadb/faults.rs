@@ -47,9 +47,17 @@ mod tests {
     }
 
     #[test]
+    fn a_deadlock_is_known_by_its_number() {
+        use diesel::result::{DatabaseErrorKind::SerializationFailure, Error::DatabaseError};
+        let error = DatabaseError(SerializationFailure, Box::new("Verklemmung".to_owned()));
+        assert_eq!(fault(error).kind, FaultKind::Deadlock);
+    }
+
+    #[test]
     fn hidden_codes_are_told_by_their_texts() {
         for (text, kind) in [
             ("Lost connection to server during query", FaultKind::Lost),
+            ("Lost connection to MySQL server during query", FaultKind::Lost),
             ("WSREP has not yet prepared node for application use", FaultKind::NotReady),
             ("Record has changed since last read in table 'QRTZ_RUN'", FaultKind::Conflict),
             ("Deadlock found when trying to get lock; try restarting transaction", FaultKind::Deadlock),
