@@ -1,6 +1,5 @@
 //! The database that a URL names, and what its messages may not repeat.
 
-use std::error::Error as StdError;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -150,13 +149,14 @@ impl Target {
     /// A fault without anything of the password in its message or cause. A cause with some of it keeps its
     /// text alone.
     pub(super) fn clean(&self, fault: Fault) -> Fault {
-        let Fault { kind, message, cause } = fault;
-        let cause = cause.map(|cause| {
-            let said = cause.to_string();
-            let clean = self.redact(&said);
-            if clean == said { cause } else { Arc::from(Box::<dyn StdError + Send + Sync>::from(clean)) }
-        });
-        Fault { kind, message: self.redact(&message), cause }
+        let fault = Fault { message: self.redact(&fault.message), ..fault };
+        let said = fault.cause.as_ref().map(ToString::to_string).unwrap_or_default();
+        let clean = self.redact(&said);
+        if clean == said {
+            fault
+        } else {
+            Fault { message: fault.message, ..Fault::caused(fault.kind, clean) }
+        }
     }
 }
 
@@ -283,5 +283,18 @@ mod tests {
         assert!(target.redact(file).ends_with("/me:***@host/db"));
         assert_eq!(target.redact("no file me:hun/ter2@host/db"), "no file me:***@host/db");
         assert_eq!(Target::parse("sqlite:shop.db").unwrap().redact("no shop.db"), "no shop.db");
+    }
+
+    #[test]
+    fn a_cause_that_repeats_the_password_keeps_its_text_alone() {
+        let target = Target::parse("sqlite://me:hunter2@host/x").unwrap();
+        let cleaned = |text: &str| {
+            let fault =
+                target.clean(Fault::caused(FaultKind::Refused, std::io::Error::other(text)).with(text));
+            let cause = fault.cause.unwrap();
+            (fault.message, cause.to_string(), cause.is::<std::io::Error>())
+        };
+        assert_eq!(cleaned("disk full"), ("disk full".into(), "disk full".into(), true));
+        assert_eq!(cleaned("is it hunter2?"), ("is it ***?".into(), "is it ***?".into(), false));
     }
 }
