@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::domain::{
     Boot, Candidate, Cursor, Entry, Error, ErrorKind, ExecutionId, ExecutionState, JobPolicy, Millis,
-    MisfirePolicy, NodeId, Occurrence, Overlap, ScheduleId, Token,
+    MisfirePolicy, NodeId, Occurrence, Overlap, ScheduleId, Timestamp, Token,
 };
 use crate::machine::{Machine, Step};
 use crate::repair::Revocation;
@@ -18,16 +18,22 @@ use crate::time::{Lease, Now};
 use crate::trigger::{Cron, Simple, Timing, Trigger};
 
 /// A cron schedule in UTC whose cursor stands before `next`.
-pub(crate) fn cron(id: i64, expression: &str, next: Millis) -> Entry {
+pub(crate) fn cron(id: i64, expression: &str, next: Timestamp) -> Entry {
     let trigger = Trigger::Cron(Cron::parse(expression, "UTC").unwrap());
     let timing = Timing::new(trigger, None, None).unwrap();
     entry(id, timing, Cursor { prev: None, next: Some(next) })
 }
 
 /// A simple schedule that has not fired yet.
-pub(crate) fn simple(id: i64, start: Millis, interval: Millis, repeats: i64, end: Option<Millis>) -> Entry {
-    let trigger = Trigger::Simple(Simple::new(Some(start), interval, repeats).unwrap());
-    let timing = Timing::new(trigger, None, end).unwrap();
+pub(crate) fn simple(
+    id: i64,
+    start: Timestamp,
+    interval: Millis,
+    repeats: i64,
+    end: Option<Timestamp>,
+) -> Entry {
+    let trigger = Trigger::Simple(Simple::new(Some(start.millis()), interval, repeats).unwrap());
+    let timing = Timing::new(trigger, None, end.map(Timestamp::millis)).unwrap();
     entry(id, timing, Cursor { prev: None, next: Some(start) })
 }
 
@@ -38,14 +44,14 @@ pub(crate) fn definition(name: &str, trigger: Trigger) -> Definition {
 }
 
 /// The next occurrence of a schedule of "app", claimed; it may start at any time.
-pub(crate) fn claim(store: &dyn Store, name: &str, at_once: bool, now: Millis) -> Claimed {
+pub(crate) fn claim(store: &dyn Store, name: &str, at_once: bool, now: Timestamp) -> Claimed {
     claim_under(Lease { until: Boot::MAX, apart: 0 }, store, name, at_once, now)
 }
 
 /// The claim of a one-shot planned for `at`, to begin before `deadline`.
-pub(crate) fn claimed(at: Millis, deadline: Millis) -> Claimed {
+pub(crate) fn claimed(at: Timestamp, deadline: Millis) -> Claimed {
     let store = MemoryStore::new(at);
-    let once = Trigger::Simple(Simple::new(Some(at), 0, 0).unwrap());
+    let once = Trigger::Simple(Simple::new(Some(at.millis()), 0, 0).unwrap());
     store.ensure(&definition("s", once)).unwrap();
     claim_under(Lease { until: Boot::at(deadline), apart: 0 }, &store, "s", true, at)
 }
@@ -56,7 +62,7 @@ pub(crate) fn claim_under(
     store: &dyn Store,
     name: &str,
     at_once: bool,
-    now: Millis,
+    now: Timestamp,
 ) -> Claimed {
     let entry = Arc::new(store.find("app", name).unwrap().unwrap());
     let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
@@ -72,7 +78,7 @@ pub(crate) fn claim_under(
 /// `feed` says. How many calls it made; waiting for what is past counts as a loop that never rests.
 pub(crate) fn calls_while_down<M: Machine>(
     machine: &mut M,
-    begin: Millis,
+    begin: Timestamp,
     kind: ErrorKind,
     mut feed: impl FnMut() -> Option<M::Input>,
 ) -> usize {
@@ -80,7 +86,7 @@ pub(crate) fn calls_while_down<M: Machine>(
     while now < begin + 60_000 {
         turns += 1;
         assert!(turns < 5_000, "{calls} calls and no rest within {} ms", now - begin);
-        let at = Now { db: now, boot: Boot::at(now), apart: 0 };
+        let at = Now { db: now, boot: Boot::at(now.millis()), apart: 0 };
         match machine.next(at) {
             Step::Do((_, asked)) => {
                 calls += 1;
@@ -88,9 +94,9 @@ pub(crate) fn calls_while_down<M: Machine>(
             }
             Step::Tell(_) => {}
             Step::Wait(until) => {
-                now = until.millis().clamp(now, now + 100);
+                now = Timestamp::at(until.millis()).clamp(now, now + 100);
                 if let Some(input) = feed() {
-                    machine.receive(Now { db: now, boot: Boot::at(now), apart: 0 }, input);
+                    machine.receive(Now { db: now, boot: Boot::at(now.millis()), apart: 0 }, input);
                 }
             }
             Step::Stop => panic!("the machine stopped"),
@@ -101,7 +107,7 @@ pub(crate) fn calls_while_down<M: Machine>(
 
 /// A schedule whose cursor stands at its first occurrence.
 pub(crate) fn behind(policy: MisfirePolicy, interval: Millis) -> Entry {
-    let mut entry = simple(1, 1_000_000, interval, -1, None);
+    let mut entry = simple(1, Timestamp::at(1_000_000), interval, -1, None);
     entry.misfire = policy;
     entry
 }
@@ -150,11 +156,11 @@ pub(crate) trait Changes: Store {
             .map(Applied::is_done)
     }
 
-    fn declare_dead(&self, node: NodeId, beat: i64, now: Millis) -> Result<bool, Error> {
+    fn declare_dead(&self, node: NodeId, beat: i64, now: Timestamp) -> Result<bool, Error> {
         self.apply_one(Change::End(NodeEnd { node, beat: Some(beat), now })).map(Applied::is_done)
     }
 
-    fn leave(&self, node: NodeId, now: Millis) -> Result<(), Error> {
+    fn leave(&self, node: NodeId, now: Timestamp) -> Result<(), Error> {
         self.apply_one(Change::End(NodeEnd { node, beat: None, now })).map(|_| ())
     }
 }

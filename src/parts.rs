@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{Boot, Cursor, Entry, Millis, Occurrence};
+use crate::domain::{Boot, Cursor, Entry, Millis, Occurrence, Timestamp};
 use crate::pipeline::expand::expand;
 use crate::pipeline::lanes::Lanes;
 use crate::pipeline::plan::Plan;
@@ -23,7 +23,7 @@ impl Rows {
     pub fn new(triggers: Vec<Trigger>, now: Millis) -> Result<Self, TriggerError> {
         let row = |(trigger, id)| {
             let timing = Timing::new(trigger, None, None)?;
-            let cursor = Cursor { prev: None, next: timing.after(now - 1) };
+            let cursor = Cursor { prev: None, next: timing.next_after(Timestamp::at(now - 1)) };
             Ok(Arc::new(entry(id, timing, cursor)))
         };
         triggers.into_iter().zip(1..).map(row).collect::<Result<_, _>>().map(Self)
@@ -32,7 +32,7 @@ impl Rows {
     /// All occurrences before `until`.
     #[must_use]
     pub fn expand(&self, now: Millis, until: Millis) -> Links {
-        Links(expand(&self.0, now, until, 0).occurrences)
+        Links(expand(&self.0, Timestamp::at(now), Timestamp::at(until), 0).occurrences)
     }
 }
 
@@ -49,7 +49,7 @@ impl Links {
     /// Lets them wait in a plan at `now`.
     #[must_use]
     pub fn plan(self, now: Millis) -> Waiting {
-        let mut plan = Plan::new(now, self.0.len(), Lanes::default());
+        let mut plan = Plan::new(Timestamp::at(now), self.0.len(), Lanes::default());
         let planned = PollPlan {
             occurrences: self.0,
             pendings: Vec::new(),
@@ -70,6 +70,6 @@ impl Waiting {
     /// When the first becomes due.
     #[must_use]
     pub fn next_due(&self) -> Option<Millis> {
-        self.0.next_due()
+        self.0.next_due().map(Timestamp::millis)
     }
 }

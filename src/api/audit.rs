@@ -58,7 +58,7 @@ pub struct AuditView {
 impl From<AuditRow> for AuditView {
     fn from(row: AuditRow) -> Self {
         let AuditRow { id, application, made, actor, verb, target_type, target, was, became, reason } = row;
-        let made = DateTime::from_timestamp_millis(made);
+        let made = made.utc();
         Self { id, application, made, actor, verb, target_type, target, was, became, reason }
     }
 }

@@ -3,14 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use chrono::DateTime;
-
 use crate::api::config;
 use crate::api::{
     ApplicationView, AuditFilter, AuditView, ExecutionDetails, ExecutionFilter, ExecutionView, JobView,
     NodeView, ScheduleDetails, ScheduleView, Target,
 };
-use crate::domain::{Entry, Error, ErrorKind, ExecutionId, Millis, ScheduleId, ScheduleState};
+use crate::domain::{Entry, Error, ErrorKind, ExecutionId, ScheduleId, ScheduleState, Timestamp, known};
 use crate::node::Changed;
 use crate::node::start::this_process;
 use crate::store::audit::{AuditQuery, Order};
@@ -18,7 +16,7 @@ use crate::store::news::Notifier;
 use crate::store::switch::Switch;
 use crate::store::{self, ExecutionQuery, Store, Verbs};
 use crate::time::Clock;
-use crate::trigger::{Timing, known};
+use crate::trigger::Timing;
 
 /// Manages one application's schedules and reads the cluster's state; runs no jobs itself.
 ///
@@ -143,7 +141,7 @@ impl Client {
             target: filter.target.clone(),
             actor: filter.actor.clone(),
             verb: filter.verb.clone(),
-            since: filter.since.map(|at| at.timestamp_millis()),
+            since: filter.since.map(Timestamp::from),
             limit: filter.limit,
         };
         Ok(self.store.audit(&query)?.into_iter().map(AuditView::from).collect())
@@ -206,20 +204,19 @@ impl Client {
         let (nodes, held_by) = self.above()?.of(&row.job);
         let (timing, settings) = (row.when.timing().ok(), row.settings.clone());
         let is_active = row.state == ScheduleState::Active.as_str();
-        let following = |at: &Millis| known(timing.as_ref().and_then(|timing| timing.behind_run(*at)));
+        let following = |at: &Timestamp| known(timing.as_ref().and_then(|timing| timing.behind_run(*at)));
         let next = std::iter::successors(known(row.next).filter(|_| is_active), following).take(SHOWN);
-        let instant = |at: Option<Millis>| at.and_then(DateTime::from_timestamp_millis);
         Ok(ScheduleDetails {
             payload: settings.payload.to_string(),
-            starts: instant(timing.as_ref().and_then(Timing::start_ms)),
-            ends: instant(timing.as_ref().and_then(Timing::end_ms)),
+            starts: timing.as_ref().and_then(Timing::start).and_then(Timestamp::utc),
+            ends: timing.as_ref().and_then(Timing::end).and_then(Timestamp::utc),
             priority: settings.priority.unwrap_or_default(),
             misfire: settings.misfire.to_string(),
             misfire_threshold: settings.threshold.unwrap_or_default(),
             time_limit: settings.time_limit,
             overlap: settings.overlap.clone(),
             pause_after: settings.pause_after,
-            next_five: next.filter_map(DateTime::from_timestamp_millis).collect(),
+            next_five: next.filter_map(Timestamp::utc).collect(),
             rule: timing.map(|timing| timing.trigger().clone()),
             counts,
             last,
@@ -342,7 +339,7 @@ impl Client {
             states: filter.states.clone(),
             node: filter.node.clone(),
             of: None,
-            since: filter.since.map(|at| at.timestamp_millis()),
+            since: filter.since.map(Timestamp::from),
             before: None,
             limit: filter.limit,
         };

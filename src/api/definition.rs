@@ -53,14 +53,14 @@ impl Schedule {
     /// no occurrence there: planning begins now ([`Client::ensure`](crate::Client::ensure)).
     #[must_use]
     pub fn starting(mut self, at: DateTime<Utc>) -> Self {
-        self.definition.start = Some(at.timestamp_millis());
+        self.definition.start = Some(at.into());
         self
     }
 
     /// Nothing fires after this instant; an occurrence exactly at it still does. Default: no end.
     #[must_use]
     pub fn ending(mut self, at: DateTime<Utc>) -> Self {
-        self.definition.end = Some(at.timestamp_millis());
+        self.definition.end = Some(at.into());
         self
     }
 

@@ -3,9 +3,8 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use crate::domain::{Cause, ExecutionState, Millis, Rate, ScheduleState};
+use crate::domain::{Cause, ExecutionState, Rate, ScheduleState, Timestamp, known};
 use crate::store;
-use crate::trigger::known;
 
 /// Which executions to show. Default: all, the newest 1,000.
 #[derive(Clone, Debug)]
@@ -104,17 +103,17 @@ impl From<store::NodeRow> for NodeView {
             state: row.switch.label().to_owned(),
             paused_by: row.pause.by,
             reason: row.pause.reason,
-            paused: row.pause.since.and_then(instant),
-            paused_until: row.pause.until.and_then(instant),
+            paused: row.pause.since.and_then(Timestamp::utc),
+            paused_until: row.pause.until.and_then(Timestamp::utc),
             beat: row.beat,
             jobs: row.jobs,
             threads: row.figures.threads,
             busy: row.figures.busy,
             queued: row.figures.queued,
             stuck: row.figures.stuck,
-            started: instant(row.started),
-            last_beat: instant(row.last_beat),
-            ended: ended.and_then(instant),
+            started: row.started.utc(),
+            last_beat: row.last_beat.utc(),
+            ended: ended.and_then(Timestamp::utc),
             end_reason: end_reason.unwrap_or_default(),
         }
     }
@@ -179,14 +178,14 @@ impl From<store::ScheduleRow> for ScheduleView {
             state: state.map_or(row.state, |state| state.label().to_owned()),
             trigger: row.when.describe(),
             description: row.settings.description.to_string(),
-            prev: row.prev.and_then(instant),
-            next: known(row.next).and_then(instant),
+            prev: row.prev.and_then(Timestamp::utc),
+            next: known(row.next).and_then(Timestamp::utc),
             triggered: row.triggered,
             version: row.version,
             reason: row.pause.reason,
             paused_by: row.pause.by,
-            paused: row.pause.since.and_then(instant),
-            paused_until: row.pause.until.and_then(instant),
+            paused: row.pause.since.and_then(Timestamp::utc),
+            paused_until: row.pause.until.and_then(Timestamp::utc),
             held_by: String::new(),
         }
     }
@@ -278,8 +277,8 @@ impl From<store::JobRow> for JobView {
             description: row.settings.description.into_owned(),
             paused_by: row.pause.by,
             reason: row.pause.reason,
-            paused: row.pause.since.and_then(instant),
-            paused_until: row.pause.until.and_then(instant),
+            paused: row.pause.since.and_then(Timestamp::utc),
+            paused_until: row.pause.until.and_then(Timestamp::utc),
         }
     }
 }
@@ -311,8 +310,8 @@ impl From<store::ApplicationRow> for ApplicationView {
             state: row.switch.label().to_owned(),
             paused_by: row.pause.by,
             reason: row.pause.reason,
-            paused: row.pause.since.and_then(instant),
-            paused_until: row.pause.until.and_then(instant),
+            paused: row.pause.since.and_then(Timestamp::utc),
+            paused_until: row.pause.until.and_then(Timestamp::utc),
         }
     }
 }
@@ -416,11 +415,11 @@ impl From<store::ExecutionRow> for ExecutionView {
             asked_by,
             asked_why,
             fence: row.fence,
-            due: instant(row.due),
+            due: row.due.utc(),
             generation: row.generation,
             origin: row.origin,
-            fire_time: instant(row.scheduled),
-            until: row.until.and_then(instant),
+            fire_time: row.scheduled.utc(),
+            until: row.until.and_then(Timestamp::utc),
             count: row.count,
             attempt: row.attempt,
             failures: row.failures,
@@ -432,18 +431,14 @@ impl From<store::ExecutionRow> for ExecutionView {
             lane: row.lane,
             tags: row.tags,
             node: row.node,
-            claimed: row.claimed.and_then(instant),
-            started: row.started.and_then(instant),
-            finished: row.finished.and_then(instant),
+            claimed: row.claimed.and_then(Timestamp::utc),
+            started: row.started.and_then(Timestamp::utc),
+            finished: row.finished.and_then(Timestamp::utc),
             error: row.error,
-            cancel_asked: row.cancel.as_ref().and_then(|cancel| instant(cancel.asked)),
-            cancel_seen: row.cancel.as_ref().and_then(|cancel| instant(cancel.seen?)),
+            cancel_asked: row.cancel.as_ref().and_then(|cancel| cancel.asked.utc()),
+            cancel_seen: row.cancel.as_ref().and_then(|cancel| cancel.seen?.utc()),
             cancel_asked_why: row.cancel.as_ref().map(|cancel| cancel.reason.clone()).unwrap_or_default(),
             cancel_asked_by: row.cancel.map(|cancel| cancel.actor).unwrap_or_default(),
         }
     }
-}
-
-fn instant(millis: Millis) -> Option<DateTime<Utc>> {
-    DateTime::from_timestamp_millis(millis)
 }

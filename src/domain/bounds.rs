@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Millis;
+use super::{Millis, Timestamp};
 
 /// The bounds of a job; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,8 +41,8 @@ pub(crate) struct BoundOf {
 pub(crate) struct Full {
     /// Its group has no room; the job has.
     pub of_group: bool,
-    /// When there is room again, database time; none if an execution has to end first.
-    pub until: Option<Millis>,
+    /// When there is room again; none if an execution has to end first.
+    pub until: Option<Timestamp>,
 }
 
 impl Bounds {

@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{ExecutionState, Millis, Reason};
+use super::{ExecutionState, Reason, Timestamp};
 
 /// What an execution stands for: the answer of [`Context::covers`](crate::Context::covers).
 ///
@@ -25,9 +25,8 @@ pub struct Covers {
 
 impl Covers {
     #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has such rows"))]
-    pub(crate) fn new(from: Option<Millis>, until: Millis, left_out: LeftOut) -> Self {
-        let instant = DateTime::from_timestamp_millis;
-        Self { from: from.and_then(instant), until: instant(until).unwrap_or_default(), left_out }
+    pub(crate) fn new(from: Option<Timestamp>, until: Timestamp, left_out: LeftOut) -> Self {
+        Self { from: from.and_then(Timestamp::utc), until: until.utc().unwrap_or_default(), left_out }
     }
 }
 
@@ -171,9 +170,14 @@ mod tests {
 
     #[test]
     fn an_instant_that_has_no_date_is_none() {
-        let covers = Covers::new(Some(i64::MAX), 7, LeftOut::default());
+        let covers = Covers::new(Some(Timestamp::MAX), Timestamp::at(7), LeftOut::default());
         assert_eq!((covers.from, covers.until.timestamp_millis()), (None, 7));
-        assert_eq!(Covers::new(Some(5), 7, LeftOut::default()).from.map(|it| it.timestamp_millis()), Some(5));
+        assert_eq!(
+            Covers::new(Some(Timestamp::at(5)), Timestamp::at(7), LeftOut::default())
+                .from
+                .map(|it| it.timestamp_millis()),
+            Some(5)
+        );
     }
 
     proptest! {

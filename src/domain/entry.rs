@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use super::{Bounds, Cause, ExecutionId, Millis, MisfirePolicy, Overlap, ScheduleId, ScheduleState, Token};
-use crate::trigger::{AWAITED, Timing};
+use super::{
+    Bounds, Cause, ExecutionId, Millis, MisfirePolicy, Overlap, ScheduleId, ScheduleState, Timestamp, Token,
+};
+use crate::trigger::Timing;
 
 /// Where a schedule stands: the fire time behind it and the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cursor {
-    pub prev: Option<Millis>,
-    pub next: Option<Millis>,
+    pub prev: Option<Timestamp>,
+    pub next: Option<Timestamp>,
 }
 
 /// A schedule: one row of QRTZ_EXECUTE, with its trigger parsed.
@@ -48,25 +50,25 @@ impl Entry {
     ///
     /// A misfired row belongs to the misfire handler, any other to polls. Both ask here, so that no row
     /// belongs to neither or to both.
-    pub(crate) fn is_misfired(&self, now: Millis, least: Millis) -> bool {
+    pub(crate) fn is_misfired(&self, now: Timestamp, least: Millis) -> bool {
         let limit = now.saturating_sub(self.threshold.max(least));
         self.is_due_before(limit)
     }
 
     /// Whether its next occurrence is due before this instant.
-    pub(crate) fn is_due_before(&self, instant: Millis) -> bool {
+    pub(crate) fn is_due_before(&self, instant: Timestamp) -> bool {
         self.cursor.next.is_some_and(|next| next < instant)
     }
 
     /// Whether the clock by which it was planned was beyond `limit`: it has passed an occurrence behind
     /// that, or the run from whose end it counts ended behind it.
-    pub(crate) fn is_ahead(&self, limit: Millis) -> bool {
+    pub(crate) fn is_ahead(&self, limit: Timestamp) -> bool {
         let Cursor { prev, next } = self.cursor;
-        if next == Some(AWAITED) {
+        if next == Some(Timestamp::AWAITED) {
             return false;
         }
         let ended = self.timing.delay_ms().zip(next).map(|(delay, next)| next.saturating_sub(delay));
-        let counts = next > self.timing.start_ms();
+        let counts = next > self.timing.start();
         prev > Some(limit) || counts && ended > Some(limit)
     }
 }
@@ -75,9 +77,9 @@ impl Entry {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Occurrence {
     pub entry: Arc<Entry>,
-    pub prev: Option<Millis>,
-    pub at: Millis,
-    pub following: Option<Millis>,
+    pub prev: Option<Timestamp>,
+    pub at: Timestamp,
+    pub following: Option<Timestamp>,
 }
 
 impl Occurrence {
@@ -93,7 +95,7 @@ impl Occurrence {
         Some(Self::new(&self.entry, Some(self.at), at))
     }
 
-    fn new(entry: &Arc<Entry>, prev: Option<Millis>, at: Millis) -> Self {
+    fn new(entry: &Arc<Entry>, prev: Option<Timestamp>, at: Timestamp) -> Self {
         Self { prev, at, following: entry.timing.behind_run(at), entry: Arc::clone(entry) }
     }
 }
@@ -104,8 +106,8 @@ pub(crate) struct Pending {
     pub id: ExecutionId,
     /// The schedule it belongs to (its cursor is not used).
     pub entry: Arc<Entry>,
-    pub scheduled: Millis,
-    pub due: Millis,
+    pub scheduled: Timestamp,
+    pub due: Timestamp,
     pub attempt: u32,
     pub generation: i64,
     /// 0 = planned; else the manual request that asked for it.
@@ -140,7 +142,7 @@ impl Candidate {
         }
     }
 
-    pub(crate) fn due(&self) -> Millis {
+    pub(crate) fn due(&self) -> Timestamp {
         match self {
             Self::Planned(occurrence) => occurrence.at,
             Self::Pending(pending) => pending.due,

@@ -1,7 +1,7 @@
 //! The words of the scheduler as types: ids, states, rows, occurrences, outcomes, errors and events.
 //!
-//! Instants are epoch milliseconds UTC ([`Millis`]) inside the crate and `DateTime<Utc>` at its edge; those
-//! of the boot clock have a type of their own ([`Boot`]).
+//! Inside the crate an instant is a [`Timestamp`] of database time or one of the boot clock ([`Boot`]), and a
+//! span is a number of milliseconds ([`Millis`]). Public items have `DateTime<Utc>` and `Duration`.
 
 mod answer;
 mod bounds;
@@ -21,6 +21,7 @@ mod room;
 pub(crate) mod shards;
 mod states;
 pub(crate) mod text;
+mod timing;
 pub(crate) mod user_code;
 
 pub use answer::Answer;
@@ -39,7 +40,7 @@ pub(crate) use event::LISTENING;
 pub use event::{Attempt, Event};
 pub(crate) use ids::Token;
 pub use ids::{ExecutionId, NodeId, ScheduleId};
-pub(crate) use instants::{Boot, Millis};
+pub(crate) use instants::{Boot, Millis, Timestamp};
 pub use lineage::Lineage;
 pub use overlap::Overlap;
 pub use policy::Retry;
@@ -48,3 +49,6 @@ pub(crate) use policy::{JobPolicy, JobSettings, JobSpec, LONGEST_ERROR};
 pub(crate) use room::{Noted, Room};
 pub(crate) use states::Reason;
 pub use states::{ExecutionState, MisfirePolicy, ScheduleState, UnknownWord};
+#[cfg(any(feature = "sql", test))]
+pub(crate) use timing::after_run;
+pub(crate) use timing::known;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::{Bounds, ExecutionId, Millis};
+use super::{Bounds, ExecutionId, Millis, Timestamp};
 
 /// The most characters of an error's text that are kept.
 pub(crate) const LONGEST_ERROR: usize = 4_000;
@@ -70,8 +70,8 @@ impl Retry {
         execution: ExecutionId,
         failures: u32,
         own: Option<Duration>,
-        now: Millis,
-    ) -> Option<Millis> {
+        now: Timestamp,
+    ) -> Option<Timestamp> {
         let pause = || own.map_or_else(|| self.pause(execution, failures), millis);
         (failures <= self.at_most).then(|| now.saturating_add(pause()))
     }
@@ -160,13 +160,13 @@ mod tests {
     #[test]
     fn the_last_failure_is_not_followed_by_a_retry() {
         let fixed = Retry::fixed(Duration::from_millis(70)).at_most(2);
-        let due = [1, 2, 3, 4].map(|failures| fixed.due(ID, failures, None, 1_000));
-        assert_eq!(due, [Some(1_070), Some(1_070), None, None]);
+        let due = [1, 2, 3, 4].map(|failures| fixed.due(ID, failures, None, Timestamp::at(1_000)));
+        assert_eq!(due, [Some(Timestamp::at(1_070)), Some(Timestamp::at(1_070)), None, None]);
         let own = Some(Duration::from_millis(5));
-        assert_eq!(fixed.due(ID, 2, own, 1_000), Some(1_005), "its own pause");
-        assert_eq!(fixed.due(ID, 3, own, 1_000), None, "and no more retries for that");
-        assert_eq!(Retry::fixed(Duration::MAX).due(ID, 1, None, 1_000), Some(Millis::MAX));
-        assert_eq!(Retry::NONE.due(ID, 1, None, 1_000), None);
+        assert_eq!(fixed.due(ID, 2, own, Timestamp::at(1_000)), Some(Timestamp::at(1_005)), "its own pause");
+        assert_eq!(fixed.due(ID, 3, own, Timestamp::at(1_000)), None, "and no more retries for that");
+        assert_eq!(Retry::fixed(Duration::MAX).due(ID, 1, None, Timestamp::at(1_000)), Some(Timestamp::MAX));
+        assert_eq!(Retry::NONE.due(ID, 1, None, Timestamp::at(1_000)), None);
     }
 
     #[test]

@@ -2,15 +2,14 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::Millis;
 use super::bounds::{Bound, Bounds, Full, Rate};
+use super::{Millis, Timestamp};
 
 /// An execution of a job with bounds that was claimed lately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Noted {
     pub group: Option<String>,
-    /// Database time.
-    pub claimed: Millis,
+    pub claimed: Timestamp,
     /// It has not ended, or its handler runs on beyond its time limit.
     pub runs: bool,
 }
@@ -20,21 +19,21 @@ pub(crate) struct Noted {
 struct Used {
     running: u32,
     /// When those within the span were claimed, the first in front.
-    claimed: VecDeque<Millis>,
+    claimed: VecDeque<Timestamp>,
 }
 
 /// The places that a job's bounds leave.
 #[derive(Debug)]
 pub(crate) struct Room {
     bounds: Bounds,
-    now: Millis,
+    now: Timestamp,
     job: Used,
     groups: HashMap<String, Used>,
 }
 
 impl Room {
     /// The places left beside the executions claimed before `now`.
-    pub(crate) fn new(bounds: Bounds, now: Millis, noted: impl IntoIterator<Item = Noted>) -> Self {
+    pub(crate) fn new(bounds: Bounds, now: Timestamp, noted: impl IntoIterator<Item = Noted>) -> Self {
         let mut room = Self { bounds, now, job: Used::default(), groups: HashMap::new() };
         let mut noted: Vec<Noted> = noted.into_iter().collect();
         noted.sort_unstable_by_key(|it| it.claimed);
@@ -50,7 +49,7 @@ impl Room {
     /// The same of executions with their keys. Also returns those that do not count any more.
     pub(crate) fn of_noted<K>(
         bounds: Bounds,
-        now: Millis,
+        now: Timestamp,
         noted: Vec<(K, Noted)>,
     ) -> (Self, Vec<(K, Noted)>) {
         let counts = |it: &Noted| it.runs || is_within(bounds.span(), it.claimed, now);
@@ -85,7 +84,7 @@ impl Room {
 }
 
 impl Used {
-    fn add(&mut self, bound: &Bound, noted: &Noted, now: Millis) {
+    fn add(&mut self, bound: &Bound, noted: &Noted, now: Timestamp) {
         self.running += u32::from(noted.runs);
         if bound.rate().is_some_and(|rate| is_within(rate.per, noted.claimed, now)) {
             self.claimed.push_back(noted.claimed);
@@ -93,7 +92,7 @@ impl Used {
     }
 
     /// An error if there is no room: when there is, if that is a matter of time.
-    fn check(&self, bound: &Bound, now: Millis) -> Result<(), Option<Millis>> {
+    fn check(&self, bound: &Bound, now: Timestamp) -> Result<(), Option<Timestamp>> {
         if bound.concurrency.is_some_and(|most| self.running >= most) {
             return Err(None);
         }
@@ -106,7 +105,7 @@ impl Used {
         }
     }
 
-    fn take(&mut self, bound: &Bound, now: Millis) {
+    fn take(&mut self, bound: &Bound, now: Timestamp) {
         self.running += 1;
         if bound.rate().is_some() {
             self.claimed.push_back(now);
@@ -121,8 +120,8 @@ impl Used {
 
 /// Whether a claim counts in the span before `now`. One that is ahead of the clock by more than the span was
 /// made before the clock was set back: nobody knows when.
-fn is_within(per: Millis, claimed: Millis, now: Millis) -> bool {
-    now.saturating_sub(claimed) < per && claimed.saturating_sub(now) < per
+fn is_within(per: Millis, claimed: Timestamp, now: Timestamp) -> bool {
+    now.saturating_since(claimed) < per && claimed.saturating_since(now) < per
 }
 
 /// Places that become free one after the other are given away together, at most so much later: a claim for
@@ -135,7 +134,7 @@ fn pace(per: Millis) -> Millis {
 mod tests {
     use super::*;
 
-    const NOW: Millis = 1_000_000;
+    const NOW: Timestamp = Timestamp::at(1_000_000);
 
     fn noted(group: Option<&str>, ago: Millis, runs: bool) -> Noted {
         Noted { group: group.map(str::to_owned), claimed: NOW - ago, runs }
@@ -206,7 +205,7 @@ mod tests {
     #[test]
     fn no_window_of_a_rate_holds_more_than_may_be() {
         let bounds = per_second(Some(5), None);
-        let (mut made, mut now): (Vec<Millis>, Millis) = (Vec::new(), NOW);
+        let (mut made, mut now): (Vec<Timestamp>, Timestamp) = (Vec::new(), NOW);
         while now < NOW + 20_000 {
             let seen = made.iter().map(|claimed| Noted { group: None, claimed: *claimed, runs: false });
             match Room::new(bounds, now, seen).take(None) {

@@ -250,7 +250,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::domain::Boot;
+    use crate::domain::{Boot, Timestamp};
     use crate::store::memory::MemoryStore;
     use crate::time::Now;
 
@@ -348,7 +348,7 @@ mod tests {
         let tell = Mutex::new(tell);
         let surroundings = Surroundings {
             clock: Arc::new(Clock::default()),
-            store: Arc::new(MemoryStore::new(0)),
+            store: Arc::new(MemoryStore::new(Timestamp::at(0))),
             call,
             abandoned: Arc::new(AtomicUsize::new(0)),
             panicked: Arc::new(move |name, said| {

@@ -148,7 +148,7 @@ impl Machine for ListenMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::ErrorKind;
+    use crate::domain::{ErrorKind, Timestamp};
     use crate::machine::Stepped;
 
     struct Mute;
@@ -164,7 +164,7 @@ mod tests {
     }
 
     fn at(boot: Millis) -> Now {
-        Now { db: boot, boot: Boot::at(boot), apart: 0 }
+        Now { db: Timestamp::at(boot), boot: Boot::at(boot), apart: 0 }
     }
 
     fn machine() -> Stepped<ListenMachine> {

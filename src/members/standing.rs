@@ -17,7 +17,7 @@ pub(crate) struct Standing {
     asked: Mutex<BTreeSet<ExecutionId>>,
     /// How often the node's row was ended by others.
     incarnation: AtomicU64,
-    /// Until when (boot clock) its latest lease holds.
+    /// The [`Boot`] instant until which its latest lease holds.
     lease: AtomicI64,
     bell: Bell,
 }
@@ -93,6 +93,7 @@ impl Standing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Timestamp;
 
     #[test]
     fn each_is_told_once_and_forgotten_with_its_end() {
@@ -108,7 +109,8 @@ mod tests {
 
     #[test]
     fn a_lease_holds_until_its_end() {
-        let (standing, at) = (Standing::default(), |boot| Now { db: 0, boot: Boot::at(boot), apart: 0 });
+        let (standing, at) =
+            (Standing::default(), |boot| Now { db: Timestamp::at(0), boot: Boot::at(boot), apart: 0 });
         assert!(standing.has_lease(at(1_000_000)), "none was refused yet");
         standing.renew(&Lease { until: Boot::at(10), apart: 0 }, at(0));
         assert_eq!([9, 10].map(|boot| standing.has_lease(at(boot))), [true, false]);

@@ -229,10 +229,8 @@ impl Running {
 mod tests {
     use std::time::Duration;
 
-    use chrono::DateTime;
-
     use super::*;
-    use crate::domain::{ExecutionState, Retry};
+    use crate::domain::{ExecutionState, Retry, Timestamp};
     use crate::fixtures::{claim_under, definition};
     use crate::store::Verbs;
     use crate::store::memory::MemoryStore;
@@ -240,7 +238,7 @@ mod tests {
     use crate::time::Lease;
     use crate::trigger::Trigger;
 
-    const AT: Millis = 1_767_225_601_000;
+    const AT: Timestamp = Timestamp::at(1_767_225_601_000);
     const DEADLINE: Millis = 5_000;
 
     fn at(boot: Millis) -> Now {
@@ -250,7 +248,7 @@ mod tests {
     /// The first attempt at an occurrence.
     fn claimed(at_once: bool) -> Claimed {
         let store = MemoryStore::new(AT - 1_000);
-        let once = Trigger::once(DateTime::from_timestamp_millis(AT).unwrap()).unwrap();
+        let once = Trigger::once(AT.utc().unwrap()).unwrap();
         store.ensure(&definition("s", once)).unwrap();
         claim_under(Lease { until: Boot::at(DEADLINE), apart: 0 }, &store, "s", at_once, AT)
     }

@@ -120,6 +120,7 @@ impl Seats for Arc<Pools> {
 
 #[cfg(test)]
 mod tests {
+    use crate::domain::Timestamp;
     use crossbeam::channel::{Receiver, Sender, unbounded};
 
     use super::*;
@@ -164,7 +165,7 @@ mod tests {
 
         fn submit(&mut self, lane: LaneId) {
             let permit = self.pools.reserve(lane).expect("a seat");
-            Permit::submit(vec![(permit, claimed(1_767_225_600_000, i64::MAX))], Boot::at(0));
+            Permit::submit(vec![(permit, claimed(Timestamp::at(1_767_225_600_000), i64::MAX))], Boot::at(0));
         }
     }
 

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use chrono::DateTime;
 use crossbeam::channel::{Sender, bounded};
 
 use crate::domain::user_code::{brief, guarded, with_causes};
-use crate::domain::{Answer, Attempt, Cause, Event, JobPolicy};
+use crate::domain::{Answer, Attempt, Cause, Event, JobPolicy, Timestamp};
 use crate::members::Standing;
 use crate::node::context::{Begun, Context, Ledger, Stopping};
 use crate::node::handlers::Handlers;
@@ -133,7 +132,7 @@ impl Runner {
                 incarnation: self.standing.incarnation(),
                 time_is_up_at: running.time_is_up_at(),
             },
-            fire_time: DateTime::from_timestamp_millis(claimed.scheduled()).unwrap_or_default(),
+            fire_time: claimed.scheduled().utc().unwrap_or_default(),
             attempt: claimed.attempt(),
             fence: claimed.fence(),
             cause: claimed.cause().clone(),
@@ -174,7 +173,7 @@ impl Runner {
         let (attempt, cause) = (claimed.named(), claimed.cause().clone());
         let policy = self.handlers.policy(&claimed.entry().job);
         let began = self.clock.now();
-        let lateness = span(began.db.saturating_sub(claimed.due()));
+        let lateness = span(began.db.saturating_since(claimed.due()));
         let watch = if claimed.has_own_lane() { Watch::Nothing } else { self.lane.watch };
         let limited = running.begin(policy, &self.lane.stuck, began);
         limited.into_iter().for_each(|limited| self.settle(CompleteInput::Limit(limited)));
@@ -204,7 +203,15 @@ impl Runner {
         self.events.emit(if is_interrupted {
             Event::Interrupted { attempt, took }
         } else {
-            Event::Finished { attempt, cause, lateness, took, state, error, retry }
+            Event::Finished {
+                attempt,
+                cause,
+                lateness,
+                took,
+                state,
+                error,
+                retry: retry.map(Timestamp::millis),
+            }
         });
     }
 
@@ -276,7 +283,7 @@ mod tests {
         let context = told.try_recv().unwrap();
         assert_eq!((context.schedule(), context.job(), context.execution()), ("s", "job", execution));
         let fired = (context.fire_time().timestamp_millis(), context.attempt(), context.fence());
-        assert_eq!((fired, context.is_stopping()), ((AT, 1, 1), false));
+        assert_eq!((fired, context.is_stopping()), ((AT.millis(), 1, 1), false));
         assert_eq!(
             (outcome.becomes(), outcome.error(), outcome.transition.next()),
             (ExecutionState::Succeeded, None, None)
@@ -290,7 +297,10 @@ mod tests {
         let bench = Bench::new(move |context| Ok(tell.send(context.covers())?));
         bench.run();
         let covers = told.try_recv().unwrap().unwrap();
-        assert_eq!((covers.from, covers.until.timestamp_millis(), covers.left_out.total()), (None, AT, 0));
+        assert_eq!(
+            (covers.from, covers.until.timestamp_millis(), covers.left_out.total()),
+            (None, AT.millis(), 0)
+        );
     }
 
     /// Somebody deleted its row while it ran.

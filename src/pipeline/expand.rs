@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-use crate::domain::{Entry, Millis, Occurrence, ScheduleId};
+use crate::domain::{Entry, Millis, Occurrence, ScheduleId, Timestamp};
 
 /// Below this many rows one thread is faster than two.
 const PARALLEL_ROWS: usize = 4_096;
@@ -27,7 +27,7 @@ pub(crate) struct Expanded {
 ///
 /// Rows whose cursor is behind their own misfire threshold, or `least` if that is more, are left to the
 /// misfire handler.
-pub(crate) fn expand(entries: &[Arc<Entry>], now: Millis, until: Millis, least: Millis) -> Expanded {
+pub(crate) fn expand(entries: &[Arc<Entry>], now: Timestamp, until: Timestamp, least: Millis) -> Expanded {
     let fit = |entry: &&Arc<Entry>| !entry.is_misfired(now, least);
     let heads: Vec<Occurrence> = entries.iter().filter(fit).filter_map(Occurrence::head).collect();
     let pool = if entries.len() >= PARALLEL_ROWS { pool() } else { None };
@@ -55,7 +55,7 @@ pub(crate) fn expand(entries: &[Arc<Entry>], now: Millis, until: Millis, least: 
 fn round(
     occurrences: &mut Vec<Occurrence>,
     heads: Vec<Occurrence>,
-    until: Millis,
+    until: Timestamp,
     most: usize,
     pool: Option<&rayon::ThreadPool>,
 ) -> Vec<Occurrence> {
@@ -78,7 +78,7 @@ fn round(
     unfinished.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn order(it: &Occurrence) -> (Millis, Reverse<i32>, ScheduleId) {
+fn order(it: &Occurrence) -> (Timestamp, Reverse<i32>, ScheduleId) {
     (it.at, Reverse(it.entry.priority), it.entry.id)
 }
 
@@ -86,7 +86,7 @@ fn order(it: &Occurrence) -> (Millis, Reverse<i32>, ScheduleId) {
 /// is one, joins the unfinished.
 fn chain(
     head: Occurrence,
-    until: Millis,
+    until: Timestamp,
     most: usize,
     unfinished: &Mutex<Vec<Occurrence>>,
 ) -> impl Iterator<Item = Occurrence> {
@@ -120,70 +120,85 @@ mod tests {
     const LEAST: Millis = 10_000;
 
     fn times(expanded: &Expanded) -> Vec<(i64, Millis)> {
-        expanded.occurrences.iter().map(|it| (it.entry.id.0, it.at)).collect()
+        expanded.occurrences.iter().map(|it| (it.entry.id.0, it.at.millis())).collect()
     }
 
     #[test]
     fn the_windows_edge_is_exclusive_and_the_next_window_begins_on_it() {
-        let entry = Arc::new(cron(1, "* * * * * ?", 1_000));
-        let first = expand(&[Arc::clone(&entry)], 0, 6_000, LEAST);
+        let entry = Arc::new(cron(1, "* * * * * ?", Timestamp::at(1_000)));
+        let first = expand(&[Arc::clone(&entry)], Timestamp::at(0), Timestamp::at(6_000), LEAST);
         assert_eq!(times(&first), [(1, 1_000), (1, 2_000), (1, 3_000), (1, 4_000), (1, 5_000)]);
         let mut moved = Entry::clone(&entry);
-        moved.cursor.prev = Some(5_000);
-        moved.cursor.next = Some(6_000);
-        assert_eq!(times(&expand(&[Arc::new(moved)], 5_000, 7_000, LEAST)), [(1, 6_000)]);
+        moved.cursor.prev = Some(Timestamp::at(5_000));
+        moved.cursor.next = Some(Timestamp::at(6_000));
+        assert_eq!(
+            times(&expand(&[Arc::new(moved)], Timestamp::at(5_000), Timestamp::at(7_000), LEAST)),
+            [(1, 6_000)]
+        );
     }
 
     #[test]
     fn an_end_time_inside_the_window_does_not_disable_expansion() {
-        let entry = Arc::new(simple(1, 1_000, 1_000, -1, Some(3_000)));
-        assert_eq!(times(&expand(&[entry], 0, 6_000, LEAST)), [(1, 1_000), (1, 2_000), (1, 3_000)]);
+        let entry = Arc::new(simple(1, Timestamp::at(1_000), 1_000, -1, Some(Timestamp::at(3_000))));
+        assert_eq!(
+            times(&expand(&[entry], Timestamp::at(0), Timestamp::at(6_000), LEAST)),
+            [(1, 1_000), (1, 2_000), (1, 3_000)]
+        );
     }
 
     #[test]
     fn equal_times_go_by_priority_then_id() {
-        let mut low = simple(1, 1_000, 0, 0, None);
+        let mut low = simple(1, Timestamp::at(1_000), 0, 0, None);
         low.priority = 1;
-        let mut high = simple(2, 1_000, 0, 0, None);
+        let mut high = simple(2, Timestamp::at(1_000), 0, 0, None);
         high.priority = 9;
-        let other = simple(3, 1_000, 0, 0, None);
+        let other = simple(3, Timestamp::at(1_000), 0, 0, None);
         let all = [Arc::new(low), Arc::new(high), Arc::new(other)];
-        assert_eq!(times(&expand(&all, 0, 6_000, LEAST)), [(2, 1_000), (3, 1_000), (1, 1_000)]);
+        assert_eq!(
+            times(&expand(&all, Timestamp::at(0), Timestamp::at(6_000), LEAST)),
+            [(2, 1_000), (3, 1_000), (1, 1_000)]
+        );
     }
 
     #[test]
     fn rows_behind_their_own_threshold_are_left_to_the_misfire_handler() {
-        let mut early = simple(1, 1_000, 0, 0, None);
+        let mut early = simple(1, Timestamp::at(1_000), 0, 0, None);
         early.threshold = 60_000;
-        let mut late = simple(2, 1_000, 0, 0, None);
+        let mut late = simple(2, Timestamp::at(1_000), 0, 0, None);
         late.threshold = 100_000;
         let all = [Arc::new(early), Arc::new(late)];
-        assert_eq!(times(&expand(&all, 61_001, 66_000, LEAST)), [(2, 1_000)]);
+        assert_eq!(times(&expand(&all, Timestamp::at(61_001), Timestamp::at(66_000), LEAST)), [(2, 1_000)]);
     }
 
     /// The misfire handler raises such a threshold; so must the poll, or the row is nobody's in between.
     #[test]
     fn a_late_row_with_a_tiny_threshold_is_not_left_to_nobody() {
-        let mut row = simple(1, 1_000, 0, 0, None);
+        let mut row = simple(1, Timestamp::at(1_000), 0, 0, None);
         row.threshold = 0;
         let row = [Arc::new(row)];
-        assert_eq!(times(&expand(&row, 1_000 + LEAST, 60_000, LEAST)), [(1, 1_000)]);
-        assert_eq!(times(&expand(&row, 1_001 + LEAST, 60_000, LEAST)), []);
+        assert_eq!(
+            times(&expand(&row, Timestamp::at(1_000 + LEAST), Timestamp::at(60_000), LEAST)),
+            [(1, 1_000)]
+        );
+        assert_eq!(times(&expand(&row, Timestamp::at(1_001 + LEAST), Timestamp::at(60_000), LEAST)), []);
     }
 
     /// Its threshold keeps it from the misfire handler: in memory there is no place for all that it missed.
     #[test]
     fn a_row_decades_behind_does_not_fill_the_memory() {
-        let mut row = simple(1, 100_000_000_000, 1, -1, None);
+        let mut row = simple(1, Timestamp::at(100_000_000_000), 1, -1, None);
         row.threshold = Millis::MAX;
-        let now = 1_767_323_045_678;
+        let now = Timestamp::at(1_767_323_045_678);
         let Expanded { occurrences, complete } = expand(&[Arc::new(row)], now, now + 6_000, LEAST);
         assert_eq!((occurrences.len(), complete), (MOST, false));
-        assert_eq!((occurrences[0].at, occurrences[MOST - 1].at), (100_000_000_000, 100_000_149_999));
+        assert_eq!(
+            (occurrences[0].at, occurrences[MOST - 1].at),
+            (Timestamp::at(100_000_000_000), Timestamp::at(100_000_149_999))
+        );
     }
 
     /// Schedules of every second with a threshold of a day, three hours behind, beside one of another job.
-    fn behind(rows: i64, now: Millis) -> Vec<Arc<Entry>> {
+    fn behind(rows: i64, now: Timestamp) -> Vec<Arc<Entry>> {
         let behind = (1..=rows).map(|id| {
             let mut row = simple(id, now - 3 * 3_600_000, 1_000, -1, None);
             row.threshold = 86_400_000;
@@ -196,7 +211,7 @@ mod tests {
 
     #[test]
     fn many_rows_far_behind_do_not_fill_the_memory_and_hold_up_no_other_job() {
-        let now = 1_767_323_045_000;
+        let now = Timestamp::at(1_767_323_045_000);
         for rows in [10, 1_000, 4_000, 6_000] {
             let expanded = expand(&behind(rows, now), now, now + 6_000, LEAST);
             assert!(expanded.occurrences.len() <= MOST, "{}", expanded.occurrences.len());
@@ -211,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_poll_of_more_rows_than_occurrences_has_one_of_each() {
-        let now = 1_767_323_045_000;
+        let now = Timestamp::at(1_767_323_045_000);
         let rows = i64::try_from(MOST).unwrap() + 5;
         let expanded = expand(&behind(rows, now), now, now + 6_000, LEAST);
         let mut ids: Vec<i64> = times(&expanded).into_iter().map(|it| it.0).filter(|id| *id > 0).collect();
@@ -222,38 +237,49 @@ mod tests {
     /// The last round has room for some of the chains alone, and those end in it.
     #[test]
     fn chains_that_no_round_had_room_for_are_cut_off() {
-        let rows: Vec<_> = (0..40_000).map(|id| Arc::new(simple(id, 1_000, 1_000, -1, None))).collect();
-        let expanded = expand(&rows, 0, 4_500, LEAST);
+        let rows: Vec<_> =
+            (0..40_000).map(|id| Arc::new(simple(id, Timestamp::at(1_000), 1_000, -1, None))).collect();
+        let expanded = expand(&rows, Timestamp::at(0), Timestamp::at(4_500), LEAST);
         assert_eq!((expanded.occurrences.len(), expanded.complete), (MOST, false));
     }
 
     /// What a job does not use is shared out among the others.
     #[test]
     fn a_schedule_of_every_millisecond_among_others_is_whole() {
-        let fast = simple(0, 1_000, 1, -1, None);
-        let others = (1..=5_000).map(|id| Arc::new(simple(id, 1_000, 1_000, -1, None)));
+        let fast = simple(0, Timestamp::at(1_000), 1, -1, None);
+        let others = (1..=5_000).map(|id| Arc::new(simple(id, Timestamp::at(1_000), 1_000, -1, None)));
         let rows: Vec<_> = others.chain([Arc::new(fast)]).collect();
-        let expanded = expand(&rows, 0, 7_000, LEAST);
+        let expanded = expand(&rows, Timestamp::at(0), Timestamp::at(7_000), LEAST);
         assert!(expanded.complete);
         assert_eq!(expanded.occurrences.len(), 5_000 * 6 + 6_000);
     }
 
     #[test]
     fn each_link_guards_on_the_one_before() {
-        let links = expand(&[Arc::new(simple(1, 1_000, 2_000, 2, None))], 0, 60_000, LEAST).occurrences;
+        let links = expand(
+            &[Arc::new(simple(1, Timestamp::at(1_000), 2_000, 2, None))],
+            Timestamp::at(0),
+            Timestamp::at(60_000),
+            LEAST,
+        )
+        .occurrences;
         let moves: Vec<_> = links.iter().map(|it| (it.prev, it.at, it.following)).collect();
+        let [first, second, third] = [1_000, 3_000, 5_000].map(Timestamp::at);
         assert_eq!(
             moves,
-            [(None, 1_000, Some(3_000)), (Some(1_000), 3_000, Some(5_000)), (Some(3_000), 5_000, None)]
+            [(None, first, Some(second)), (Some(first), second, Some(third)), (Some(second), third, None)]
         );
     }
 
     #[test]
     fn many_rows_expand_the_same_on_many_threads() {
-        let rows: Vec<_> = (0..5_000).map(|id| Arc::new(simple(id, 1_000 + id % 7, 500, -1, None))).collect();
-        let together = times(&expand(&rows, 0, 3_000, LEAST));
-        let mut apart: Vec<_> =
-            rows.iter().flat_map(|row| times(&expand(&[Arc::clone(row)], 0, 3_000, LEAST))).collect();
+        let rows: Vec<_> =
+            (0..5_000).map(|id| Arc::new(simple(id, Timestamp::at(1_000 + id % 7), 500, -1, None))).collect();
+        let together = times(&expand(&rows, Timestamp::at(0), Timestamp::at(3_000), LEAST));
+        let mut apart: Vec<_> = rows
+            .iter()
+            .flat_map(|row| times(&expand(&[Arc::clone(row)], Timestamp::at(0), Timestamp::at(3_000), LEAST)))
+            .collect();
         apart.sort_by_key(|&(id, at)| (at, id));
         assert_eq!(together, apart);
     }

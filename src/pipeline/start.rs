@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 
-use crate::domain::{Boot, Error, Event, Millis};
+use crate::domain::{Boot, Error, Event, Timestamp};
 use crate::machine::{Machine, Operation, Step};
 use crate::store::{Claimed, ExecutionChange, Store};
 use crate::time::{CLAIM_AHEAD, Now, OFFSET_JUMP};
 
-/// A won claim, with its seat: to start at `due`, database time.
+/// A won claim, with its seat: to start at `due`.
 pub(crate) struct Ready<P> {
-    pub due: Millis,
+    pub due: Timestamp,
     pub permit: P,
     pub claimed: Claimed,
 }
@@ -51,7 +51,7 @@ impl Operation for NoOp {
 
 pub(crate) struct StartMachine<P> {
     /// By due instant and order of arrival.
-    waiting: BTreeMap<(Millis, u64), (P, Claimed)>,
+    waiting: BTreeMap<(Timestamp, u64), (P, Claimed)>,
     arrived: u64,
     outbox: VecDeque<StartOutput<P>>,
     stopping: bool,
@@ -149,12 +149,13 @@ impl<P: Send + 'static> Machine for StartMachine<P> {
 
 #[cfg(test)]
 mod tests {
+    use crate::domain::Millis;
     use std::sync::Arc;
 
     use super::*;
     use crate::fixtures::claimed;
 
-    const NOW: Millis = 1_767_225_600_000;
+    const NOW: Timestamp = Timestamp::at(1_767_225_600_000);
     const LEASE: Millis = 20_000;
 
     struct Bench {

@@ -1,6 +1,6 @@
 //! Missed occurrences: fired once, skipped or all fired, as the misfire policy says.
 
-use crate::domain::{Cursor, Entry, Millis, MisfirePolicy, Reason, ScheduleState};
+use crate::domain::{Cursor, Entry, Millis, MisfirePolicy, Reason, ScheduleState, Timestamp};
 use crate::store::{LedgerRow, Repair, Unstarted};
 use crate::trigger::Trigger;
 
@@ -13,28 +13,28 @@ const SLOWEST_PACE: Millis = 1_000;
 
 /// The occurrences of a schedule from its cursor to `now`, counted.
 pub(super) struct Missed {
-    first: Millis,
-    last: Millis,
+    first: Timestamp,
+    last: Timestamp,
     /// The one before the last.
-    before: Option<Millis>,
+    before: Option<Timestamp>,
     count: u64,
-    following: Option<Millis>,
+    following: Option<Timestamp>,
     /// Where the cursor goes if the last one is run.
-    behind_run: Option<Millis>,
+    behind_run: Option<Timestamp>,
     /// The first ones, as many as "fire all" may run.
-    times: Vec<Millis>,
+    times: Vec<Timestamp>,
     /// The first one behind those, if it was missed too.
-    beyond: Option<Millis>,
+    beyond: Option<Timestamp>,
 }
 
-pub(super) fn missed(entry: &Entry, now: Millis) -> Option<Missed> {
+pub(super) fn missed(entry: &Entry, now: Timestamp) -> Option<Missed> {
     let first = entry.cursor.next.filter(|next| *next <= now)?;
     let mut missed = Missed {
         first,
         last: first,
         before: None,
         count: 1,
-        following: entry.timing.after(first),
+        following: entry.timing.next_after(first),
         behind_run: None,
         times: vec![first],
         beyond: None,
@@ -47,7 +47,7 @@ pub(super) fn missed(entry: &Entry, now: Millis) -> Option<Missed> {
         let (leapt, next) = missed.beyond.and_then(|_| entry.timing.leap(next, now)).unwrap_or((0, next));
         missed.last = next;
         missed.count += 1 + leapt;
-        missed.following = entry.timing.after(next);
+        missed.following = entry.timing.next_after(next);
         if missed.times.len() < MOST_FIRED {
             missed.times.push(next);
         } else {
@@ -60,11 +60,11 @@ pub(super) fn missed(entry: &Entry, now: Millis) -> Option<Missed> {
 
 impl Missed {
     /// Whether it reaches `now`; otherwise the cap cut it off.
-    pub(super) fn is_whole(&self, now: Millis) -> bool {
+    pub(super) fn is_whole(&self, now: Timestamp) -> bool {
         self.following.is_none_or(|next| next > now)
     }
 
-    pub(super) fn all_skipped(&self, prev: Option<Millis>, reason: Reason) -> Vec<LedgerRow> {
+    pub(super) fn all_skipped(&self, prev: Option<Timestamp>, reason: Reason) -> Vec<LedgerRow> {
         vec![LedgerRow::Skipped {
             from: self.first,
             to: self.last,
@@ -77,7 +77,7 @@ impl Missed {
     }
 
     /// The latest runs now, the earlier ones are skipped.
-    fn fire_once(&self, prev: Option<Millis>, now: Millis) -> Vec<LedgerRow> {
+    fn fire_once(&self, prev: Option<Timestamp>, now: Timestamp) -> Vec<LedgerRow> {
         let skipped = self.before.map(|before| LedgerRow::Skipped {
             from: self.first,
             to: before,
@@ -98,7 +98,7 @@ impl Missed {
     }
 
     /// Each runs, in order, faster than it was planned; those beyond the cap are skipped.
-    fn fire_all(&self, prev: Option<Millis>, now: Millis) -> Vec<LedgerRow> {
+    fn fire_all(&self, prev: Option<Timestamp>, now: Timestamp) -> Vec<LedgerRow> {
         let pace = self.pace();
         let followers = self.times.iter().skip(1).copied().map(Some);
         let mut behind = prev;
@@ -140,7 +140,7 @@ impl Missed {
 pub(crate) fn decide(
     entry: &Entry,
     unstarted: &[Unstarted],
-    now: Millis,
+    now: Timestamp,
     least_threshold: Millis,
 ) -> Option<Repair> {
     if entry.state != ScheduleState::Active || !entry.is_misfired(now, least_threshold) {
@@ -168,7 +168,7 @@ pub(crate) fn searched(entry: &Entry, repair: &Repair) -> u64 {
     if matches!(entry.timing.trigger(), Trigger::Cron(_)) { repair.passed } else { 0 }
 }
 
-pub(super) fn moved(entry: &Entry, missed: &Missed, rows: Vec<LedgerRow>, now: Millis) -> Repair {
+pub(super) fn moved(entry: &Entry, missed: &Missed, rows: Vec<LedgerRow>, now: Timestamp) -> Repair {
     let next = rows.last().map_or(missed.following, LedgerRow::following);
     let to = Cursor { prev: Some(missed.last), next };
     Repair { rows, ..Repair::of(entry, to, missed.count, now) }

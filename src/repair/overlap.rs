@@ -1,11 +1,11 @@
 //! Occurrences that would overlap an execution of their schedule.
 
-use crate::domain::{Cursor, Millis, Occurrence, Overlap, Reason};
+use crate::domain::{Cursor, Occurrence, Overlap, Reason, Timestamp};
 use crate::store::{Blocked, LedgerRow, Move, Repair};
 
 /// What becomes of an occurrence whose schedule's slot is taken: it waits if its rule lets one more wait, or
 /// waits in the place of others, and is skipped otherwise.
-pub(crate) fn overlapped(occurrence: &Occurrence, blocked: Blocked, now: Millis) -> Repair {
+pub(crate) fn overlapped(occurrence: &Occurrence, blocked: Blocked, now: Timestamp) -> Repair {
     let Occurrence { entry, prev, at, following } = occurrence;
     let (at, prev) = (*at, *prev);
     let Blocked { holder, waiting } = blocked;
@@ -14,7 +14,7 @@ pub(crate) fn overlapped(occurrence: &Occurrence, blocked: Blocked, now: Millis)
         LedgerRow::Pending { at, due: at, prev, following: *following, reason: Reason::Queued }
     } else {
         let (reason, holder) = (Reason::Overlap, Some(holder));
-        let following = entry.timing.after(at);
+        let following = entry.timing.next_after(at);
         LedgerRow::Skipped { from: at, to: at, count: 1, prev, following, reason, holder }
     };
     let (cursor, to) = (Cursor { prev, next: Some(at) }, Cursor { prev: Some(at), next: row.following() });

@@ -1,6 +1,6 @@
 //! Executions whose node is gone: taken back, retried or given up.
 
-use crate::domain::{ExecutionState, Millis, Reason, Token};
+use crate::domain::{ExecutionState, Millis, Reason, Timestamp, Token};
 use crate::store::{ExecutionChange, NextAttempt, Stranded, Transition};
 
 /// Executions that ran side by side on a dead node begin again this far apart: one that kills its node takes
@@ -16,7 +16,7 @@ const MOST_APART: Millis = 8;
 pub(crate) struct Revocation {
     pub stranded: Stranded,
     pub transition: Transition,
-    pub now: Millis,
+    pub now: Timestamp,
 }
 
 impl Revocation {
@@ -35,7 +35,7 @@ impl Revocation {
 
 /// Decides how a stranded execution is taken back; if it ran, its next attempt is due at `due`. An occurrence
 /// that as many nodes did not survive as its job allows attempts is taken for the cause, and fails.
-pub(crate) fn recover(stranded: Stranded, due: Millis, now: Millis) -> Revocation {
+pub(crate) fn recover(stranded: Stranded, due: Timestamp, now: Timestamp) -> Revocation {
     let policy = stranded.policy;
     let transition = match stranded.state {
         ExecutionState::Running if !policy.recover || stranded.is_cancelled => Transition::Abandon(None),
@@ -56,7 +56,7 @@ pub(crate) fn recover(stranded: Stranded, due: Millis, now: Millis) -> Revocatio
 
 /// Decides for all executions of dead nodes. The newest run last: one that kills its node mostly does so
 /// soon.
-pub(crate) fn recover_apart(mut found: Vec<Stranded>, now: Millis) -> Vec<Revocation> {
+pub(crate) fn recover_apart(mut found: Vec<Stranded>, now: Timestamp) -> Vec<Revocation> {
     found.sort_by_key(|stranded| stranded.id);
     let mut ran = 0;
     let apart = |stranded: Stranded| {

@@ -1,12 +1,11 @@
 //! The end of a pause, and an occurrence that somebody skips.
 
 use super::missed::{missed, moved};
-use crate::domain::{Cursor, Entry, Millis, Reason, ScheduleState};
+use crate::domain::{Cursor, Entry, Reason, ScheduleState, Timestamp};
 use crate::store::{LedgerRow, Move, Repair};
-use crate::trigger::AWAITED;
 
 /// The end of a pause: what was planned meanwhile is skipped, nothing fires late.
-pub(crate) fn resume(entry: &Entry, now: Millis) -> Option<Repair> {
+pub(crate) fn resume(entry: &Entry, now: Timestamp) -> Option<Repair> {
     if entry.state != ScheduleState::Paused {
         return None;
     }
@@ -22,7 +21,7 @@ pub(crate) fn resume(entry: &Entry, now: Millis) -> Option<Repair> {
 }
 
 /// What was planned while the job or the application was paused is skipped; nothing if nothing was.
-pub(crate) fn pass_paused(entry: &Entry, now: Millis) -> Option<Repair> {
+pub(crate) fn pass_paused(entry: &Entry, now: Timestamp) -> Option<Repair> {
     let missed = missed(entry, now).filter(|_| entry.state == ScheduleState::Active)?;
     let rows = missed.all_skipped(entry.cursor.prev, Reason::Paused);
     Some(Repair { how: Move::Pass, ..moved(entry, &missed, rows, now) })
@@ -30,12 +29,12 @@ pub(crate) fn pass_paused(entry: &Entry, now: Millis) -> Option<Repair> {
 
 /// The next occurrence is skipped by hand; nothing if that is not the one at `at`, or the schedule is neither
 /// active nor paused.
-pub(crate) fn skip(entry: &Entry, at: Millis, now: Millis) -> Option<Repair> {
+pub(crate) fn skip(entry: &Entry, at: Timestamp, now: Timestamp) -> Option<Repair> {
     let is_open = matches!(entry.state, ScheduleState::Active | ScheduleState::Paused);
-    if !is_open || entry.cursor.next != Some(at) || at == AWAITED {
+    if !is_open || entry.cursor.next != Some(at) || at == Timestamp::AWAITED {
         return None;
     }
-    let (prev, following) = (entry.cursor.prev, entry.timing.after(at));
+    let (prev, following) = (entry.cursor.prev, entry.timing.next_after(at));
     let row = LedgerRow::Skipped {
         from: at,
         to: at,

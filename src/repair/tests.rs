@@ -5,21 +5,21 @@ use std::sync::Arc;
 use super::*;
 use crate::domain::{
     Cursor, Entry, ExecutionId, ExecutionState, Millis, MisfirePolicy, Occurrence, Overlap, Reason,
-    ScheduleId, ScheduleState, Token,
+    ScheduleId, ScheduleState, Timestamp, Token,
 };
 use crate::fixtures::{behind, cron, simple, stranded};
 use crate::pipeline::expand::expand;
 use crate::store::{Blocked, LedgerRow, Move, Repair, Stranded, Unstarted};
-use crate::trigger::{AWAITED, Delay, Timing, Trigger};
+use crate::trigger::{Delay, Timing, Trigger};
 
 const LEAST: Millis = 10_000;
 /// 2026-01-02 03:04:05.678 UTC.
-const TODAY: Millis = 1_767_323_045_678;
+const TODAY: Timestamp = Timestamp::at(1_767_323_045_678);
 /// When the tests' schedules are repaired: 100 s after their first occurrence.
-const NOW: Millis = 1_100_000;
+const NOW: Timestamp = Timestamp::at(1_100_000);
 
 /// A row's (first, last, count, prev, following).
-fn moves(row: &LedgerRow) -> (Millis, Millis, u64, Option<Millis>, Option<Millis>) {
+fn moves(row: &LedgerRow) -> (Timestamp, Timestamp, u64, Option<Timestamp>, Option<Timestamp>) {
     match row {
         LedgerRow::Skipped { from, to, count, prev, following, .. } => {
             (*from, *to, *count, *prev, *following)
@@ -40,7 +40,7 @@ fn assert_without_gap(entry: &Entry, repair: &Repair) {
     assert_eq!(passed, repair.passed);
 }
 
-fn pending(repair: &Repair) -> Vec<Millis> {
+fn pending(repair: &Repair) -> Vec<Timestamp> {
     let at = |row: &LedgerRow| match row {
         LedgerRow::Pending { at, .. } => Some(*at),
         LedgerRow::Skipped { .. } => None,
@@ -95,8 +95,8 @@ fn a_cursor_within_its_threshold_is_left_alone() {
 fn a_threshold_below_the_least_counts_as_the_least() {
     let mut entry = behind(MisfirePolicy::FireOnce, 1_000);
     entry.threshold = 1;
-    assert_eq!(decide(&entry, &[], 1_000_000 + LEAST, LEAST), None);
-    assert!(decide(&entry, &[], 1_000_001 + LEAST, LEAST).is_some());
+    assert_eq!(decide(&entry, &[], Timestamp::at(1_000_000 + LEAST), LEAST), None);
+    assert!(decide(&entry, &[], Timestamp::at(1_000_001 + LEAST), LEAST).is_some());
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
     for threshold in [0, 1, 9_999, 10_000, 10_001, 60_000, 3_600_000] {
         for late in [0, 1, 5_000, 9_999, 10_000, 10_001, 59_999, 60_000, 60_001, 3_600_000, 3_600_001] {
             let entry = Entry { threshold, ..behind(MisfirePolicy::FireOnce, 1_000) };
-            let now = 1_000_000 + late;
+            let now = Timestamp::at(1_000_000 + late);
             let repaired = decide(&entry, &[], now, LEAST).is_some();
             let planned = !expand(&[Arc::new(entry)], now, now + 5_000, LEAST).occurrences.is_empty();
             assert!(repaired != planned, "threshold {threshold}, {late} late: {repaired} {planned}");
@@ -118,8 +118,8 @@ fn fire_once_runs_the_latest_and_skips_the_earlier() {
     let entry = behind(MisfirePolicy::FireOnce, 30_000);
     let repair = decide(&entry, &[], NOW, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
-    assert_eq!(pending(&repair), [1_090_000]);
-    assert_eq!((repair.passed, repair.to.next), (4, Some(1_120_000)));
+    assert_eq!(pending(&repair), [Timestamp::at(1_090_000)]);
+    assert_eq!((repair.passed, repair.to.next), (4, Some(Timestamp::at(1_120_000))));
     let unstarted = [Unstarted { schedule: entry.id, execution: ExecutionId(7), token: Token::fresh() }];
     for (policy, give_way) in [(MisfirePolicy::FireOnce, 1), (MisfirePolicy::FireAll, 0)] {
         let repair = decide(&behind(policy, 30_000), &unstarted, NOW, LEAST).unwrap();
@@ -132,7 +132,7 @@ fn a_single_missed_occurrence_runs_without_a_skip() {
     let entry = behind(MisfirePolicy::FireOnce, 1_000_000);
     let repair = decide(&entry, &[], NOW, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
-    assert_eq!((pending(&repair), repair.rows.len()), (vec![1_000_000], 1));
+    assert_eq!((pending(&repair), repair.rows.len()), (vec![Timestamp::at(1_000_000)], 1));
 }
 
 /// Behind a skip the next is a delay away, behind a run it is not known before that has ended.
@@ -145,8 +145,8 @@ fn what_a_fixed_delay_missed_runs_once() {
         let repair = decide(&entry, &[], NOW, LEAST).unwrap();
         assert_without_gap(&entry, &repair);
         let (fired, next) = match policy {
-            MisfirePolicy::DoNothing => (vec![], 1_120_000),
-            _ => (vec![1_090_000], AWAITED),
+            MisfirePolicy::DoNothing => (vec![], Timestamp::at(1_120_000)),
+            _ => (vec![Timestamp::at(1_090_000)], Timestamp::AWAITED),
         };
         assert_eq!((pending(&repair), repair.passed, repair.to.next), (fired, 4, Some(next)), "{policy:?}");
     }
@@ -166,10 +166,10 @@ fn fire_all_runs_each_in_order_faster_than_planned() {
     let repair = decide(&entry, &[], NOW, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
     assert_eq!(pending(&repair).len(), 67);
-    let dues: Vec<Millis> = repair
+    let dues: Vec<Timestamp> = repair
         .rows
         .iter()
-        .map(|row| if let LedgerRow::Pending { due, .. } = row { *due } else { 0 })
+        .map(|row| if let LedgerRow::Pending { due, .. } = row { *due } else { Timestamp::at(0) })
         .collect();
     assert!(dues.windows(2).all(|two| two[1] - two[0] == 750), "{dues:?}");
 }
@@ -184,17 +184,17 @@ fn fire_all_skips_what_is_beyond_its_cap() {
 
 #[test]
 fn the_last_occurrence_of_a_finite_schedule_is_repaired_too() {
-    let mut entry = simple(1, 1_000_000, 30_000, 1, None);
+    let mut entry = simple(1, Timestamp::at(1_000_000), 30_000, 1, None);
     entry.misfire = MisfirePolicy::FireOnce;
     let repair = decide(&entry, &[], NOW, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
-    assert_eq!((pending(&repair), repair.to.next), (vec![1_030_000], None));
+    assert_eq!((pending(&repair), repair.to.next), (vec![Timestamp::at(1_030_000)], None));
 }
 
 #[test]
 fn more_than_one_repair_passes_is_left_to_the_next() {
-    let entry = cron(1, "* * * * * ?", 1_000_000);
-    let now = 1_000_000 + 250_000_000;
+    let entry = cron(1, "* * * * * ?", Timestamp::at(1_000_000));
+    let now = Timestamp::at(1_000_000 + 250_000_000);
     let repair = decide(&entry, &[], now, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
     assert_eq!((repair.passed, pending(&repair).len()), (MOST_PASSED, 0));
@@ -205,27 +205,30 @@ fn more_than_one_repair_passes_is_left_to_the_next() {
 #[test]
 fn decades_of_a_millisecond_are_accounted_for_in_one_repair() {
     for policy in MisfirePolicy::ALL {
-        let mut entry = simple(1, 100_000_000_000, 1, -1, None);
+        let mut entry = simple(1, Timestamp::at(100_000_000_000), 1, -1, None);
         (entry.misfire, entry.threshold) = (*policy, 60_000);
         let repair = decide(&entry, &[], TODAY, LEAST).unwrap();
         assert_without_gap(&entry, &repair);
         let cursor = Cursor { prev: Some(TODAY), next: Some(TODAY + 1) };
         assert_eq!((repair.to, repair.passed), (cursor, 1_667_323_045_679), "{policy:?}");
     }
-    let entry = Entry { state: ScheduleState::Paused, ..simple(1, 100_000_000_000, 1, -1, None) };
+    let entry =
+        Entry { state: ScheduleState::Paused, ..simple(1, Timestamp::at(100_000_000_000), 1, -1, None) };
     assert!(resume(&entry, TODAY).unwrap().how == Move::Resume);
 }
 
 /// What is reckoned is what a walk would find.
 #[test]
 fn a_leap_passes_what_a_walk_passes() {
-    for (interval, repeats, end) in [(1, -1, None), (7, -1, None), (3, 2_500, None), (2, -1, Some(1_009_001))]
+    for (interval, repeats, end) in
+        [(1, -1, None), (7, -1, None), (3, 2_500, None), (2, -1, Some(Timestamp::at(1_009_001)))]
     {
-        let mut entry = simple(1, 1_000_000, interval, repeats, end);
+        let mut entry = simple(1, Timestamp::at(1_000_000), interval, repeats, end);
         entry.misfire = MisfirePolicy::FireAll;
-        let walked: Vec<Millis> = std::iter::successors(Some(1_000_000), |at| entry.timing.after(*at))
-            .take_while(|at| *at <= NOW)
-            .collect();
+        let walked: Vec<Timestamp> =
+            std::iter::successors(Some(Timestamp::at(1_000_000)), |at| entry.timing.next_after(*at))
+                .take_while(|at| *at <= NOW)
+                .collect();
         let repair = decide(&entry, &[], NOW, LEAST).unwrap();
         assert_without_gap(&entry, &repair);
         let last = walked.last().copied();
@@ -253,7 +256,7 @@ fn resuming_skips_what_was_planned_during_the_pause() {
     assert_without_gap(&entry, &repair);
     assert!(pending(&repair).is_empty() && repair.how == Move::Resume);
     assert!(matches!(repair.rows[0], LedgerRow::Skipped { reason: Reason::Paused, count: 4, .. }));
-    let early = resume(&entry, 999_999).unwrap();
+    let early = resume(&entry, Timestamp::at(999_999)).unwrap();
     assert_eq!((early.to, early.passed), (entry.cursor, 0));
     assert_eq!(resume(&behind(MisfirePolicy::FireAll, 1), NOW), None);
 }
@@ -261,8 +264,8 @@ fn resuming_skips_what_was_planned_during_the_pause() {
 /// One more would be right at its end: it must not be taken for none.
 #[test]
 fn a_repair_cut_off_before_the_last_does_not_end_the_pause() {
-    let entry = Entry { state: ScheduleState::Paused, ..cron(1, "* * * * * ?", 1_000_000) };
-    let last = 1_000_000 + 1_000 * i64::try_from(MOST_PASSED).unwrap();
+    let entry = Entry { state: ScheduleState::Paused, ..cron(1, "* * * * * ?", Timestamp::at(1_000_000)) };
+    let last = Timestamp::at(1_000_000) + 1_000 * i64::try_from(MOST_PASSED).unwrap();
     let repair = resume(&entry, last).unwrap();
     assert_eq!((repair.to.next, repair.how), (Some(last), Move::Pass));
     assert!(resume(&entry, last - 1).unwrap().how == Move::Resume);
@@ -270,8 +273,9 @@ fn a_repair_cut_off_before_the_last_does_not_end_the_pause() {
 
 #[test]
 fn a_pause_longer_than_one_repair_passes_stays_a_pause_until_the_last() {
-    let mut entry = Entry { state: ScheduleState::Paused, ..cron(1, "* * * * * ?", 1_000_000) };
-    let now = 1_000_000 + 250_000_000;
+    let mut entry =
+        Entry { state: ScheduleState::Paused, ..cron(1, "* * * * * ?", Timestamp::at(1_000_000)) };
+    let now = Timestamp::at(1_000_000 + 250_000_000);
     let (mut repairs, mut passed) = (0, 0);
     loop {
         let repair = resume(&entry, now).unwrap();
@@ -290,7 +294,7 @@ fn a_pause_longer_than_one_repair_passes_stays_a_pause_until_the_last() {
 /// An execution without a node, of a job that allows two deaths.
 #[test]
 fn what_becomes_of_an_execution_nobody_answers_for() {
-    const DUE: Millis = NOW + 3_000;
+    const DUE: Timestamp = NOW.saturating_add(3_000);
     let cases = [
         (ExecutionState::Claimed, 9, true, ExecutionState::Pending, false),
         (ExecutionState::Running, 0, true, ExecutionState::Abandoned, true),
@@ -340,7 +344,7 @@ fn what_would_overlap_waits_if_it_may_and_is_skipped_otherwise() {
     let one = Unstarted { schedule: ScheduleId(1), execution: ExecutionId(8), token: Token::fresh() };
     let blocked = |waiting| Blocked { holder: ExecutionId(7), waiting: vec![one; waiting] };
     let decided = |overlap, waiting| {
-        let entry = Arc::new(Entry { overlap, ..cron(1, "0 * * * * ?", 1_000_000) });
+        let entry = Arc::new(Entry { overlap, ..cron(1, "0 * * * * ?", Timestamp::at(1_000_000)) });
         let occurrence = Occurrence::head(&entry).unwrap();
         let repair = overlapped(&occurrence, blocked(waiting), NOW);
         let to = Cursor { prev: Some(occurrence.at), next: occurrence.following };

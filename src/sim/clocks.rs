@@ -1,6 +1,6 @@
 //! The clocks of a process, each of which may be wrong or stand still.
 
-use crate::domain::{Boot, Millis};
+use crate::domain::{Boot, Millis, Timestamp};
 use crate::time::{Micros, Now};
 
 #[derive(Clone, Copy)]
@@ -20,6 +20,10 @@ impl Clocks {
         let Self { skew, lag, offset, boot_alone } = self;
         let boot = time - lag;
         let apart = if boot_alone { 0 } else { time + skew - boot };
-        Now { db: (1_000 * (boot + skew) + offset).div_euclid(1_000), boot: Boot::at(boot), apart }
+        Now {
+            db: Timestamp::at((1_000 * (boot + skew) + offset).div_euclid(1_000)),
+            boot: Boot::at(boot),
+            apart,
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::judge::{Change, Execution};
 #[cfg(feature = "sqlite")]
 use super::sqlite::File;
-use crate::domain::{Millis, NodeId, ScheduleId};
+use crate::domain::{Millis, NodeId, ScheduleId, Timestamp};
 use crate::store::Store;
 use crate::store::conformance::RowKey;
 use crate::store::memory::MemoryStore;
@@ -23,7 +23,7 @@ pub(super) enum Database {
 
 impl Database {
     pub(super) fn memory() -> Self {
-        let store = MemoryStore::new(BEGIN);
+        let store = MemoryStore::new(Timestamp::at(BEGIN));
         store.note_changes();
         Self::Memory(Arc::new(store), Vec::new())
     }
@@ -71,7 +71,7 @@ impl Database {
     /// Others' commits take so long to a member; and until then it takes none.
     pub(super) fn hold_back(&self, place: usize, delay: Millis, until: Option<Millis>) {
         if let Self::Memory(store, _) = self {
-            store.hold_back(place, delay, until);
+            store.hold_back(place, delay, until.map(Timestamp::at));
         }
     }
 
@@ -84,7 +84,7 @@ impl Database {
     /// Promotes a copy that lacks the commits made after this time.
     pub(super) fn lose_behind(&self, time: Millis) -> LostCommits {
         match self {
-            Self::Memory(store, _) => store.lose_behind(time),
+            Self::Memory(store, _) => store.lose_behind(Timestamp::at(time)),
             #[cfg(feature = "sqlite")]
             Self::Sqlite(_) => LostCommits::default(),
         }
@@ -93,7 +93,7 @@ impl Database {
     /// It is `now`, and the database's own clock is wrong by `error`.
     pub(super) fn set_clock(&self, now: Millis, error: Millis) {
         match self {
-            Self::Memory(store, _) => store.set_clock(now, error),
+            Self::Memory(store, _) => store.set_clock(Timestamp::at(now), error),
             #[cfg(feature = "sqlite")]
             Self::Sqlite(_) => {}
         }

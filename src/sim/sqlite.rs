@@ -26,7 +26,7 @@ impl File {
         let url = format!("sqlite:{}", folder.path().join("sim.db").display());
         migrate(&url).unwrap();
         let clock = Arc::new(Clock::default());
-        let begin = (clock.now().db / 60_000 + 1) * 60_000;
+        let begin = (clock.now().db.millis() / 60_000 + 1) * 60_000;
         let store = open(&url, StoreLimits { connections: 1, ..StoreLimits::default() }, clock).unwrap();
         Self { begin, store, url, _folder: folder }
     }

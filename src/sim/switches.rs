@@ -160,7 +160,8 @@ impl Switches {
                 // It has ended by itself since the last look.
                 Some(_) if state == Some(switch::Switch::On) => {
                     off.switch.until = (now - 1_000).max(from);
-                    off.switch.passes = ends.filter(|_| is_quiet).map(|ends| (off.switch.known, ends));
+                    off.switch.passes =
+                        ends.filter(|_| is_quiet).map(|ends| (off.switch.known, ends.millis()));
                 }
                 Some(_) if is_over => {
                     if off.resume(wire) {
@@ -171,7 +172,7 @@ impl Switches {
                 Some(_) => {}
             }
             let is_late = is_quiet && off.is_open();
-            if is_late && ends.is_some_and(|ends| now > ends + ENDS_WITHIN) && state.is_some() {
+            if is_late && ends.is_some_and(|ends| now > (ends + ENDS_WITHIN).millis()) && state.is_some() {
                 self.overdue
                     .push(format!("goes on at {now}, though its time was up at {ends:?}: {:?}", off.switch));
             }

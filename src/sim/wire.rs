@@ -12,7 +12,7 @@ use super::{jobs, judge};
 use crate::domain::shards::Share;
 use crate::domain::{
     Boot, Covers, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId,
-    Token,
+    Timestamp, Token,
 };
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 use crate::store::enqueue::{EnqueueOrder, Keyed};
@@ -215,9 +215,9 @@ impl<'a> Wire<'a> {
     }
 
     fn skipping(&self, query: &PollQuery) -> PollQuery {
-        let skips = query.from > 0 && self.is(Sabotage::SkipTheWindow);
+        let skips = query.from > Timestamp::at(0) && self.is(Sabotage::SkipTheWindow);
         let seen = if skips { *lock(&self.shared.seen) } else { 0 };
-        PollQuery { from: query.from.max(seen), ..query.clone() }
+        PollQuery { from: query.from.max(Timestamp::at(seen)), ..query.clone() }
     }
 
     fn counted(&self, requests: &[ClaimRequest], claims: Vec<Claim>) -> Vec<Claim> {
@@ -427,8 +427,8 @@ impl Verbs for Wire<'_> {
         self.store.seen(application, name)
     }
 
-    fn now(&self) -> Result<Millis> {
-        Ok(self.sample().millis())
+    fn now(&self) -> Result<Timestamp> {
+        Ok(Timestamp::at(self.sample().millis()))
     }
 
     fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
@@ -571,7 +571,7 @@ impl Store for Wire<'_> {
         }
         let query = &self.skipping(query);
         let is_look = query.limit == 0;
-        let is_whole = query.from == 0 || query.pending_from == Millis::MIN;
+        let is_whole = query.from == Timestamp::at(0) || query.pending_from == Timestamp::at(Millis::MIN);
         let is_long = is_whole || self.is(Sabotage::SkipNothing);
         if is_long && self.shared.old_snapshot.load(Ordering::Relaxed) || is_look && self.is(Sabotage::NoLook)
         {
@@ -579,7 +579,7 @@ impl Store for Wire<'_> {
         }
         let mut polled = Polled { time: self.sample(), ..self.store.poll(query)? };
         if polled.earliest.is_none() && !is_look {
-            *lock(&self.shared.seen) = query.until;
+            *lock(&self.shared.seen) = query.until.millis();
         }
         if self.is(Sabotage::ForgetOwnPayloads) {
             polled.pendings.iter_mut().for_each(|pending| pending.payload = None);
@@ -606,7 +606,7 @@ impl Store for Wire<'_> {
         self.store.register(node).map(|_| self.sample())
     }
 
-    fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<Applied> {
+    fn elect(&self, application: &str, now: Timestamp, interval: Millis) -> Result<Applied> {
         self.store.elect(application, now, interval)
     }
 

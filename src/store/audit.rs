@@ -1,6 +1,6 @@
 //! The audit: who changed what through a client, and why. A row is written in the transaction of its change.
 
-use crate::domain::Millis;
+use crate::domain::Timestamp;
 use crate::domain::text::shortened;
 use crate::store::news::News;
 
@@ -65,7 +65,7 @@ pub(crate) struct AuditQuery {
     pub target: Option<String>,
     pub actor: Option<String>,
     pub verb: Option<String>,
-    pub since: Option<Millis>,
+    pub since: Option<Timestamp>,
     pub limit: usize,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct AuditQuery {
 pub(crate) struct AuditRow {
     pub id: i64,
     pub application: String,
-    pub made: Millis,
+    pub made: Timestamp,
     pub actor: String,
     pub verb: String,
     pub target_type: String,

@@ -11,7 +11,7 @@ use super::rules::{ChangeKind, Rule};
 use super::switch::{SwitchChange, SwitchRow};
 use crate::domain::{
     Attempt, BoundOf, Cursor, Entry, Event, ExecutionId, ExecutionState, JobSettings, Millis, NodeId,
-    Overlap, Reason, ScheduleId, ScheduleState, Token,
+    Overlap, Reason, ScheduleId, ScheduleState, Timestamp, Token,
 };
 use crate::trigger::AWAITED;
 
@@ -82,7 +82,7 @@ pub(crate) struct ExecutionChange {
     pub run_end: Option<RunEnd>,
     /// Of an execution of this node's own; none of one that nobody answers for.
     pub own: Option<OwnExecution>,
-    pub now: Millis,
+    pub now: Timestamp,
 }
 
 /// What happens to an execution, with the values that it brings: an error's text, the attempt that follows, the
@@ -98,7 +98,7 @@ pub(crate) enum Transition {
     Stop(String),
     GiveUp(String),
     /// It goes on at this instant.
-    Snooze(Token, Millis),
+    Snooze(Token, Timestamp),
     TimeOut(String),
     Release(Token, Option<NextAttempt>),
     GiveBack(Token),
@@ -136,13 +136,13 @@ pub(crate) struct RunEnd {
 /// An attempt that is made with the end of the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NextAttempt {
-    pub due: Millis,
+    pub due: Timestamp,
     pub token: Token,
     pub reason: Reason,
 }
 
 impl NextAttempt {
-    pub(crate) fn new(due: Millis, reason: Reason) -> Self {
+    pub(crate) fn new(due: Timestamp, reason: Reason) -> Self {
         Self { due, token: Token::fresh(), reason }
     }
 }
@@ -159,7 +159,7 @@ impl Transition {
 
 impl ExecutionChange {
     /// One of an execution that nobody answers for.
-    pub(crate) fn of(execution: ExecutionId, token: Token, transition: Transition, now: Millis) -> Self {
+    pub(crate) fn of(execution: ExecutionId, token: Token, transition: Transition, now: Timestamp) -> Self {
         Self { execution, token, transition, run_end: None, own: None, now }
     }
 
@@ -266,7 +266,7 @@ impl ExecutionChange {
     }
 
     /// When it is tried again, or goes on.
-    pub(crate) fn goes_on(&self) -> Option<Millis> {
+    pub(crate) fn goes_on(&self) -> Option<Timestamp> {
         match self.transition {
             Transition::Snooze(_, due) => Some(due),
             Transition::Interrupt(_) => Some(self.now),
@@ -297,12 +297,12 @@ impl ExecutionChange {
 
     fn brings(&self, value: ChangeValue) -> Datum<'_> {
         match (value, &self.transition) {
-            (Now, _) => Datum::Number(self.now),
+            (Now, _) => Datum::instant(self.now),
             (Becomes, _) => Datum::Text(self.becomes().as_str()),
             (Fresh, _) => self.fresh().map_or_else(|| value.missing(), |token| Datum::Uuid(token.0)),
             (Why, _) => Datum::Text(self.meaning().2.map_or("", Reason::as_str)),
             (Error, _) => Datum::Text(self.error().map_or("", String::as_str)),
-            (Due, Transition::Snooze(_, due)) => Datum::Number(*due),
+            (Due, Transition::Snooze(_, due)) => Datum::instant(*due),
             _ => value.missing(),
         }
     }
@@ -318,7 +318,7 @@ pub(crate) struct PauseChange {
     pub by: String,
     pub reason: String,
     /// When the pause ends by itself.
-    pub until: Option<Millis>,
+    pub until: Option<Timestamp>,
 }
 
 /// A schedule's removal.
@@ -329,7 +329,7 @@ pub(crate) struct RemoveChange {
     pub seen: SeenSchedule,
     /// Why: for people.
     pub reason: String,
-    pub now: Millis,
+    pub now: Timestamp,
 }
 
 /// What an enqueued execution that waits takes over from another's request.
@@ -340,7 +340,7 @@ pub(crate) struct Replacement {
     pub token: Token,
     /// The token it has afterwards.
     pub fresh: Token,
-    pub due: Millis,
+    pub due: Timestamp,
     pub payload: String,
     /// [`NO_PRIORITY`](super::columns::NO_PRIORITY) for none.
     pub priority: i64,
@@ -359,7 +359,7 @@ impl Replacement {
             GroupKey => Datum::Text(&self.group),
             Lane => Datum::Text(&self.lane),
             Tags => Datum::Text(&self.tags),
-            Due => Datum::Number(self.due),
+            Due => Datum::instant(self.due),
             Fresh => Datum::Uuid(self.fresh.0),
             _ => value.missing(),
         }
@@ -380,7 +380,7 @@ impl Replacement {
 pub(crate) struct WithdrawChange {
     pub application: String,
     pub schedule: ScheduleId,
-    pub now: Millis,
+    pub now: Timestamp,
 }
 
 impl WithdrawChange {
@@ -423,7 +423,7 @@ pub(crate) struct PolicyChange {
     /// The guard: the settings that were read.
     pub seen: JobSettings,
     pub becomes: JobSettings,
-    pub now: Millis,
+    pub now: Timestamp,
 }
 
 /// When the next pause in an application ends by itself.
@@ -431,16 +431,16 @@ pub(crate) struct PolicyChange {
 pub(crate) struct PauseEnd {
     pub application: String,
     /// The guard: what its row says.
-    pub seen: Millis,
+    pub seen: Timestamp,
     /// None while no pause ends by itself.
-    pub becomes: Option<Millis>,
+    pub becomes: Option<Timestamp>,
 }
 
 impl PauseEnd {
     fn seen(&self, column: Column) -> Datum<'_> {
         match column {
             Column::Application => Datum::Text(&self.application),
-            Column::PauseEnds => Datum::Number(self.seen),
+            Column::PauseEnds => Datum::instant(self.seen),
             _ => column.absent(Datum::Null),
         }
     }
@@ -452,7 +452,7 @@ pub(crate) struct NodeEnd {
     pub node: NodeId,
     /// The beat at which another saw it stand still; none if the node itself says that it has stopped.
     pub beat: Option<i64>,
-    pub now: Millis,
+    pub now: Timestamp,
 }
 
 /// A PENDING execution of an earlier misfire repair.
@@ -465,7 +465,7 @@ pub(crate) struct Unstarted {
 
 impl Unstarted {
     /// It gives way to a later repair.
-    pub(crate) fn supersede(&self, now: Millis) -> ExecutionChange {
+    pub(crate) fn supersede(&self, now: Timestamp) -> ExecutionChange {
         ExecutionChange::of(self.execution, self.token, Transition::Supersede, now)
     }
 }
@@ -489,7 +489,7 @@ pub(crate) struct Repair {
     /// This execution is cancelled for the occurrence that the move passes over.
     pub replaces: Option<ExecutionId>,
     pub how: Move,
-    pub now: Millis,
+    pub now: Timestamp,
 }
 
 /// What a cursor's move is made for.
@@ -509,7 +509,7 @@ pub(crate) enum Move {
 
 impl Repair {
     /// Moves the entry's cursor over so many planned occurrences, without a row.
-    pub(crate) fn of(entry: &Entry, to: Cursor, passed: u64, now: Millis) -> Self {
+    pub(crate) fn of(entry: &Entry, to: Cursor, passed: u64, now: Timestamp) -> Self {
         Self {
             id: entry.id,
             generation: entry.generation,
@@ -593,8 +593,8 @@ impl Repair {
 pub(crate) struct AfterRun {
     pub schedule: ScheduleId,
     /// The guard: it was not removed, and waits for the run of this occurrence.
-    pub at: Millis,
-    pub next: Option<Millis>,
+    pub at: Timestamp,
+    pub next: Option<Timestamp>,
 }
 
 impl AfterRun {
@@ -602,7 +602,7 @@ impl AfterRun {
         Seen::Same(match column {
             Column::Id => Datum::Number(self.schedule.0),
             Column::State => return Seen::Not(ScheduleState::Removed),
-            Column::PrevFireTime => Datum::Number(self.at),
+            Column::PrevFireTime => Datum::instant(self.at),
             Column::NextFireTime => Datum::Number(AWAITED),
             _ => column.absent(Datum::Null),
         })
@@ -614,22 +614,28 @@ impl AfterRun {
 pub(crate) enum LedgerRow {
     /// `count` occurrences from `from` to `to` deliberately not run.
     Skipped {
-        from: Millis,
-        to: Millis,
+        from: Timestamp,
+        to: Timestamp,
         count: u64,
-        prev: Option<Millis>,
-        following: Option<Millis>,
+        prev: Option<Timestamp>,
+        following: Option<Timestamp>,
         reason: Reason,
         /// The execution that they would have overlapped.
         holder: Option<ExecutionId>,
     },
     /// One occurrence to run once it is `due`.
-    Pending { at: Millis, due: Millis, prev: Option<Millis>, following: Option<Millis>, reason: Reason },
+    Pending {
+        at: Timestamp,
+        due: Timestamp,
+        prev: Option<Timestamp>,
+        following: Option<Timestamp>,
+        reason: Reason,
+    },
 }
 
 impl LedgerRow {
     /// The fire time behind it.
-    pub(crate) fn following(&self) -> Option<Millis> {
+    pub(crate) fn following(&self) -> Option<Timestamp> {
         match self {
             Self::Skipped { following, .. } | Self::Pending { following, .. } => *following,
         }
@@ -639,18 +645,18 @@ impl LedgerRow {
 /// What the columns of QRTZ_RUN hold for a [`LedgerRow`].
 pub(crate) struct LedgerColumns {
     pub id: i64,
-    pub at: Millis,
-    pub until: Option<Millis>,
+    pub at: Timestamp,
+    pub until: Option<Timestamp>,
     pub occurrences: i64,
     pub state: ExecutionState,
     pub reason: Reason,
     pub cause: Option<Reason>,
     pub holder: Option<ExecutionId>,
-    pub due: Millis,
+    pub due: Timestamp,
     pub token: Option<Token>,
-    pub finished: Option<Millis>,
-    pub prev: Option<Millis>,
-    pub following: Option<Millis>,
+    pub finished: Option<Timestamp>,
+    pub prev: Option<Timestamp>,
+    pub following: Option<Timestamp>,
 }
 
 /// A schedule's row that cannot be understood, with the values its guard compares.
@@ -774,7 +780,7 @@ impl Change {
     pub(crate) fn brings(&self, value: ChangeValue) -> Datum<'_> {
         match (self, value) {
             (Self::Execution(change), _) => change.brings(value),
-            (Self::Repair(repair), Now) => Datum::Number(repair.now),
+            (Self::Repair(repair), Now) => Datum::instant(repair.now),
             (Self::Repair(repair), ToPrev) => Datum::time(repair.to.prev),
             (Self::Repair(repair), ToNext) => Datum::time(repair.to.next),
             (Self::Repair(repair), Becomes) => Datum::Text(repair.becomes().as_str()),
@@ -792,11 +798,11 @@ impl Change {
             (Self::Remove(removal), Why) => Datum::Text(&removal.reason),
             (Self::Replace(change), _) => change.brings(value),
             (Self::Withdraw(_), Why) => Datum::Text(Reason::Removed.as_str()),
-            (Self::Withdraw(change), Now) => Datum::Number(change.now),
-            (Self::Policy(change), Now) => Datum::Number(change.now),
+            (Self::Withdraw(change), Now) => Datum::instant(change.now),
+            (Self::Policy(change), Now) => Datum::instant(change.now),
             (Self::Policy(change), ChangeValue::Job(column)) => column.value(&change.becomes),
             (Self::PauseEnd(end), PausedUntil) => Datum::time(end.becomes),
-            (Self::End(end), Now) => Datum::Number(end.now),
+            (Self::End(end), Now) => Datum::instant(end.now),
             _ => value.missing(),
         }
     }
@@ -821,7 +827,7 @@ mod tests {
             Transition::Fail(text(), None),
             Transition::Stop(text()),
             Transition::GiveUp(text()),
-            Transition::Snooze(token, 9),
+            Transition::Snooze(token, Timestamp::at(9)),
             Transition::TimeOut(text()),
             Transition::Release(token, None),
             Transition::GiveBack(token),
@@ -833,7 +839,7 @@ mod tests {
             Transition::Cancel(Reason::Removed),
         ];
         for transition in transitions {
-            let change = ExecutionChange::of(ExecutionId(1), token, transition, 0);
+            let change = ExecutionChange::of(ExecutionId(1), token, transition, Timestamp::at(0));
             let rule = change.kind().rule();
             assert!(rule.to.contains(&change.becomes()), "{change:?}");
             let change = Change::from(change);
@@ -844,7 +850,7 @@ mod tests {
     #[test]
     #[should_panic = "a change does not bring fresh"]
     fn a_value_that_is_not_brought_is_not_null() {
-        let end = NodeEnd { node: NodeId::fresh(), beat: None, now: 0 };
+        let end = NodeEnd { node: NodeId::fresh(), beat: None, now: Timestamp::at(0) };
         Change::End(end).brings(Fresh);
     }
 }

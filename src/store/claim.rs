@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::change::{ExecutionChange, NextAttempt, OwnExecution, RunEnd, Transition, Unstarted};
 use crate::domain::{
     Answer, Attempt, BoundOf, Candidate, Cause, Entry, Error, ExecutionId, Full, Millis, NodeId, Reason,
-    Token,
+    Timestamp, Token,
 };
 use crate::time::{Lease, Now, millis};
 
@@ -20,13 +20,13 @@ pub(crate) struct ClaimRequest {
     pub at_once: bool,
     /// The lease it is claimed under: the handler starts while that holds, or not at all.
     pub lease: Lease,
-    pub now: Millis,
+    pub now: Timestamp,
 }
 
 impl ClaimRequest {
     /// When an execution that is RUNNING from its claim on has started: what is claimed ahead, not before it
     /// is due.
-    pub(crate) fn started(&self) -> Option<Millis> {
+    pub(crate) fn started(&self) -> Option<Timestamp> {
         self.at_once.then(|| self.now.max(self.candidate.due()))
     }
 }
@@ -61,8 +61,8 @@ pub(crate) struct Blocked {
 pub(crate) struct Claimed {
     execution: ExecutionId,
     entry: Arc<Entry>,
-    scheduled: Millis,
-    due: Millis,
+    scheduled: Timestamp,
+    due: Timestamp,
     attempt: u32,
     fence: i64,
     token: Token,
@@ -120,12 +120,12 @@ impl Claimed {
         &self.entry
     }
 
-    pub(crate) fn scheduled(&self) -> Millis {
+    pub(crate) fn scheduled(&self) -> Timestamp {
         self.scheduled
     }
 
     /// Its fire time, or when a later attempt may begin.
-    pub(crate) fn due(&self) -> Millis {
+    pub(crate) fn due(&self) -> Timestamp {
         self.due
     }
 
@@ -178,7 +178,7 @@ impl Claimed {
     }
 
     /// CLAIMED becomes RUNNING.
-    pub(crate) fn start(&self, now: Millis) -> ExecutionChange {
+    pub(crate) fn start(&self, now: Timestamp) -> ExecutionChange {
         self.change(Transition::Start, now)
     }
 
@@ -188,7 +188,7 @@ impl Claimed {
     }
 
     /// What its handler's answer comes to, with the retry that is due after a failure.
-    pub(crate) fn finish(self, answer: Answer, retry: Option<Millis>, now: Millis) -> ExecutionChange {
+    pub(crate) fn finish(self, answer: Answer, retry: Option<Timestamp>, now: Timestamp) -> ExecutionChange {
         let transition = match answer {
             Answer::Done => Transition::Succeed,
             Answer::Failed(error) | Answer::RetryIn(_, error) => {
@@ -201,7 +201,7 @@ impl Claimed {
         self.change(transition, now)
     }
 
-    fn retried(due: Option<Millis>) -> Option<NextAttempt> {
+    fn retried(due: Option<Timestamp>) -> Option<NextAttempt> {
         due.map(|due| NextAttempt::new(due, Reason::Retry))
     }
 
@@ -211,27 +211,27 @@ impl Claimed {
     }
 
     /// Its time is up, while its handler runs on.
-    pub(crate) fn time_out(&self, limit: Millis, now: Millis) -> ExecutionChange {
+    pub(crate) fn time_out(&self, limit: Millis, now: Timestamp) -> ExecutionChange {
         self.change(Transition::TimeOut(format!("its time limit of {limit} ms has passed")), now)
     }
 
     /// Its handler has returned after its time was up: its retry, if one is granted, may begin.
-    pub(crate) fn release(self, retry: Option<Millis>, now: Millis) -> ExecutionChange {
+    pub(crate) fn release(self, retry: Option<Timestamp>, now: Timestamp) -> ExecutionChange {
         self.change(Transition::Release(Token::fresh(), Self::retried(retry)), now)
     }
 
     /// Not started after all: back to PENDING, due as it was.
-    pub(crate) fn give_back(self, now: Millis) -> ExecutionChange {
+    pub(crate) fn give_back(self, now: Timestamp) -> ExecutionChange {
         self.change(Transition::GiveBack(Token::fresh()), now)
     }
 
     /// Its handler was dropped before it answered: back to PENDING, due as it was, to be run anew at once.
     #[cfg(any(test, feature = "tokio"))]
-    pub(crate) fn interrupt(self, now: Millis) -> ExecutionChange {
+    pub(crate) fn interrupt(self, now: Timestamp) -> ExecutionChange {
         self.change(Transition::Interrupt(Token::fresh()), now)
     }
 
-    fn change(&self, transition: Transition, now: Millis) -> ExecutionChange {
+    fn change(&self, transition: Transition, now: Timestamp) -> ExecutionChange {
         let is_planned = !matches!(self.cause, Cause::ByHand { .. });
         let (entry, overlap) = (&self.entry, self.entry.overlap);
         let run_end = |delay| RunEnd { schedule: entry.id, delay };
@@ -270,7 +270,7 @@ mod tests {
     use crate::fixtures::simple;
     use crate::store::rules::ChangeKind;
 
-    const NOW: Millis = 1_000_000;
+    const NOW: Timestamp = Timestamp::at(1_000_000);
 
     fn token() -> Token {
         Token(uuid::Uuid::from_u128(7))
@@ -280,7 +280,7 @@ mod tests {
     fn third(at_once: bool) -> Claimed {
         let candidate = Candidate::Pending(Pending {
             id: ExecutionId(5),
-            entry: Arc::new(simple(4, 0, 1_000, -1, None)),
+            entry: Arc::new(simple(4, Timestamp::at(0), 1_000, -1, None)),
             scheduled: NOW - 60_000,
             due: NOW,
             attempt: 3,

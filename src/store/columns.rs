@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use self::JobEntry::{Bound, Policy, Text};
 use crate::domain::text::shortened;
-use crate::domain::{Bounds, JobPolicy, JobSettings, Millis, MisfirePolicy, ScheduleState};
+use crate::domain::{Bounds, JobPolicy, JobSettings, Millis, MisfirePolicy, ScheduleState, Timestamp};
 use crate::time::{millis, span};
 
 /// Defines an enum of things that SQL names; those of jobs' settings have their names from [`JobColumn`].
@@ -101,8 +101,12 @@ pub(crate) enum Datum<'a> {
 
 impl Datum<'_> {
     /// An instant; -1 says none.
-    pub(crate) fn time(time: Option<Millis>) -> Self {
-        Datum::Number(time.unwrap_or(NONE))
+    pub(crate) fn time(time: Option<Timestamp>) -> Self {
+        Datum::Number(time.map_or(NONE, Timestamp::millis))
+    }
+
+    pub(crate) fn instant(at: Timestamp) -> Self {
+        Datum::Number(at.millis())
     }
 }
 
@@ -119,6 +123,12 @@ impl<'a> From<&'a Cell> for Datum<'a> {
 /// A number; -1 where it is none.
 pub(crate) fn number(value: Datum<'_>) -> i64 {
     if let Datum::Number(number) = value { number } else { NONE }
+}
+
+/// An instant; [`NO_TIME`] where it is none.
+#[cfg(test)]
+pub(crate) fn instant(value: Datum<'_>) -> Timestamp {
+    Timestamp::at(number(value))
 }
 
 /// A text; empty where it is none.
@@ -398,6 +408,9 @@ pub(crate) const QUEUE: &str = "QUEUE";
 
 /// What the database writes for "none".
 pub(crate) const NONE: Millis = -1;
+
+/// What the database writes for no instant.
+pub(crate) const NO_TIME: Timestamp = Timestamp::at(NONE);
 
 /// What statements are given for the priority of an execution that has none of its own.
 pub(crate) const NO_PRIORITY: i64 = i64::MIN;

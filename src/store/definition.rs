@@ -1,11 +1,12 @@
 //! The definition of a schedule by a client, and its difference from the row as it is.
 
 use super::audit::{AuditEntry, Order};
-use super::columns::{Cell, LARGEST_PAYLOAD, LONGEST_STREAK, NONE, Settings, Spec, When};
+use super::columns::{Cell, LARGEST_PAYLOAD, LONGEST_STREAK, Settings, Spec, When};
 use super::when::{self, Present};
-use crate::domain::{Cursor, JobPolicy, JobSpec, Millis, MisfirePolicy, Overlap, ScheduleState};
+use crate::domain::{Cursor, JobPolicy, JobSpec, Millis, MisfirePolicy, Overlap, ScheduleState, Timestamp};
+use crate::store::columns::NO_TIME;
 use crate::time::Window;
-use crate::trigger::{AWAITED, Timing, Trigger, TriggerError};
+use crate::trigger::{Timing, Trigger, TriggerError};
 
 /// What a client wants a schedule to be.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,8 +18,8 @@ pub(crate) struct Definition {
     /// A simple trigger without a start is anchored at the row's creation.
     pub trigger: Trigger,
     /// The window the schedule is kept to, both inclusive.
-    pub start: Option<Millis>,
-    pub end: Option<Millis>,
+    pub start: Option<Timestamp>,
+    pub end: Option<Timestamp>,
     pub priority: i32,
     pub misfire: MisfirePolicy,
     pub threshold: Millis,
@@ -87,9 +88,13 @@ impl Definition {
     }
 
     /// The trigger within its window, for a row that is made at `now`.
-    pub(crate) fn timing(&self, now: Millis) -> Result<Timing, TriggerError> {
+    pub(crate) fn timing(&self, now: Timestamp) -> Result<Timing, TriggerError> {
         let anchor = if self.is_anchored() { None } else { Some(now) };
-        Timing::new(self.trigger.clone(), self.start.or(anchor), self.end)
+        Timing::new(
+            self.trigger.clone(),
+            self.start.or(anchor).map(Timestamp::millis),
+            self.end.map(Timestamp::millis),
+        )
     }
 
     /// The columns of its row, but for its trigger's, if its job's row is this.
@@ -119,7 +124,9 @@ impl Definition {
     /// Whether it says by itself when its trigger starts.
     fn is_anchored(&self) -> bool {
         match &self.trigger {
-            Trigger::Simple(_) | Trigger::Delay(_) => self.trigger.start_ms().or(self.start).is_some(),
+            Trigger::Simple(_) | Trigger::Delay(_) => {
+                self.trigger.start_ms().is_some() || self.start.is_some()
+            }
             Trigger::Cron(_) => true,
         }
     }
@@ -164,8 +171,8 @@ pub(crate) struct StoredSchedule {
     pub state: String,
     pub version: i64,
     pub generation: i64,
-    pub prev: Option<Millis>,
-    pub next: Option<Millis>,
+    pub prev: Option<Timestamp>,
+    pub next: Option<Timestamp>,
     pub settings: Settings,
     pub when: When,
 }
@@ -255,14 +262,14 @@ impl WorkedOut<'_> {
 
     /// A removed schedule that is made again plans as a new one does, behind what it has fired.
     fn remade(&self, stored: &StoredSchedule) -> PlannedRow {
-        let prev = stored.prev.filter(|prev| *prev != NONE && *prev <= self.present.now);
+        let prev = stored.prev.filter(|prev| *prev != NO_TIME && *prev <= self.present.now);
         let cursor = when::planned(&self.timing, prev, self.present);
         PlannedRow { state: state_at(cursor.next).as_str().to_owned(), cursor }
     }
 
     /// A new trigger plans anew; a pause stays a pause. The last fire time of a broken row is not believed.
     fn retimed(&self, stored: &StoredSchedule, is_broken: bool) -> PlannedRow {
-        let prev = stored.prev.filter(|prev| *prev != NONE && !is_broken);
+        let prev = stored.prev.filter(|prev| *prev != NO_TIME && !is_broken);
         let cursor = self.awaited(stored, prev, is_broken);
         let cursor = cursor.unwrap_or_else(|| when::planned(&self.timing, prev, self.present));
         let kept = [ScheduleState::Paused.as_str(), ScheduleState::Init.as_str()];
@@ -272,13 +279,13 @@ impl WorkedOut<'_> {
     }
 
     /// The cursor of a run that is under way, whose end says when the next is, as it did by the old trigger.
-    fn awaited(&self, stored: &StoredSchedule, prev: Option<Millis>, is_broken: bool) -> Option<Cursor> {
-        let follows = prev.is_some_and(|prev| self.timing.behind_run(prev) == Some(AWAITED));
-        let awaits = stored.next == Some(AWAITED) && follows && !is_broken;
-        awaits.then_some(Cursor { prev, next: Some(AWAITED) })
+    fn awaited(&self, stored: &StoredSchedule, prev: Option<Timestamp>, is_broken: bool) -> Option<Cursor> {
+        let follows = prev.is_some_and(|prev| self.timing.behind_run(prev) == Some(Timestamp::AWAITED));
+        let awaits = stored.next == Some(Timestamp::AWAITED) && follows && !is_broken;
+        awaits.then_some(Cursor { prev, next: Some(Timestamp::AWAITED) })
     }
 }
 
-fn state_at(next: Option<Millis>) -> ScheduleState {
+fn state_at(next: Option<Timestamp>) -> ScheduleState {
     if next.is_some() { ScheduleState::Active } else { ScheduleState::Complete }
 }

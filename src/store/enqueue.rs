@@ -12,7 +12,7 @@ use super::columns::{NO_PRIORITY, NONE, QUEUE, Settings, When};
 use super::definition::Definition;
 use super::news::{News, Notifier};
 use super::when;
-use crate::domain::{Boot, ExecutionId, JobSpec, Millis, ScheduleState, Token};
+use crate::domain::{Boot, ExecutionId, JobSpec, Millis, ScheduleState, Timestamp, Token};
 use crate::trigger::{Timing, TriggerError};
 
 /// The names of queues begin with it, those of schedules never.
@@ -41,8 +41,7 @@ pub(crate) fn queue_of(job: &str) -> String {
 /// When an enqueued execution is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DueAt {
-    /// Database time.
-    Instant(Millis),
+    Instant(Timestamp),
     /// So long after it is stored.
     After(Millis),
 }
@@ -71,14 +70,14 @@ pub(crate) struct EnqueueOrder {
 /// The origin of the first of some executions that are enqueued now; the others' follow it. By it they are
 /// told from all others of the same job and due time, and found from the oldest on. It is the time in
 /// milliseconds, and 21 bits of `chance`; if others have drawn the same, the database refuses it.
-pub(crate) fn first_origin(now: Millis, chance: u128) -> i64 {
+pub(crate) fn first_origin(now: Timestamp, chance: u128) -> i64 {
     let chance = i64::try_from(chance & CHANCE).unwrap_or(0);
-    (now.clamp(0, LAST_MILLI) << BITS | chance).max(1)
+    (now.millis().clamp(0, LAST_MILLI) << BITS | chance).max(1)
 }
 
 /// The first origins that are drawn before this instant are smaller; the later ones of many that were
 /// enqueued together shortly before may not be.
-pub(crate) fn origins_before(instant: Millis) -> i64 {
+pub(crate) fn origins_before(instant: Timestamp) -> i64 {
     first_origin(instant, 0)
 }
 
@@ -109,8 +108,8 @@ pub(crate) struct UniqueKey {
 
 impl UniqueKey {
     /// When the period of a due time begins; [`NONE`] where the key is for all times.
-    pub(crate) fn period(&self, due: Millis) -> Millis {
-        self.per.map_or(NONE, |per| due.saturating_sub(due.rem_euclid(per.max(1))))
+    pub(crate) fn period(&self, due: Timestamp) -> Millis {
+        self.per.map_or(NONE, |per| due.saturating_sub(due.millis().rem_euclid(per.max(1))).millis())
     }
 }
 
@@ -151,7 +150,7 @@ impl QueueRow {
 impl EnqueueOrder {
     /// What nodes are told of it if it is stored now: nothing if it is due at `due` where it is `now` and
     /// their next polls bring it in time, or if they were told of others just before.
-    pub(crate) fn news(&self, due: Millis, now: Millis, boot: Boot) -> News {
+    pub(crate) fn news(&self, due: Timestamp, now: Timestamp, boot: Boot) -> News {
         /// More than a poll interval and the difference of two clocks.
         const SOON: Millis = 90_000;
         News { work: due < now + SOON && self.notifier.is_due(boot), cancel: false }
@@ -170,7 +169,7 @@ impl EnqueueOrder {
     }
 
     /// What an execution that waits under this token takes over from the first of these, due at `due`.
-    pub(crate) fn replacing(&self, execution: ExecutionId, token: Token, due: Millis) -> Replacement {
+    pub(crate) fn replacing(&self, execution: ExecutionId, token: Token, due: Timestamp) -> Replacement {
         Replacement {
             execution,
             token,
@@ -195,7 +194,7 @@ impl EnqueueOrder {
     }
 
     /// When an execution is due that is stored at `now`.
-    pub(crate) fn due(&self, now: Millis) -> Millis {
+    pub(crate) fn due(&self, now: Timestamp) -> Timestamp {
         match self.due {
             DueAt::Instant(at) => at,
             DueAt::After(delay) => now.saturating_add(delay),
@@ -205,7 +204,7 @@ impl EnqueueOrder {
     /// The instant and the delay as a statement takes them: one of them, and none for the other.
     pub(crate) fn due_columns(&self) -> (Millis, Millis) {
         match self.due {
-            DueAt::Instant(at) => (at, 0),
+            DueAt::Instant(at) => (at.millis(), 0),
             DueAt::After(delay) => (NONE, delay),
         }
     }
@@ -217,9 +216,16 @@ mod tests {
 
     #[test]
     fn origins_follow_the_time_and_are_numbers_above_zero() {
-        let (early, late) = (first_origin(1_767_225_600_000, u128::MAX), first_origin(1_767_225_600_001, 0));
+        let (early, late) = (
+            first_origin(Timestamp::at(1_767_225_600_000), u128::MAX),
+            first_origin(Timestamp::at(1_767_225_600_001), 0),
+        );
         assert!(0 < early && early < late, "{early} {late}");
-        assert!([i64::MIN, 0, i64::MAX].into_iter().all(|now| first_origin(now, 0) > 0));
+        assert!(
+            [Timestamp::MIN, Timestamp::at(0), Timestamp::MAX]
+                .into_iter()
+                .all(|now| first_origin(now, 0) > 0)
+        );
         assert_eq!(early >> BITS, 1_767_225_600_000);
         assert!(early > HIGHEST_BY_HAND);
     }

@@ -4,7 +4,7 @@ use super::columns::{Settings, When};
 use super::nodes::Figures;
 use super::order::CancelRow;
 use super::switch::Switch;
-use crate::domain::{Cause, ExecutionId, ExecutionState, JobSettings, Millis};
+use crate::domain::{Cause, ExecutionId, ExecutionState, JobSettings, Timestamp};
 
 /// A node as people see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,10 +19,10 @@ pub(crate) struct NodeRow {
     pub beat: i64,
     pub jobs: Vec<String>,
     pub figures: Figures,
-    pub started: Millis,
-    pub last_beat: Millis,
+    pub started: Timestamp,
+    pub last_beat: Timestamp,
     /// When and why it ended: `stopped` or `dead`.
-    pub ended: Option<(Millis, String)>,
+    pub ended: Option<(Timestamp, String)>,
 }
 
 /// A schedule as people see it; as loose as its row, so that a broken one can be shown too.
@@ -35,8 +35,8 @@ pub(crate) struct ScheduleRow {
     pub state: String,
     pub settings: Settings,
     pub when: When,
-    pub prev: Option<Millis>,
-    pub next: Option<Millis>,
+    pub prev: Option<Timestamp>,
+    pub next: Option<Timestamp>,
     pub triggered: i64,
     pub version: i64,
     pub pause: PauseRow,
@@ -48,9 +48,9 @@ pub(crate) struct PauseRow {
     pub by: String,
     pub reason: String,
     /// Since when it is paused; none if that was done by hand.
-    pub since: Option<Millis>,
+    pub since: Option<Timestamp>,
     /// When it ends by itself.
-    pub until: Option<Millis>,
+    pub until: Option<Timestamp>,
 }
 
 /// A job as people see it.
@@ -89,7 +89,7 @@ pub(crate) struct ExecutionQuery {
     /// All attempts at the occurrence of this one, with their payloads.
     pub of: Option<ExecutionId>,
     /// Scheduled at or after.
-    pub since: Option<Millis>,
+    pub since: Option<Timestamp>,
     /// With lower ids.
     pub before: Option<ExecutionId>,
     /// At most so many, the highest ids first.
@@ -107,20 +107,20 @@ pub(crate) struct ExecutionRow {
     pub reason: String,
     pub generation: i64,
     pub origin: i64,
-    pub scheduled: Millis,
+    pub scheduled: Timestamp,
     /// For a skipped run of occurrences: the last of them, and how many.
-    pub until: Option<Millis>,
+    pub until: Option<Timestamp>,
     pub count: i64,
     pub attempt: i64,
     pub node: String,
-    pub claimed: Option<Millis>,
-    pub started: Option<Millis>,
-    pub finished: Option<Millis>,
+    pub claimed: Option<Timestamp>,
+    pub started: Option<Timestamp>,
+    pub finished: Option<Timestamp>,
     pub error: String,
     pub cancel: Option<CancelRow>,
     pub cause: Cause,
     pub fence: i64,
-    pub due: Millis,
+    pub due: Timestamp,
     /// Its own, where all attempts at one occurrence are asked for.
     pub payload: Option<String>,
     pub failures: i64,

@@ -69,7 +69,7 @@ pub(crate) use self::retention::{
 };
 use self::streak::{Streak, StreakQuery};
 use self::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
-use crate::domain::{Covers, Entry, Error, ExecutionId, Lineage, Millis, ScheduleId};
+use crate::domain::{Covers, Entry, Error, ExecutionId, Lineage, Millis, ScheduleId, Timestamp};
 use crate::time::TimeSample;
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -84,7 +84,7 @@ pub(crate) trait Verbs {
     fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>>;
 
     /// The database's clock.
-    fn now(&self) -> Result<Millis>;
+    fn now(&self) -> Result<Timestamp>;
 
     /// Makes guarded changes, all in one transaction, each with the rows that follow it; at most one per
     /// execution and kind, and per schedule. Answered in the order asked. [`Change`] has the table of them:
@@ -130,7 +130,7 @@ pub(crate) trait Verbs {
 }
 
 /// All coordination of a cluster. Each method, those of [`Verbs`] too, is one store call: one transaction (or
-/// one read), bounded by its caller's watchdog. Instants are database time.
+/// one read), bounded by its caller's watchdog.
 pub(crate) trait Store: Verbs + Send + Sync {
     /// Announces a node: inserts its row, the application's row if missing, and its jobs' rows (policies
     /// are updated where they differ). Safe when several first starts race.
@@ -187,7 +187,7 @@ pub(crate) trait Store: Verbs + Send + Sync {
 
     /// Tries to become the application's misfire handler until `now + interval`: if the mark
     /// [is due](crate::time::is_election_due).
-    fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<Applied>;
+    fn elect(&self, application: &str, now: Timestamp, interval: Millis) -> Result<Applied>;
 
     /// Active schedules due before `before`, but not before `from`, whose job some live node lists, at most
     /// `limit`.

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::domain::{Boot, Error, Millis};
+use crate::domain::{Boot, Error, Millis, Timestamp};
 
 /// Which of a node's loops has something to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,8 +84,8 @@ pub(crate) struct GlanceQuery {
     /// Those of the last glance.
     pub after: Marks,
     /// First attempts that are due before this are news: the next poll brings the others, and who stored a
-    /// further one knows of it. Database time.
-    pub until: Millis,
+    /// further one knows of it.
+    pub until: Timestamp,
 }
 
 /// The answer to a [`GlanceQuery`].

@@ -1,7 +1,7 @@
 //! A node's own row: its registration, its heartbeats, and their replies.
 
 use super::repairs::Stranded;
-use crate::domain::{JobSpec, Millis, NodeId};
+use crate::domain::{JobSpec, NodeId, Timestamp};
 
 /// A node about to join.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub(crate) struct NewNode {
     pub host_name: String,
     pub pid: u32,
     pub jobs: Vec<JobSpec>,
-    pub now: Millis,
+    pub now: Timestamp,
 }
 
 /// One heartbeat.
@@ -25,7 +25,7 @@ pub(crate) struct Heartbeat {
     pub withdraw: bool,
     /// The node was to drain, and has nothing left.
     pub drained: bool,
-    pub now: Millis,
+    pub now: Timestamp,
 }
 
 /// The pool's state as a node publishes it.

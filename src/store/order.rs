@@ -3,7 +3,7 @@
 use super::audit::{ASKED_TO_CANCEL, AuditEntry, CANCEL, Order};
 use super::when::FIRST_PLAUSIBLE;
 use crate::domain::text::shortened;
-use crate::domain::{ExecutionId, ExecutionState, Millis, ScheduleState};
+use crate::domain::{ExecutionId, ExecutionState, ScheduleState, Timestamp};
 
 /// So much of what the audit calls a target is kept: with the sign of its end it fills the column.
 const LONGEST_TARGET: usize = 199;
@@ -21,8 +21,9 @@ pub(crate) fn too_large(bytes: usize) -> Option<String> {
 }
 
 /// What is wrong with the instant at which an execution is to run, if anything.
-pub(crate) fn implausible(at: Millis) -> Option<&'static str> {
-    (at < FIRST_PLAUSIBLE).then_some("it is to run before 1973-03-03: are these seconds, not milliseconds?")
+pub(crate) fn implausible(at: Timestamp) -> Option<&'static str> {
+    (at.millis() < FIRST_PLAUSIBLE)
+        .then_some("it is to run before 1973-03-03: are these seconds, not milliseconds?")
 }
 
 /// One extra execution of a schedule.
@@ -33,7 +34,7 @@ pub(crate) struct RunOrder {
     /// JSON; the schedule's if there is none.
     pub payload: Option<String>,
     /// When it is due; at once if there is none.
-    pub at: Option<Millis>,
+    pub at: Option<Timestamp>,
     pub order: Order,
 }
 
@@ -144,11 +145,11 @@ impl Retry {
 /// What became of a request to cancel an execution that ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CancelRow {
-    pub asked: Millis,
+    pub asked: Timestamp,
     pub actor: String,
     pub reason: String,
     /// When its node heard of it.
-    pub seen: Option<Millis>,
+    pub seen: Option<Timestamp>,
 }
 
 impl Ordered {

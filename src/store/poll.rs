@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::domain::shards::Share;
-use crate::domain::{Entry, Millis, NodeId, Pending, ScheduleId};
+use crate::domain::{Entry, NodeId, Pending, ScheduleId, Timestamp};
 use crate::time::TimeSample;
 
 #[derive(Clone, Debug)]
@@ -19,13 +19,13 @@ pub(crate) struct PollQuery {
     /// The jobs that live nodes list.
     pub listed: Vec<String>,
     /// Schedules due before this are not looked for: lately there were none.
-    pub from: Millis,
+    pub from: Timestamp,
     /// The same of PENDING executions.
-    pub pending_from: Millis,
-    /// The window's end (exclusive), database time.
-    pub until: Millis,
+    pub pending_from: Timestamp,
+    /// The window's end (exclusive).
+    pub until: Timestamp,
     /// Rows due before this are late, and any node's to claim.
-    pub late: Millis,
+    pub late: Timestamp,
     pub page: Page,
     /// The page's size: the most schedules to bring, beside those asked for by name, and PENDING executions
     /// to look at.
@@ -40,7 +40,7 @@ pub(crate) struct Page {
     pub schedules: DueRows,
     /// PENDING executions behind this key of (due time, id): the page looks at no more of them than it holds,
     /// whether or not the query wants them.
-    pub pendings: (Millis, i64),
+    pub pendings: (Timestamp, i64),
     /// Of these the last, not the first.
     pub newest: bool,
 }
@@ -61,8 +61,8 @@ pub(crate) enum DueRows {
 pub(crate) struct Section {
     pub job: i64,
     pub shard: i64,
-    pub after: (Millis, i64),
-    pub until: Millis,
+    pub after: (Timestamp, i64),
+    pub until: Timestamp,
 }
 
 impl Section {
@@ -73,19 +73,19 @@ impl Section {
     }
 
     /// The rows due in this span.
-    pub(crate) fn new(job: i64, shard: i64, due: Range<Millis>) -> Self {
+    pub(crate) fn new(job: i64, shard: i64, due: Range<Timestamp>) -> Self {
         Self { job, shard, after: (due.start - 1, i64::MAX), until: due.end }
     }
 }
 
 impl Page {
     pub(crate) const FIRST: Self =
-        Self { schedules: DueRows::All, pendings: (Millis::MIN, i64::MAX), newest: false };
+        Self { schedules: DueRows::All, pendings: (Timestamp::MIN, i64::MAX), newest: false };
     /// Behind all PENDING executions.
-    pub(crate) const END: (Millis, i64) = (Millis::MAX, i64::MAX);
+    pub(crate) const END: (Timestamp, i64) = (Timestamp::MAX, i64::MAX);
 
     /// The page behind one that left these sections, and PENDING executions behind this key.
-    pub(crate) fn behind(sections: Vec<Section>, pendings: Option<(Millis, i64)>) -> Option<Self> {
+    pub(crate) fn behind(sections: Vec<Section>, pendings: Option<(Timestamp, i64)>) -> Option<Self> {
         let more = !sections.is_empty() || pendings.is_some();
         let pendings = pendings.unwrap_or(Self::END);
         more.then_some(Self { schedules: DueRows::Sections(sections), pendings, newest: false })
@@ -116,13 +116,13 @@ pub(crate) struct Polled {
     /// The time of some pause in the application is up.
     pub pause_ended: bool,
     /// The application's election mark.
-    pub election: Option<Millis>,
+    pub election: Option<Timestamp>,
     /// Some active schedule of an active listed job, or some PENDING execution, is late, whatever its shard.
     pub late: bool,
     /// The earliest next fire time in the window of those schedules.
-    pub earliest: Option<Millis>,
+    pub earliest: Option<Timestamp>,
     /// When the first PENDING execution is due, whoever's, if that is before the window's end.
-    pub earliest_pending: Option<Millis>,
+    pub earliest_pending: Option<Timestamp>,
     /// How many rows were read, also those that the query does not want.
     pub rows: usize,
     /// Active schedules of active jobs with next fire time before `until`; of a page that holds them all,

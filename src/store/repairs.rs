@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::change::{ExecutionChange, RunEnd, Transition, UnreadableRow, Unstarted};
 use super::poll::Section;
 use crate::domain::{
-    Attempt, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, Reason, ScheduleId, ScheduleState, Token,
+    Attempt, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, Reason, ScheduleId, ScheduleState,
+    Timestamp, Token,
 };
 use crate::time::CURSOR_AHEAD;
 
@@ -13,8 +14,8 @@ use crate::time::CURSOR_AHEAD;
 pub(crate) struct OverdueQuery {
     pub application: String,
     /// Schedules due before this are not looked for.
-    pub from: Millis,
-    pub before: Millis,
+    pub from: Timestamp,
+    pub before: Timestamp,
     /// What the page before this one left; `None` of the first page.
     pub sections: Option<Vec<Section>>,
     pub limit: usize,
@@ -87,7 +88,7 @@ pub(crate) struct Withdrawn {
 }
 
 impl Withdrawn {
-    pub(crate) fn cancel(&self, now: Millis) -> ExecutionChange {
+    pub(crate) fn cancel(&self, now: Timestamp) -> ExecutionChange {
         let cancel = Transition::Cancel(self.reason);
         let change = ExecutionChange::of(self.attempt.execution, self.token, cancel, now);
         ExecutionChange { run_end: self.plans, ..change }
@@ -110,20 +111,20 @@ pub(crate) struct UnreadableQuery {
     pub after: ScheduleId,
     /// How many rows the step walks over, whoever's they are: what it costs does not grow with the table.
     pub step: usize,
-    /// Rows due from `from` on and before `before`, database time, whose job a live node lists are looked at
-    /// with every step; none are if `before` is the earliest instant.
-    pub from: Millis,
-    pub before: Millis,
+    /// Rows due from `from` on and before `before` whose job a live node lists are looked at with every step;
+    /// none are if `before` is the earliest instant.
+    pub from: Timestamp,
+    pub before: Timestamp,
     /// The most rows brought of the step, and of those that are overdue; at most a step.
     pub limit: usize,
     /// The step also brings active schedules that have passed this instant, if they are as far
     /// [ahead](CURSOR_AHEAD) of the database's clock, too, and it was no skip by hand that passed it.
-    pub ahead: Option<Millis>,
+    pub ahead: Option<Timestamp>,
 }
 
 impl UnreadableQuery {
     /// Whether a readable schedule is asked for: `now` is by the database's clock.
-    pub(crate) fn wants(&self, entry: &Entry, now: Millis) -> bool {
+    pub(crate) fn wants(&self, entry: &Entry, now: Timestamp) -> bool {
         let limit = self.ahead.map(|ahead| ahead.max(now + CURSOR_AHEAD));
         entry.state == ScheduleState::Active && limit.is_some_and(|limit| entry.is_ahead(limit))
     }
@@ -133,7 +134,7 @@ impl UnreadableQuery {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CursorAhead {
     pub entry: Entry,
-    pub seen: Millis,
+    pub seen: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq)]

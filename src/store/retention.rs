@@ -1,6 +1,6 @@
 //! The walks of retention: what their steps ask for, and what they come to.
 
-use crate::domain::{Millis, ScheduleId};
+use crate::domain::{Millis, ScheduleId, Timestamp};
 
 /// One step of a walk over the application's schedules, by name.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +39,7 @@ pub(crate) struct QueueWalk {
 
 impl QueueWalk {
     /// What ended before this goes. Claims of the job count towards a rate for `span`, and stay as long.
-    pub(crate) fn before(&self, now: Millis, span: Millis) -> Millis {
+    pub(crate) fn before(&self, now: Timestamp, span: Millis) -> Timestamp {
         now.saturating_sub(if span == 0 { self.keep } else { self.keep.max(span) })
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::audit::{AuditEntry, Order};
 use super::{Change, PauseChange};
-use crate::domain::{ExecutionId, ExecutionState, Millis, Reason, ScheduleId, ScheduleState};
+use crate::domain::{ExecutionId, ExecutionState, Reason, ScheduleId, ScheduleState, Timestamp};
 
 /// So many in a row that killed their nodes pause any schedule that may be paused at all.
 const MOST_DEATHS: u32 = 2;
@@ -71,7 +71,7 @@ impl Streak {
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptRow {
     pub id: ExecutionId,
-    pub scheduled: Millis,
+    pub scheduled: Timestamp,
     /// None if it is no word of ours.
     pub state: Option<ExecutionState>,
     pub reason: String,
@@ -190,9 +190,9 @@ mod tests {
     use super::*;
 
     /// An attempt at the occurrence of this second, on a node of its own.
-    fn row(scheduled: Millis, state: ExecutionState, reason: &str) -> AttemptRow {
+    fn row(scheduled: Timestamp, state: ExecutionState, reason: &str) -> AttemptRow {
         AttemptRow {
-            id: ExecutionId(scheduled),
+            id: ExecutionId(scheduled.millis()),
             scheduled,
             state: Some(state),
             reason: reason.to_owned(),
@@ -210,8 +210,12 @@ mod tests {
 
     #[test]
     fn as_many_failures_in_a_row_as_are_allowed_pause_a_schedule() {
-        let rows =
-            [row(3, Failed, "gave up"), row(2, TimedOut, ""), row(1, Failed, ""), row(0, Succeeded, "")];
+        let rows = [
+            row(Timestamp::at(3), Failed, "gave up"),
+            row(Timestamp::at(2), TimedOut, ""),
+            row(Timestamp::at(1), Failed, ""),
+            row(Timestamp::at(0), Succeeded, ""),
+        ];
         assert_eq!(due(&rows, Some(3)).as_deref(), Some("3 occurrences in a row failed"));
         assert_eq!(due(&rows, Some(1)).as_deref(), Some("1 occurrence failed"));
         assert_eq!(count(&rows, &[], Some(4)), Count::Ended);
@@ -221,13 +225,21 @@ mod tests {
 
     #[test]
     fn two_deaths_in_a_row_pause_a_schedule_whatever_it_allows() {
-        let rows = [row(3, Failed, "attempts exhausted"), row(2, Failed, ""), row(1, Abandoned, "node died")];
+        let rows = [
+            row(Timestamp::at(3), Failed, "attempts exhausted"),
+            row(Timestamp::at(2), Failed, ""),
+            row(Timestamp::at(1), Abandoned, "node died"),
+        ];
         for (pause_after, expected) in [(None, None), (Some(2), Some(2)), (Some(3), Some(3)), (Some(4), None)]
         {
             let expected = expected.map(|n| format!("{n} occurrences in a row failed or killed their nodes"));
             assert_eq!(due(&rows, pause_after), expected, "{pause_after:?}: a failure is between them");
         }
-        let deaths = [row(3, Abandoned, "node died"), row(2, Skipped, ""), row(1, Abandoned, "node died")];
+        let deaths = [
+            row(Timestamp::at(3), Abandoned, "node died"),
+            row(Timestamp::at(2), Skipped, ""),
+            row(Timestamp::at(1), Abandoned, "node died"),
+        ];
         for pause_after in [None, Some(2), Some(1_000)] {
             let reason = due(&deaths, pause_after);
             assert_eq!(reason.as_deref(), Some("2 occurrences in a row killed their nodes"));
@@ -235,14 +247,20 @@ mod tests {
         assert_eq!(due(&rows[..1], None), None);
         assert_eq!(due(&rows[..1], Some(1)).as_deref(), Some("1 occurrence killed its node"));
         assert_eq!(due(&rows, Some(0)), None);
-        let late = [row(2, TimedOut, "node died"), row(1, TimedOut, "node died")];
+        let late =
+            [row(Timestamp::at(2), TimedOut, "node died"), row(Timestamp::at(1), TimedOut, "node died")];
         assert_eq!(due(&late, None).as_deref(), Some("2 occurrences in a row killed their nodes"));
     }
 
     #[test]
     fn a_failure_ends_a_run_of_deaths_where_deaths_alone_count() {
         let killed = |at| row(at, Abandoned, "node died");
-        let rows = [killed(4), row(3, Failed, ""), killed(2), killed(1)];
+        let rows = [
+            killed(Timestamp::at(4)),
+            row(Timestamp::at(3), Failed, ""),
+            killed(Timestamp::at(2)),
+            killed(Timestamp::at(1)),
+        ];
         assert_eq!(count(&rows, &[], None), Count::Ended);
         assert_eq!(count(&rows[..2], &[], Some(3)), Count::Open);
         assert!(matches!(count(&rows[..3], &[], Some(3)), Count::Due(_)));
@@ -251,7 +269,10 @@ mod tests {
     #[test]
     fn what_ran_on_one_node_as_it_died_is_one_death() {
         let node = |row: AttemptRow| AttemptRow { node: "one".to_owned(), ..row };
-        let rows = [node(row(2, Abandoned, "node died")), node(row(1, Abandoned, "node died"))];
+        let rows = [
+            node(row(Timestamp::at(2), Abandoned, "node died")),
+            node(row(Timestamp::at(1), Abandoned, "node died")),
+        ];
         assert_eq!(due(&rows, None), None);
     }
 
@@ -259,25 +280,42 @@ mod tests {
     fn the_last_attempt_at_an_occurrence_says_what_it_came_to() {
         let killed = |at| row(at, Abandoned, "node died");
         for last in [Succeeded, Pending, Running, Cancelled] {
-            assert_eq!(due(&[row(2, last, ""), killed(2), killed(1)], None), None, "{last:?}");
+            assert_eq!(
+                due(
+                    &[row(Timestamp::at(2), last, ""), killed(Timestamp::at(2)), killed(Timestamp::at(1))],
+                    None
+                ),
+                None,
+                "{last:?}"
+            );
         }
-        assert!(due(&[killed(2), row(2, Failed, ""), killed(1)], None).is_some());
+        assert!(
+            due(
+                &[killed(Timestamp::at(2)), row(Timestamp::at(2), Failed, ""), killed(Timestamp::at(1))],
+                None
+            )
+            .is_some()
+        );
     }
 
     #[test]
     fn what_was_not_run_or_was_ended_by_somebody_is_passed_over() {
-        let cancelled = AttemptRow { is_cancelled: true, ..row(6, TimedOut, "") };
-        let runs_on = AttemptRow { is_over: false, ..row(5, TimedOut, "") };
-        let others = [row(4, Skipped, "overlap"), row(3, Cancelled, "")];
-        let rows = [vec![row(7, Failed, ""), cancelled, runs_on], others.to_vec(), vec![row(2, Failed, "")]]
-            .concat();
+        let cancelled = AttemptRow { is_cancelled: true, ..row(Timestamp::at(6), TimedOut, "") };
+        let runs_on = AttemptRow { is_over: false, ..row(Timestamp::at(5), TimedOut, "") };
+        let others = [row(Timestamp::at(4), Skipped, "overlap"), row(Timestamp::at(3), Cancelled, "")];
+        let rows = [
+            vec![row(Timestamp::at(7), Failed, ""), cancelled, runs_on],
+            others.to_vec(),
+            vec![row(Timestamp::at(2), Failed, "")],
+        ]
+        .concat();
         assert!(due(&rows, Some(2)).is_some());
         assert_eq!(due(&rows, Some(3)), None);
     }
 
     #[test]
     fn what_is_about_to_be_taken_from_its_dead_node_counts() {
-        let rows = [row(2, Running, ""), row(1, Abandoned, "node died")];
+        let rows = [row(Timestamp::at(2), Running, ""), row(Timestamp::at(1), Abandoned, "node died")];
         assert_eq!(count(&rows, &[], None), Count::Open);
         assert!(matches!(count(&rows, &[ExecutionId(2)], None), Count::Due(_)));
     }

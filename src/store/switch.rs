@@ -1,7 +1,7 @@
 //! Jobs, nodes and applications that somebody pauses, drains or resumes.
 
 use super::audit::{AuditEntry, Order};
-use crate::domain::{Entry, Millis, NodeId, ScheduleState};
+use crate::domain::{Entry, NodeId, ScheduleState, Timestamp};
 
 /// What a pause holds back, beside a single schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Switch {
 pub(crate) enum SwitchVerb {
     Pause {
         /// When the pause ends by itself.
-        until: Option<Millis>,
+        until: Option<Timestamp>,
     },
     Resume,
     Drain,
@@ -83,7 +83,7 @@ impl SwitchVerb {
         }
     }
 
-    pub(crate) fn until(self) -> Option<Millis> {
+    pub(crate) fn until(self) -> Option<Timestamp> {
         if let Self::Pause { until } = self { until } else { None }
     }
 }
@@ -113,7 +113,7 @@ pub(crate) struct SeenSwitch {
     pub row: SwitchRow,
     pub state: String,
     /// Since when it is paused.
-    pub since: Option<Millis>,
+    pub since: Option<Timestamp>,
 }
 
 /// Which row.
@@ -168,8 +168,8 @@ pub(crate) struct SwitchChange {
     pub becomes: Switch,
     pub by: String,
     pub reason: String,
-    pub since: Option<Millis>,
-    pub until: Option<Millis>,
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
 }
 
 impl SwitchChange {
@@ -180,7 +180,7 @@ impl SwitchChange {
     }
 
     /// What an order makes of the row; nothing if that needs no change.
-    pub(crate) fn of(order: &SwitchOrder, seen: SeenSwitch, now: Millis) -> Option<Self> {
+    pub(crate) fn of(order: &SwitchOrder, seen: SeenSwitch, now: Timestamp) -> Option<Self> {
         let becomes = order.verb.leads(seen.switch())?;
         if becomes == Switch::On {
             return Some(Self::on(seen));
@@ -203,7 +203,7 @@ pub(crate) struct PassedQuery {
     pub application: String,
     /// Only of this job.
     pub job: Option<String>,
-    pub before: Millis,
+    pub before: Timestamp,
     pub limit: usize,
 }
 

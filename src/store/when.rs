@@ -1,9 +1,9 @@
 //! A trigger as columns of QRTZ_EXECUTE, and what columns that anyone may have written mean.
 
-use super::columns::{LONGEST_STREAK, NONE, QUEUE, When};
-use crate::domain::{Cursor, Millis, Overlap, ScheduleState};
+use super::columns::{LONGEST_STREAK, NO_TIME, NONE, QUEUE, When};
+use crate::domain::{Cursor, Millis, Overlap, ScheduleState, Timestamp};
 use crate::time::LEAST_RETENTION;
-use crate::trigger::{AWAITED, Cron, Delay, FOR_EVER, Fold, Gap, Simple, Timing, Trigger, TriggerError};
+use crate::trigger::{Cron, Delay, FOR_EVER, Fold, Gap, Simple, Timing, Trigger, TriggerError};
 
 /// Instants before this (1973-03-03) are taken for seconds written where milliseconds belong: read as
 /// seconds they reach to the year 5138.
@@ -12,14 +12,14 @@ pub(crate) const FIRST_PLAUSIBLE: Millis = 100_000_000_000;
 /// The database's time, and the instant from which the application's ledger holds every occurrence.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Present {
-    pub now: Millis,
-    pub ledger_from: Millis,
+    pub now: Timestamp,
+    pub ledger_from: Timestamp,
 }
 
 impl Present {
     /// While the ledger holds everything.
-    pub(crate) fn at(now: Millis) -> Self {
-        Self { now, ledger_from: NONE }
+    pub(crate) fn at(now: Timestamp) -> Self {
+        Self { now, ledger_from: NO_TIME }
     }
 }
 
@@ -30,14 +30,14 @@ impl Present {
 /// policy decides about it. But retention may have removed the execution of an instant before `ledger_from`,
 /// so that one counts as passed. (A mark younger than any retention is a wrong clock's.) A cron trigger whose
 /// end has passed has none.
-pub(crate) fn planned(timing: &Timing, prev: Option<Millis>, at: Present) -> Cursor {
-    let behind = prev.unwrap_or(NONE);
+pub(crate) fn planned(timing: &Timing, prev: Option<Timestamp>, at: Present) -> Cursor {
+    let behind = prev.unwrap_or(NO_TIME);
     let past = || match timing.trigger() {
-        Trigger::Simple(simple) if simple.interval_ms() == 0 => timing.after(NONE),
-        Trigger::Simple(_) => timing.after(behind),
+        Trigger::Simple(simple) if simple.interval_ms() == 0 => timing.after(NONE).map(Timestamp::at),
+        Trigger::Simple(_) => timing.next_after(behind),
         Trigger::Cron(_) | Trigger::Delay(_) => None,
     };
-    let next = timing.after(behind.max(at.now - 1)).or_else(past);
+    let next = timing.next_after(behind.max(at.now - 1)).or_else(past);
     let forgotten = at.ledger_from.min(at.now - LEAST_RETENTION);
     if is_past_one_shot(timing, at.now) && next.is_some_and(|next| next < forgotten) {
         return Cursor { prev: next, next: None };
@@ -46,13 +46,13 @@ pub(crate) fn planned(timing: &Timing, prev: Option<Millis>, at: Present) -> Cur
 }
 
 /// Whether the trigger is one whose instant has passed: it may lie before the application's `ledger_from`.
-pub(crate) fn is_past_one_shot(timing: &Timing, now: Millis) -> bool {
+pub(crate) fn is_past_one_shot(timing: &Timing, now: Timestamp) -> bool {
     let is_one_shot = matches!(timing.trigger(), Trigger::Simple(simple) if simple.interval_ms() == 0);
-    is_one_shot && timing.after(now - 1).is_none()
+    is_one_shot && timing.next_after(now - 1).is_none()
 }
 
 /// The columns of a schedule made at `now`, if what is stored could be understood again; else what to change.
-pub(crate) fn storable(timing: &Timing, now: Millis) -> Result<When, String> {
+pub(crate) fn storable(timing: &Timing, now: Timestamp) -> Result<When, String> {
     /// Of the columns.
     const LONGEST_CRON: usize = 200;
     if let Trigger::Cron(cron) = timing.trigger() {
@@ -61,15 +61,15 @@ pub(crate) fn storable(timing: &Timing, now: Millis) -> Result<When, String> {
             return Err(format!("the cron expression has {length} characters, {LONGEST_CRON} are allowed"));
         }
     }
-    let times = [("end", timing.end_ms()), ("next fire time", planned(timing, None, Present::at(now)).next)];
+    let times = [("end", timing.end()), ("next fire time", planned(timing, None, Present::at(now)).next)];
     for (what, time) in times {
-        if let Some(time) = time.filter(|time| *time < FIRST_PLAUSIBLE) {
+        if let Some(time) = time.map(Timestamp::millis).filter(|time| *time < FIRST_PLAUSIBLE) {
             return Err(format!(
                 "its {what}, {time} ms, is before 1973-03-03: are these seconds, not milliseconds?"
             ));
         }
     }
-    if planned(timing, None, Present::at(now)).next == Some(AWAITED) {
+    if planned(timing, None, Present::at(now)).next == Some(Timestamp::AWAITED) {
         return Err("its next fire time, 9999-12-31 23:59:59.999 UTC, stands for one that is not known yet"
             .to_owned());
     }
@@ -226,7 +226,7 @@ pub(crate) fn cursor(
         (_, None) if matches!(state, ScheduleState::Active | ScheduleState::Paused) => {
             Err(format!("state {} without a next_fire_time", state.as_str()))
         }
-        _ => Ok(Cursor { prev, next }),
+        _ => Ok(Cursor { prev: prev.map(Timestamp::at), next: next.map(Timestamp::at) }),
     }
 }
 
@@ -275,11 +275,6 @@ pub(crate) fn pause_after(value: Option<i64>) -> Result<Option<u32>, String> {
 /// What becomes of occurrences that would overlap.
 pub(crate) fn overlap(word: &str) -> Result<Overlap, String> {
     word.parse().map_err(|unknown| format!("overlap rule {unknown}"))
-}
-
-/// Whether it can be shown as a date, and told to a handler.
-pub(crate) fn is_instant(time: Millis) -> bool {
-    chrono::DateTime::from_timestamp_millis(time).is_some()
 }
 
 fn optional(column: &str, time: Option<Millis>) -> Result<Option<Millis>, String> {
@@ -357,18 +352,18 @@ mod tests {
         assert_eq!(all, [200_000_002_000, 200_000_003_000, 200_000_004_000]);
     }
 
-    fn cron(expression: &str, end: Option<Millis>) -> Timing {
-        Timing::new(Trigger::cron(expression, "UTC").unwrap(), None, end).unwrap()
+    fn cron(expression: &str, end: Option<Timestamp>) -> Timing {
+        Timing::new(Trigger::cron(expression, "UTC").unwrap(), None, end.map(Timestamp::millis)).unwrap()
     }
 
-    fn simple(start: Millis, interval: Millis, count: i64) -> Timing {
-        let simple = Simple::new(Some(start), interval, count).unwrap();
+    fn simple(start: Timestamp, interval: Millis, count: i64) -> Timing {
+        let simple = Simple::new(Some(start.millis()), interval, count).unwrap();
         Timing::new(Trigger::Simple(simple), None, None).unwrap()
     }
 
     #[test]
     fn the_first_fire_time_is_not_before_the_schedule_was_made_if_another_is_left() {
-        const NOW: Millis = 200_000_000_000;
+        const NOW: Timestamp = Timestamp::at(200_000_000_000);
         let first = |timing: &Timing, now| planned(timing, None, Present::at(now)).next;
         let every_second = cron("* * * * * ?", None);
         assert_eq!(
@@ -382,7 +377,7 @@ mod tests {
 
     #[test]
     fn only_a_one_shot_is_planned_at_or_before_its_last_fire_time_again() {
-        const NOW: Millis = 200_000_000_000;
+        const NOW: Timestamp = Timestamp::at(200_000_000_000);
         let cursor = |timing: &Timing, prev| {
             let Cursor { prev, next } = planned(timing, Some(NOW + prev), Present::at(NOW));
             (prev.map(|at| at - NOW), next.map(|at| at - NOW))
@@ -409,22 +404,22 @@ mod tests {
     fn what_could_not_be_read_back_is_not_stored() {
         let long = |length: usize| {
             let blanks = " ".repeat(length - "* * * * * ?".len());
-            storable(&cron(&format!("* * * * * {blanks}?"), None), FIRST_PLAUSIBLE)
+            storable(&cron(&format!("* * * * * {blanks}?"), None), Timestamp::at(FIRST_PLAUSIBLE))
         };
         assert!(long(200).is_ok());
         assert!(long(201).unwrap_err().contains("201 characters, 200 are allowed"));
 
-        let once = |at| storable(&simple(at, 0, 0), FIRST_PLAUSIBLE);
+        let once = |at| storable(&simple(Timestamp::at(at), 0, 0), Timestamp::at(FIRST_PLAUSIBLE));
         assert!(once(FIRST_PLAUSIBLE).is_ok());
         assert!(once(FIRST_PLAUSIBLE - 1).unwrap_err().contains("next fire time, 99999999999 ms"));
-        let ending = |end| storable(&cron("* * * * * ?", Some(end)), 0);
-        assert!(ending(FIRST_PLAUSIBLE - 1).unwrap_err().contains("its end, 99999999999 ms"));
+        let ending = |end| storable(&cron("* * * * * ?", Some(end)), Timestamp::at(0));
+        assert!(ending(Timestamp::at(FIRST_PLAUSIBLE - 1)).unwrap_err().contains("its end, 99999999999 ms"));
     }
 
     #[test]
     fn the_count_is_kept_as_it_is_where_nothing_has_passed() {
         for count in [-1, 0, 1, 7] {
-            let stored = When::of(&simple(200_000_000_000, 1_000, count));
+            let stored = When::of(&simple(Timestamp::at(200_000_000_000), 1_000, count));
             assert_eq!(stored.repeat_count, Some(count));
         }
     }
@@ -440,9 +435,9 @@ mod tests {
 
     #[test]
     fn only_a_start_that_anybody_may_set_may_differ() {
-        let stored = When::of(&simple(200_000_000_000, 1_000, -1));
-        let later = When::of(&simple(200_000_000_001, 1_000, -1));
-        let other = When::of(&simple(200_000_000_000, 1_001, -1));
+        let stored = When::of(&simple(Timestamp::at(200_000_000_000), 1_000, -1));
+        let later = When::of(&simple(Timestamp::at(200_000_000_001), 1_000, -1));
+        let other = When::of(&simple(Timestamp::at(200_000_000_000), 1_001, -1));
         assert!(stored.same(&stored, true) && stored.same(&later, false));
         assert!(!stored.same(&later, true) && !stored.same(&other, false));
     }
@@ -451,9 +446,9 @@ mod tests {
     fn a_trigger_is_shown_in_a_few_words() {
         let shown = |timing: &Timing| When::of(timing).describe();
         assert_eq!(shown(&cron("@daily", None)), "cron @daily [UTC]");
-        assert_eq!(shown(&simple(0, 0, 0)), "once");
-        assert_eq!(shown(&simple(0, 250, -1)), "every 250 ms");
-        let broken = When { repeat_interval: None, ..When::of(&simple(0, 250, -1)) };
+        assert_eq!(shown(&simple(Timestamp::at(0), 0, 0)), "once");
+        assert_eq!(shown(&simple(Timestamp::at(0), 250, -1)), "every 250 ms");
+        let broken = When { repeat_interval: None, ..When::of(&simple(Timestamp::at(0), 250, -1)) };
         assert_eq!(broken.describe(), "every NULL ms");
     }
 
@@ -477,7 +472,10 @@ mod tests {
             let read = super::cursor(state, Some(prev), Some(next));
             assert_eq!(read.is_ok(), holds, "{state:?} {prev} {next}");
             if let Ok(cursor) = read {
-                assert_eq!((cursor.prev.unwrap_or(NONE), cursor.next.unwrap_or(NONE)), (prev, next));
+                assert_eq!(
+                    [cursor.prev, cursor.next].map(|at| at.map_or(NONE, Timestamp::millis)),
+                    [prev, next]
+                );
             }
         }
         assert!(super::cursor(Active, None, Some(AT)).unwrap_err().contains("prev_fire_time is NULL"));
@@ -490,7 +488,6 @@ mod tests {
         let priorities = [i64::from(i32::MIN) - 1, i64::from(i32::MIN), 7, 1 << 31];
         assert_eq!(priorities.map(|value| priority(value).ok()), [None, Some(i32::MIN), Some(7), None]);
         assert_eq!([-1, 0, 7].map(|value| threshold(value).ok()), [None, Some(0), Some(7)]);
-        assert!(is_instant(FIRST_PLAUSIBLE) && !is_instant(i64::MAX));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use crate::domain::{Boot, Millis};
+use crate::domain::{Boot, Millis, Timestamp};
 use crate::time::{OFFSET_JUMP, OFFSET_WARNING, WALL_JUMP, span};
 
 /// Microseconds: what clocks are compared in.
@@ -21,7 +21,7 @@ pub(crate) type Micros = i64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Now {
     /// Database time: the host's time plus the measured offset.
-    pub db: Millis,
+    pub db: Timestamp,
     pub boot: Boot,
     /// The wall clock minus the boot clock. It changes when somebody sets the wall clock, and when a
     /// hypervisor paused the machine: the boot clock does not count that.
@@ -30,13 +30,13 @@ pub(crate) struct Now {
 
 impl Now {
     /// The instant of the boot clock at which database time will be `at`; never in the past.
-    pub(crate) fn boot_at(self, at: Millis) -> Boot {
-        self.boot.saturating_add(at.saturating_sub(self.db).max(0))
+    pub(crate) fn boot_at(self, at: Timestamp) -> Boot {
+        self.boot.saturating_add(at.saturating_since(self.db).max(0))
     }
 
     /// How far database time is ahead of the boot clock.
     pub(crate) fn ahead(self) -> Millis {
-        self.db - self.boot.millis()
+        self.db.millis() - self.boot.millis()
     }
 }
 
@@ -88,7 +88,7 @@ impl Clock {
     pub(crate) fn now(&self) -> Now {
         let (boot, ahead) = (read(BOOT), self.ahead.load(Ordering::Relaxed));
         Now {
-            db: whole(boot + ahead),
+            db: Timestamp::at(whole(boot + ahead)),
             boot: Boot::at(whole(in_step(boot, ahead))),
             apart: whole(read(WALL) - boot),
         }
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_lease_is_over_in_time_or_when_the_boot_clock_may_have_missed_a_pause() {
-        let at = |boot, apart| Now { db: 0, boot: Boot::at(boot), apart };
+        let at = |boot, apart| Now { db: Timestamp::at(0), boot: Boot::at(boot), apart };
         let lease = Lease::new(at(1_000, 70_000), 21_000);
         assert!(lease.holds(at(21_999, 70_000)) && !lease.holds(at(22_000, 70_000)));
         for (apart, doubtful) in [(70_500, false), (69_500, false), (70_501, true), (69_499, true)] {
@@ -388,9 +388,9 @@ mod tests {
 
     #[test]
     fn the_boot_clock_waits_for_database_time_and_never_for_the_past() {
-        let now = Now { db: 1_000, boot: Boot::at(50), apart: 0 };
-        assert_eq!(now.boot_at(1_250), Boot::at(300));
-        assert_eq!(now.boot_at(10), Boot::at(50));
-        assert_eq!(now.boot_at(i64::MAX), Boot::at(i64::MAX - 1_000 + 50));
+        let now = Now { db: Timestamp::at(1_000), boot: Boot::at(50), apart: 0 };
+        assert_eq!(now.boot_at(Timestamp::at(1_250)), Boot::at(300));
+        assert_eq!(now.boot_at(Timestamp::at(10)), Boot::at(50));
+        assert_eq!(now.boot_at(Timestamp::MAX), Boot::at(i64::MAX - 1_000 + 50));
     }
 }

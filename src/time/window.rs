@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::domain::{Error, ErrorKind, Millis};
+use crate::domain::{Error, ErrorKind, Millis, Timestamp};
 
 /// The spans a cluster works with. All milliseconds.
 ///
@@ -142,18 +142,18 @@ impl Window {
     }
 
     /// The end of what a poll at `tick` looks at (exclusive).
-    pub(crate) fn end(&self, tick: Millis) -> Millis {
+    pub(crate) fn end(&self, tick: Timestamp) -> Timestamp {
         tick.saturating_add(self.poll + self.lead)
     }
 }
 
 /// The election mark above which another may be elected all the same.
-pub(crate) fn far_election(now: Millis, interval: Millis) -> Millis {
+pub(crate) fn far_election(now: Timestamp, interval: Millis) -> Timestamp {
     now.saturating_add(ELECTION_AHEAD.max(interval))
 }
 
 /// Whether the election mark lets somebody be elected. A mark that cannot be read does.
-pub(crate) fn is_election_due(mark: Option<Millis>, now: Millis, interval: Millis) -> bool {
+pub(crate) fn is_election_due(mark: Option<Timestamp>, now: Timestamp, interval: Millis) -> bool {
     mark.is_none_or(|mark| mark <= now || mark > far_election(now, interval))
 }
 
@@ -227,7 +227,10 @@ mod tests {
     fn what_follows_from_the_default_spans() {
         let window = Window::default();
         assert_eq!((window.lease(), window.least_threshold()), (21_000, 10_000));
-        assert_eq!((window.end(10_000), window.end(Millis::MAX)), (16_000, Millis::MAX));
+        assert_eq!(
+            (window.end(Timestamp::at(10_000)), window.end(Timestamp::MAX)),
+            (Timestamp::at(16_000), Timestamp::MAX)
+        );
     }
 
     /// An observer whose clock runs a hundredth faster than the owner's sees no death before the last claim
@@ -272,12 +275,21 @@ mod tests {
 
     #[test]
     fn an_election_mark_is_due_when_it_is_behind_or_too_far_ahead() {
-        let due = |mark| is_election_due(Some(mark), 1_000_000, 15_000);
+        let due = |mark| is_election_due(Some(mark), Timestamp::at(1_000_000), 15_000);
         assert_eq!(
-            [due(-1), due(1_000_000), due(1_000_001), due(1_030_000), due(1_030_001)],
+            [
+                due(Timestamp::at(-1)),
+                due(Timestamp::at(1_000_000)),
+                due(Timestamp::at(1_000_001)),
+                due(Timestamp::at(1_030_000)),
+                due(Timestamp::at(1_030_001))
+            ],
             [true, true, false, false, true]
         );
-        assert!(is_election_due(None, 1_000_000, 15_000));
-        assert!(!is_election_due(Some(1_060_000), 1_000_000, 60_000), "as far ahead as the interval");
+        assert!(is_election_due(None, Timestamp::at(1_000_000), 15_000));
+        assert!(
+            !is_election_due(Some(Timestamp::at(1_060_000)), Timestamp::at(1_000_000), 60_000),
+            "as far ahead as the interval"
+        );
     }
 }

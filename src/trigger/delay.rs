@@ -6,11 +6,6 @@ use std::time::Duration;
 /// instant that has a date of four digits, 9999-12-31 23:59:59.999 UTC. It is none for people.
 pub(crate) const AWAITED: i64 = 253_402_300_799_999;
 
-/// A next fire time as people see it.
-pub(crate) fn known(next_ms: Option<i64>) -> Option<i64> {
-    next_ms.filter(|next| *next != AWAITED)
-}
-
 /// Fires first at its start, and then always the same delay after the end of the last run.
 ///
 /// The end is that of the last attempt: a retry, a recovery or a snooze belongs to the run. An occurrence
@@ -84,20 +79,6 @@ impl Delay {
         self.delay_ms
     }
 
-    /// The next fire time of a schedule with this delay and this window, whose run of the occurrence `at_ms`
-    /// ended at `ended_ms`. A clock that was set back does not lead it back.
-    #[cfg(any(feature = "sql", test))]
-    pub(crate) fn after_run(
-        delay_ms: i64,
-        (start_ms, end_ms): (Option<i64>, Option<i64>),
-        at_ms: i64,
-        ended_ms: i64,
-    ) -> Option<i64> {
-        let next = ended_ms.checked_add(delay_ms.max(1))?.max(at_ms.checked_add(1)?);
-        let next = start_ms.map_or(next, |start| next.max(start));
-        Some(next).filter(|next| *next < AWAITED && end_ms.is_none_or(|end| *next <= end))
-    }
-
     /// The first occurrence strictly after `after_ms`, at which a run ended that was the last.
     pub(super) fn next_after(&self, after_ms: i64) -> Option<i64> {
         let start = self.start_ms?;
@@ -118,21 +99,6 @@ mod tests {
         assert_eq!(delay.next_after(1_299), Some(1_599));
         assert_eq!(delay.next_after(i64::MAX), None);
         assert_eq!(Delay::after(Duration::MAX).unwrap().next_after(0), None, "it is not anchored");
-    }
-
-    #[test]
-    fn a_runs_end_says_when_the_next_is() {
-        assert_eq!(Delay::after_run(300, (None, None), 1_000, 5_000), Some(5_300));
-        assert_eq!(Delay::after_run(300, (None, Some(5_300)), 1_000, 5_000), Some(5_300));
-        assert_eq!(Delay::after_run(300, (None, Some(5_299)), 1_000, 5_000), None);
-        assert_eq!(Delay::after_run(300, (None, None), 9_000, 5_000), Some(9_001), "the clock was set back");
-        assert_eq!(
-            Delay::after_run(300, (Some(8_000), None), 1_000, 5_000),
-            Some(8_000),
-            "an edit put it off"
-        );
-        assert_eq!(Delay::after_run(i64::MAX, (None, None), 1_000, 5_000), None);
-        assert_eq!(Delay::after_run(AWAITED - 5_000, (None, None), 1_000, 5_000), None);
     }
 
     #[test]

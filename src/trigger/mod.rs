@@ -26,8 +26,8 @@ use chrono::{DateTime, Utc};
 use std::time::Duration;
 
 pub use cron::{Cron, Fold, Gap};
+pub(crate) use delay::AWAITED;
 pub use delay::Delay;
-pub(crate) use delay::{AWAITED, known};
 pub use error::TriggerError;
 pub(crate) use simple::FOR_EVER;
 pub use simple::Simple;

@@ -1,4 +1,4 @@
-use super::{AWAITED, Trigger, TriggerError};
+use super::{Trigger, TriggerError};
 
 /// A trigger kept to its schedule's window: what a schedule row needs to move its cursor.
 ///
@@ -62,13 +62,6 @@ impl Timing {
         self.end_ms.is_none_or(|end| next <= end).then_some(next)
     }
 
-    /// Where the cursor goes as the occurrence at `at_ms` is to run: to the one that follows, or to
-    /// [`AWAITED`] until the run has ended.
-    pub(crate) fn behind_run(&self, at_ms: i64) -> Option<i64> {
-        let next = self.after(at_ms);
-        if matches!(self.trigger, Trigger::Delay(_)) { next.map(|_| AWAITED) } else { next }
-    }
-
     /// How long after the end of a run the next occurrence is, if that is what the trigger says;
     /// milliseconds.
     pub(crate) fn delay_ms(&self) -> Option<i64> {
@@ -77,7 +70,7 @@ impl Timing {
 
     /// From the occurrence `at_ms` of a fixed interval to the last but one up to `until_ms`, without a walk:
     /// how many occurrences that passes, and where it leads.
-    pub(crate) fn leap(&self, at_ms: i64, until_ms: i64) -> Option<(u64, i64)> {
+    pub(crate) fn leap_ms(&self, at_ms: i64, until_ms: i64) -> Option<(u64, i64)> {
         let interval = self.trigger.interval_ms()?;
         let until = self.end_ms.map_or(until_ms, |end| end.min(until_ms));
         let last = match &self.trigger {

@@ -1,7 +1,7 @@
 //! The misfire handler's store calls: the only place of this room that touches the store.
 
 use super::batch::Batch;
-use crate::domain::{Entry, ExecutionId, Millis};
+use crate::domain::{Entry, ExecutionId, Millis, Timestamp};
 use crate::machine::calls::calls;
 use crate::store::audit::AuditEntry;
 use crate::store::streak::{Streak, StreakQuery};
@@ -13,7 +13,7 @@ use crate::store::{
 
 calls! { []
     elect = Elect {
-        "electing the misfire handler", asks (application: String, now: Millis, interval: Millis),
+        "electing the misfire handler", asks (application: String, now: Timestamp, interval: Millis),
         keeps (), brings Applied
     } |store| store.elect(&application, now, interval);
     find_stranded = FindStranded {

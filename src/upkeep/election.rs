@@ -4,7 +4,7 @@
 //! and by its own clock while no poll ends.
 
 use super::calls::{Asked, Call};
-use crate::domain::{Boot, Millis};
+use crate::domain::{Boot, Timestamp};
 use crate::time::{Now, Window, is_election_due};
 
 pub(super) struct Election {
@@ -21,7 +21,7 @@ impl Election {
     }
 
     /// Whether the poll found the application's mark old enough for another election.
-    pub(super) fn polled(&mut self, mark: Option<Millis>, now: Now) -> bool {
+    pub(super) fn polled(&mut self, mark: Option<Timestamp>, now: Now) -> bool {
         self.alone_at = Some(now.boot + 2 * self.window.poll);
         is_election_due(mark, now.db, self.window.election)
     }

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::batch::{Overdue, Unwritten};
 use super::calls::{Asked, Call};
-use crate::domain::{Millis, ScheduleId};
+use crate::domain::{ScheduleId, Timestamp};
 use crate::store::{OverduePage, OverdueQuery, Section, Unstarted};
 
 /// Schedules per search.
@@ -17,7 +17,7 @@ const PER_SEARCH: usize = 4_000;
 
 /// The search for schedules due in this span of database time: all of them, or those that an earlier search
 /// left in these sections.
-pub(super) fn search(application: &str, due: Range<Millis>, sections: Option<Vec<Section>>) -> Call {
+pub(super) fn search(application: &str, due: Range<Timestamp>, sections: Option<Vec<Section>>) -> Call {
     let (application, from, before) = (application.to_owned(), due.start, due.end);
     Asked::find_overdue(OverdueQuery { application, from, before, sections, limit: PER_SEARCH }, ())
 }

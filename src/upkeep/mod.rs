@@ -34,7 +34,7 @@ use quarantine::Quarantine;
 use retention::Retention;
 use turns::{Turn, Turns};
 
-use crate::domain::{Boot, Entry, Error, ErrorKind, Event, Millis, ScheduleId};
+use crate::domain::{Boot, Entry, Error, ErrorKind, Event, Millis, ScheduleId, Timestamp};
 use crate::machine::{Machine, Step};
 use crate::repair::{Revocation, recover_apart};
 use crate::store::audit::AuditEntry;
@@ -64,11 +64,11 @@ pub(crate) struct PollReport {
     /// The time of some pause is up. This node may be elected to end it, even if it is switched off itself.
     pub pause_ended: bool,
     /// The application's election mark.
-    pub election: Option<Millis>,
+    pub election: Option<Timestamp>,
     /// Something is late; otherwise no schedule is overdue.
     pub any_late: bool,
     /// No schedule is due before this, as far as polls know.
-    pub floor: Millis,
+    pub floor: Timestamp,
 }
 
 impl PollReport {
@@ -79,7 +79,7 @@ impl PollReport {
         pause_ended: false,
         election: None,
         any_late: true,
-        floor: 0,
+        floor: Timestamp::at(0),
     };
 
     fn may_stand(&self) -> bool {
@@ -276,7 +276,7 @@ impl MisfireMachine {
             self.pass.last(takeover::withdrawn(&self.application));
         }
         if app_enabled {
-            let before = if any_late { self.overdue_before(now) } else { Millis::MIN };
+            let before = if any_late { self.overdue_before(now) } else { Timestamp::MIN };
             self.pass.last(self.quarantine.search(&self.application, floor..before, now));
         }
         self.retention.begin_pass(now);
@@ -406,7 +406,7 @@ impl MisfireMachine {
         self.pass.write_last(ahead.into_iter().map(Unwritten::Ahead));
         // All schedules may be ahead alike: they do not wait for further passes.
         if next.is_some() {
-            self.pass.last(self.quarantine.search(&self.application, Millis::MIN..Millis::MIN, now));
+            self.pass.last(self.quarantine.search(&self.application, Timestamp::MIN..Timestamp::MIN, now));
         }
     }
 
@@ -416,7 +416,7 @@ impl MisfireMachine {
     }
 
     /// Schedules due since then are left to the polls.
-    fn overdue_before(&self, now: Now) -> Millis {
+    fn overdue_before(&self, now: Now) -> Timestamp {
         now.db - self.window.least_threshold()
     }
 

@@ -3,7 +3,7 @@
 //! Before the pause of a job or the application ends, the cursors of its schedules pass what it held back.
 
 use super::calls::{Asked, Call};
-use crate::domain::{Entry, Millis, ScheduleState};
+use crate::domain::{Entry, ScheduleState, Timestamp};
 use crate::repair::resume;
 use crate::store::audit::{AuditEntry, Order};
 use crate::store::switch::{EndedPause, PassedQuery, SeenSwitch, Switch, SwitchChange, SwitchRow};
@@ -17,7 +17,7 @@ pub(super) fn search(application: &str) -> Call {
 }
 
 /// What is done first about a pause whose time is up.
-pub(super) fn end(pause: EndedPause, application: &str, now: Millis) -> Option<Call> {
+pub(super) fn end(pause: EndedPause, application: &str, now: Timestamp) -> Option<Call> {
     match pause {
         EndedPause::Schedule(entry) => end_of_schedule(&entry, application, now),
         EndedPause::Switch(seen) => {
@@ -34,7 +34,7 @@ pub(super) fn end(pause: EndedPause, application: &str, now: Millis) -> Option<C
 }
 
 /// The arrears of a long pause take several repairs; the last one ends the pause.
-fn end_of_schedule(entry: &Entry, application: &str, now: Millis) -> Option<Call> {
+fn end_of_schedule(entry: &Entry, application: &str, now: Timestamp) -> Option<Call> {
     let repair = resume(entry, now)?;
     if repair.how != Move::Resume {
         return Some(Asked::pass_on(Box::new(Change::Repair(repair)), ()));

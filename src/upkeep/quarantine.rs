@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use super::calls::{Asked, Call};
-use crate::domain::{Boot, Millis, ScheduleId};
+use crate::domain::{Boot, Millis, ScheduleId, Timestamp};
 use crate::store::{UnreadableQuery, UnreadableRow};
 use crate::time::{CURSOR_AHEAD, Now, OFFSET_JUMP};
 
@@ -74,7 +74,7 @@ impl Quarantine {
     }
 
     /// The walk's next step, together with the schedules due in this span of database time.
-    pub(super) fn search(&mut self, application: &str, due: Range<Millis>, now: Now) -> Call {
+    pub(super) fn search(&mut self, application: &str, due: Range<Timestamp>, now: Now) -> Call {
         self.saw(now);
         self.stepped_from = self.next_step;
         let query = UnreadableQuery {

@@ -8,12 +8,12 @@ use crate::store::memory::MemoryStore;
 use crate::store::{Change, Purged, PurgedOrphans, PurgedQueues, Repair};
 
 /// 2026-01-02 03:04:05.678 UTC.
-pub(super) const TODAY: Millis = 1_767_323_045_678;
+pub(super) const TODAY: Timestamp = Timestamp::at(1_767_323_045_678);
 /// When the tests' schedules are repaired: 100 s after their first occurrence.
-pub(super) const NOW: Millis = 1_100_000;
+pub(super) const NOW: Timestamp = Timestamp::at(1_100_000);
 
 pub(super) fn at(after: Millis) -> Now {
-    Now { db: NOW, boot: Boot::at(NOW + after), apart: 0 }
+    Now { db: NOW, boot: Boot::at(NOW.millis() + after), apart: 0 }
 }
 
 pub(super) fn keeping(retention: Option<Millis>) -> Stepped<MisfireMachine> {
@@ -208,7 +208,7 @@ fn after_a_failed_search_the_pass_ends() {
 }
 
 /// The spans of due times in which a pass after this poll looks for schedules.
-fn searched(report: PollReport) -> Vec<(Millis, Millis)> {
+fn searched(report: PollReport) -> Vec<(Timestamp, Timestamp)> {
     let (mut machine, mut spans) = (keeping(None), Vec::new());
     machine.receive(at(0), MisfireInput::Polled(report));
     run(&mut machine, at(0), |op| {
@@ -225,7 +225,7 @@ fn searched(report: PollReport) -> Vec<(Millis, Millis)> {
 /// In a backlog that has just begun they would read and sort all of it with each pass.
 #[test]
 fn the_searches_for_misfires_and_for_broken_rows_leave_what_is_hardly_late_to_the_polls() {
-    assert_eq!(searched(REPORT), [(0, NOW - Window::default().least_threshold()); 2]);
+    assert_eq!(searched(REPORT), [(Timestamp::at(0), NOW - Window::default().least_threshold()); 2]);
 }
 
 /// Dead index entries lie before that.

@@ -109,7 +109,7 @@ macro_rules! options {
         /// When it is due, in database time; its [`Context::fire_time`](crate::Context::fire_time), to the
         /// millisecond. Default: at once. An instant in the past is due at once, too.
         pub fn at(mut self, at: DateTime<Utc>) -> Self {
-            self.order.due = DueAt::Instant(at.timestamp_millis());
+            self.order.due = DueAt::Instant(at.into());
             self
         }
 

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::{awaits, check, decide, joins, ordered, recorded};
 use crate::api::{Client, Target};
-use crate::domain::{Entry, Error, ErrorKind, ScheduleState};
+use crate::domain::{Entry, Error, ErrorKind, ScheduleState, Timestamp};
 use crate::store::audit::Order;
 use crate::store::switch::{SwitchOrder, SwitchVerb, Switched};
 use crate::store::{self, Applied, Change, Verbs};
@@ -89,7 +89,7 @@ impl Pause<'_> {
             Ok(scope) => scope,
         };
         let Self { client, target, until, order } = self;
-        let verb = SwitchVerb::Pause { until: until.map(|until| until.timestamp_millis()) };
+        let verb = SwitchVerb::Pause { until: until.map(Timestamp::from) };
         let order = SwitchOrder { application: client.application.clone(), scope, verb, order };
         match verbs.switch(&order)? {
             Switched::Done => Ok(Paused::Paused),
@@ -100,7 +100,7 @@ impl Pause<'_> {
 
     fn check_until(&self, verbs: &dyn Verbs) -> Result<(), Error> {
         let Some(until) = self.until else { return Ok(()) };
-        if until.timestamp_millis() > verbs.now()? {
+        if Timestamp::from(until) > verbs.now()? {
             return Ok(());
         }
         let message = format!("pausing {}: the pause would end at {until}, which is past", self.target);
@@ -112,7 +112,7 @@ impl Pause<'_> {
             return Ok(Some(Paused::NotActive(entry.state)));
         }
         let Order { actor, reason } = self.order.clone();
-        let until = self.until.map(|until| until.timestamp_millis());
+        let until = self.until.map(Timestamp::from);
         let pause = store::PauseChange { id: entry.id, version: entry.version, by: actor, reason, until };
         let entry = recorded(self.client, "pause", entry, ScheduleState::Paused, &self.order);
         Ok(match verbs.apply_audited(Change::Pause(pause), &entry)? {

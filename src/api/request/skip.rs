@@ -4,11 +4,10 @@ use chrono::{DateTime, Utc};
 
 use super::{awaits, check, decide, joins, ordered};
 use crate::api::Client;
-use crate::domain::{Entry, Error, Millis, ScheduleState};
+use crate::domain::{Entry, Error, ScheduleState, Timestamp, known};
 use crate::repair::skip;
 use crate::store::audit::{AuditEntry, Order};
 use crate::store::{Change, Verbs};
-use crate::trigger::known;
 
 /// Skips the next occurrence of an active or paused schedule: it is recorded as SKIPPED (`by hand`), and the
 /// one behind it is the next. Made by [`Client::skip`].
@@ -35,14 +34,14 @@ use crate::trigger::known;
 pub struct Skip<'a> {
     client: &'a Client,
     name: String,
-    at: Millis,
+    at: Timestamp,
     order: Order,
 }
 
 impl Client {
     /// Skips the next occurrence of a schedule, which is to be the one at `fire_time`.
     pub fn skip(&self, name: &str, fire_time: DateTime<Utc>) -> Skip<'_> {
-        let at = fire_time.timestamp_millis();
+        let at = fire_time.into();
         Skip { client: self, name: name.to_owned(), at, order: self.order() }
     }
 }
@@ -95,8 +94,8 @@ impl Skip<'_> {
     }
 }
 
-fn instant(at: Option<Millis>) -> Option<DateTime<Utc>> {
-    known(at).and_then(DateTime::from_timestamp_millis)
+fn instant(at: Option<Timestamp>) -> Option<DateTime<Utc>> {
+    known(at).and_then(Timestamp::utc)
 }
 
 /// The answer to a [`Skip`](crate::request::Skip).

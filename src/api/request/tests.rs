@@ -1,5 +1,6 @@
 //! Requests on a store in memory.
 
+use crate::domain::Timestamp;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use crate::trigger::Trigger;
 
 /// A client with the hourly schedule "s", and how many changes it has announced.
 pub(super) fn client() -> (Client, Arc<AtomicUsize>) {
-    let store = Arc::new(MemoryStore::new(1_767_225_600_000));
+    let store = Arc::new(MemoryStore::new(Timestamp::at(1_767_225_600_000)));
     let announced = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&announced);
     let client = Client::over("app", store, Arc::default(), move |changed| {

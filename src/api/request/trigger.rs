@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{awaits, check, joins, ordered};
 use crate::api::Client;
 use crate::api::config::check_schedule_name;
-use crate::domain::{Error, ErrorKind, ExecutionId, ScheduleState, payload};
+use crate::domain::{Error, ErrorKind, ExecutionId, ScheduleState, Timestamp, payload};
 use crate::store::Verbs;
 use crate::store::audit::Order;
 use crate::store::order::{Ordered, RunOrder, implausible, too_large};
@@ -104,7 +104,7 @@ impl TriggerNow<'_> {
         if let Some(problem) = payload.as_ref().and_then(|payload| too_large(payload.len())) {
             return Err(refused(format!("the {problem}")));
         }
-        let at = self.at.map(|at| at.timestamp_millis());
+        let at = self.at.map(Timestamp::from);
         if let Some(problem) = at.and_then(implausible) {
             return Err(refused(problem.to_owned()));
         }

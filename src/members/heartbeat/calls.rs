@@ -1,6 +1,6 @@
 //! The store calls of the heartbeat's machine.
 
-use crate::domain::{Error, ExecutionId, Lineage, Millis, NodeId};
+use crate::domain::{Error, ExecutionId, Lineage, NodeId, Timestamp};
 use crate::machine::calls::calls;
 use crate::store::{
     Applied, Change, ExecutionChange, Heartbeat, HeartbeatReply, NewNode, NodeEnd, Peer, Store,
@@ -11,7 +11,7 @@ calls! { []
     register = Register { "joining", asks (node: NewNode), keeps (), brings () }
         |store| store.register(&node).map(drop);
     /// Ends the row of a registration in doubt.
-    retract = Retract { "joining", asks (node: NodeId, now: Millis), keeps (), brings () }
+    retract = Retract { "joining", asks (node: NodeId, now: Timestamp), keeps (), brings () }
         |store| end(store, node, now);
     /// Keeps the instant at which it is sent.
     beat = Beat {
@@ -25,11 +25,11 @@ calls! { []
     saw_cancels = SawCancels {
         "noting that cancels were seen", asks (executions: Vec<ExecutionId>), keeps (), brings ()
     } |store| store.saw_cancels(&executions);
-    leave = Leave { "leaving", asks (node: NodeId, now: Millis), keeps (), brings () }
+    leave = Leave { "leaving", asks (node: NodeId, now: Timestamp), keeps (), brings () }
         |store| end(store, node, now);
 }
 
 /// The node says itself that it has ended.
-fn end(store: &dyn Store, node: NodeId, now: Millis) -> Result<(), Error> {
+fn end(store: &dyn Store, node: NodeId, now: Timestamp) -> Result<(), Error> {
     store.apply_one(Change::End(NodeEnd { node, beat: None, now })).map(drop)
 }

@@ -18,7 +18,7 @@ use self::calls::{Answer, Answered, Asked, Op, join};
 use super::observer::Observer;
 use super::{Held, Standing};
 use crate::domain::shards::Member;
-use crate::domain::{Boot, Error, Event, ExecutionId, JobSpec, Lineage, Millis, NodeId};
+use crate::domain::{Boot, Error, Event, ExecutionId, JobSpec, Lineage, Millis, NodeId, Timestamp};
 use crate::machine::{Machine, Step};
 use crate::repair::recover;
 use crate::store::{Applied, Figures, Heartbeat, HeartbeatReply, NewNode, NodeEnd, Peer, Stranded};
@@ -38,7 +38,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    pub(crate) fn new_node(&self, id: NodeId, now: Millis) -> NewNode {
+    pub(crate) fn new_node(&self, id: NodeId, now: Timestamp) -> NewNode {
         NewNode {
             id,
             application: self.application.clone(),

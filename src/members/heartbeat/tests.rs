@@ -13,7 +13,7 @@ fn peer(beat: i64) -> Peer {
 /// Neither while it beats nor while it tries to join again.
 #[test]
 fn no_hot_loop_while_the_database_is_down() {
-    let now = Now { db: 1_000_000, boot: Boot::at(1_000_000), apart: 0 };
+    let now = Now { db: Timestamp::at(1_000_000), boot: Boot::at(1_000_000), apart: 0 };
     for (kind, registered) in [
         (ErrorKind::Unavailable, true),
         (ErrorKind::Unknown, true),
@@ -24,7 +24,7 @@ fn no_hot_loop_while_the_database_is_down() {
         if !registered {
             machine.rebirth();
         }
-        let calls = calls_while_down(&mut machine.machine, now.boot.millis(), kind, || None);
+        let calls = calls_while_down(&mut machine.machine, now.db, kind, || None);
         assert!((20..=70).contains(&calls), "{calls} calls in a minute");
     }
 }
@@ -42,7 +42,7 @@ fn node(window: Window, now: Now) -> Stepped<NodeMachine<fn() -> Figures>> {
 
 #[test]
 fn a_node_that_stops_claiming_says_so_at_once() {
-    let now = Now { db: 1_000_000, boot: Boot::at(1_000_000), apart: 0 };
+    let now = Now { db: Timestamp::at(1_000_000), boot: Boot::at(1_000_000), apart: 0 };
     let mut machine = machine(now);
     assert!(matches!(machine.next(now), Step::Wait(_)));
     machine.receive(now, NodeInput::Withdraw);
@@ -59,12 +59,12 @@ fn a_node_that_stops_claiming_says_so_at_once() {
 /// What a heartbeat that was sent before shows may have been claimed since.
 #[test]
 fn a_node_has_drained_once_a_later_heartbeat_shows_that_it_owns_nothing() {
-    let mut now = Now { db: 1_000_000, boot: Boot::at(1_000_000), apart: 0 };
+    let mut now = Now { db: Timestamp::at(1_000_000), boot: Boot::at(1_000_000), apart: 0 };
     let mut machine = machine(now);
     let (token, held) = (Token::fresh(), Arc::clone(&machine.held));
     held.add(token);
     let mut beat = |machine: &mut Stepped<NodeMachine<fn() -> Figures>>, meanwhile: Option<NodeInput>| {
-        now.boot = now.boot + machine.window.beat;
+        now.boot += machine.window.beat;
         let said = loop {
             match machine.next(now) {
                 Step::Do(Op::Beat(beat)) => break beat.drained,
@@ -73,7 +73,7 @@ fn a_node_has_drained_once_a_later_heartbeat_shows_that_it_owns_nothing() {
             }
         };
         meanwhile.into_iter().for_each(|input| machine.receive(now, input));
-        now.boot = now.boot + 10;
+        now.boot += 10;
         let pulse = HeartbeatReply::Alive { peers: Vec::new(), owned: Vec::new() };
         machine.done(now, Ok(Answer::Beat((pulse, None))));
         said
@@ -91,7 +91,7 @@ fn a_node_has_drained_once_a_later_heartbeat_shows_that_it_owns_nothing() {
 
 #[test]
 fn revocations_that_are_refused_do_not_pile_up() {
-    let mut now = Now { db: 1_000_000, boot: Boot::at(1_000_000), apart: 0 };
+    let mut now = Now { db: Timestamp::at(1_000_000), boot: Boot::at(1_000_000), apart: 0 };
     let mut machine = machine(now);
     let policy = crate::api::Job::<()>::new("job").spec().settings.policy;
     let stranded = |n| Stranded {
@@ -130,7 +130,7 @@ fn revocations_that_are_refused_do_not_pile_up() {
 
 #[test]
 fn who_lives_is_told_with_every_confirmed_heartbeat() {
-    let now = Now { db: 1_000_000, boot: Boot::at(1_000_000), apart: 0 };
+    let now = Now { db: Timestamp::at(1_000_000), boot: Boot::at(1_000_000), apart: 0 };
     let mut machine = machine(now);
     let other = Peer { jobs: vec!["work".to_owned()], ..peer(7) };
     machine.reply(HeartbeatReply::Alive { peers: vec![other.clone()], owned: Vec::new() }, now, now);
@@ -145,7 +145,7 @@ fn who_lives_is_told_with_every_confirmed_heartbeat() {
 const BEGIN: Millis = 1_000_000;
 
 fn at(after: Millis) -> Now {
-    Now { db: 2 * BEGIN + after, boot: Boot::at(BEGIN + after), apart: 0 }
+    Now { db: Timestamp::at(2 * BEGIN + after), boot: Boot::at(BEGIN + after), apart: 0 }
 }
 
 /// A node whose first heartbeat was confirmed at the beginning.
@@ -428,7 +428,7 @@ fn a_cancel_is_noted_as_heard_although_another_heartbeat_comes_first() {
 fn a_node_whose_database_was_replaced_holds_no_lease_and_ends() {
     let mut machine = beating(Window::default());
     beat(&mut machine, 5_000, HeartbeatReply::DatabaseReplaced("jobs.db".to_owned()));
-    let now = Now { db: 5_000, boot: Boot::at(5_000), apart: 0 };
+    let now = Now { db: Timestamp::at(5_000), boot: Boot::at(5_000), apart: 0 };
     assert!(matches!(machine.next(now), Step::Tell(NodeOutput::Lease(Lease::NONE))));
     assert!(matches!(machine.next(now), Step::Tell(NodeOutput::DatabaseReplaced(path)) if path == "jobs.db"));
     assert!(matches!(machine.next(now), Step::Stop));

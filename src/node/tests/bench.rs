@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use chrono::DateTime;
 use crossbeam::channel::{Receiver, unbounded};
 
-use crate::domain::{Boot, Millis};
+use crate::domain::{Boot, Timestamp};
 use crate::fixtures::{claim_under, definition};
 use crate::machine::driver::spawn;
 use crate::node::context::Ledger;
@@ -21,7 +20,7 @@ use crate::time::Lease;
 use crate::trigger::Trigger;
 
 /// When its schedule fires.
-pub(in crate::node) const AT: Millis = 1_767_225_601_000;
+pub(in crate::node) const AT: Timestamp = Timestamp::at(1_767_225_601_000);
 
 pub(in crate::node) struct RunnerBench {
     pub store: Arc<MemoryStore>,
@@ -34,7 +33,7 @@ pub(in crate::node) struct RunnerBench {
 /// One in which a schedule fires once.
 pub(in crate::node) fn store() -> MemoryStore {
     let store = MemoryStore::new(AT - 1_000);
-    let once = Trigger::once(DateTime::from_timestamp_millis(AT).unwrap()).unwrap();
+    let once = Trigger::once(AT.utc().unwrap()).unwrap();
     store.ensure(&definition("s", once)).unwrap();
     store
 }

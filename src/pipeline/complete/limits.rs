@@ -109,7 +109,7 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Token;
+    use crate::domain::{Timestamp, Token};
     use crate::store::Transition;
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
         let mut limits = Limits::default();
         for (id, at) in [(1, 30), (2, 10), (3, 20), (4, 10)] {
             let time_out = Transition::TimeOut(String::new());
-            let change = ExecutionChange::of(ExecutionId(id), Token::fresh(), time_out, 0);
+            let change = ExecutionChange::of(ExecutionId(id), Token::fresh(), time_out, Timestamp::at(0));
             limits.add(Limited { end: RunEnd::new(Boot::at(at)), change, stuck: Stuck::default() });
         }
         assert!(limits.remove(ExecutionId(3)).is_some() && limits.remove(ExecutionId(9)).is_none());

@@ -16,7 +16,9 @@ use std::sync::Arc;
 use crossbeam::channel::Sender;
 
 use self::limits::{Limited, Limits, Stuck};
-use crate::domain::{Boot, BoundOf, Error, ErrorKind, Event, ExecutionId, LONGEST_ERROR, Millis, ScheduleId};
+use crate::domain::{
+    Boot, BoundOf, Error, ErrorKind, Event, ExecutionId, LONGEST_ERROR, Millis, ScheduleId, Timestamp,
+};
 use crate::machine::{Machine, Operation, Step};
 use crate::members::Held;
 use crate::store::rules::ChangeKind;
@@ -66,10 +68,10 @@ pub(crate) enum CompleteInput {
 
 #[derive(Debug)]
 pub(crate) enum CompleteOutput {
-    /// Retries are stored; the earliest of the batch is due at this instant, database time.
-    Retry(Millis),
-    /// The schedule of this name fires next about then, database time: its run has ended.
-    Planned(Arc<str>, Millis),
+    /// Retries are stored; the earliest of the batch is due at this instant.
+    Retry(Timestamp),
+    /// The schedule of this name fires next about then: its run has ended.
+    Planned(Arc<str>, Timestamp),
     /// An execution of a job with bounds has ended.
     Freed(BoundOf),
     /// The slot of this schedule is free; its name if another node may have queued what waits for it.
@@ -171,7 +173,7 @@ impl Unsettled {
     }
 
     /// When the retry that is stored with it is due, or it goes on.
-    fn retry(&self, settled: Applied) -> Option<Millis> {
+    fn retry(&self, settled: Applied) -> Option<Timestamp> {
         self.change.goes_on().filter(|_| settled.is_done())
     }
 

@@ -8,7 +8,7 @@ use crate::store::change::OwnExecution;
 mod batches;
 mod limits;
 
-const NOW: Millis = 1_000_000;
+const NOW: Timestamp = Timestamp::at(1_000_000);
 
 fn start(id: i64) -> CompleteInput {
     CompleteInput::Settle(changed(id, Transition::Start), None)
@@ -133,7 +133,7 @@ fn answer(batch: &[Change], locked: bool) -> Result<Vec<Applied>, Error> {
 #[test]
 fn an_outcome_that_cannot_be_stored_does_not_hold_up_the_others() {
     let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
-    let mut now = Now { db: 0, boot: Boot::at(0), apart: 0 };
+    let mut now = Now { db: Timestamp::at(0), boot: Boot::at(0), apart: 0 };
     for n in 0..10 {
         let text = if n == 5 { "\u{2615}" } else { "plain" };
         machine.receive(now, CompleteInput::Settle(finish(n, text), None));
@@ -164,7 +164,7 @@ fn an_outcome_that_cannot_be_stored_does_not_hold_up_the_others() {
 #[test]
 fn a_failure_for_good_is_told() {
     for (applied, told) in [(Applied::Done, 1), (Applied::Lost, 0)] {
-        let now = Now { db: 0, boot: Boot::at(0), apart: 0 };
+        let now = Now { db: Timestamp::at(0), boot: Boot::at(0), apart: 0 };
         let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
         let own = Some(OwnExecution { counted_by: Some(ScheduleId(7)), ..own(1) });
         machine.receive(now, CompleteInput::Settle(ExecutionChange { own, ..finish(1, "plain") }, None));
@@ -186,7 +186,7 @@ fn an_end_that_frees_a_slot_is_told_to_who_waits() {
         let held = Arc::new(Held::default());
         held.await_slots(awaited);
         let mut machine = Stepped::new(CompleteMachine::new(held));
-        let now = Now { db: 0, boot: Boot::at(0), apart: 0 };
+        let now = Now { db: Timestamp::at(0), boot: Boot::at(0), apart: 0 };
         let own = Some(OwnExecution { slot: Some((ScheduleId(7), overlap)), ..own(1) });
         let change = ExecutionChange { own, ..finish(1, "plain") };
         machine.receive(now, CompleteInput::Settle(change, None));

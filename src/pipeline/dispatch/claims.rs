@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{Boot, BoundOf, Candidate, Millis};
+use crate::domain::{Boot, BoundOf, Candidate, Millis, Timestamp};
 use crate::pipeline::plan::ItemKey;
 use crate::pipeline::pool::Seat;
 use crate::store::ClaimRequest;
@@ -22,7 +22,7 @@ pub(crate) struct Sent<P> {
 
 /// Whether a candidate's claim already records it as RUNNING: it begins at once, or it may run again should the
 /// node die before. That excludes executions that may run only once, and those that have met a death before.
-pub(super) fn counts_as_begun(candidate: &Candidate, seat: Seat, now: Millis) -> bool {
+pub(super) fn counts_as_begun(candidate: &Candidate, seat: Seat, now: Timestamp) -> bool {
     let may_run_again = candidate.entry().recover
         && match candidate {
             Candidate::Planned(_) => true,

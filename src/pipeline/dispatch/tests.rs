@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::domain::shards::Share;
-use crate::domain::{ErrorKind, ExecutionState, JobPolicy, JobSpec};
+use crate::domain::{ErrorKind, ExecutionState, JobPolicy, JobSpec, Timestamp};
 use crate::fixtures::Changes;
 use crate::fixtures::calls_while_down;
 use crate::machine::{Operation, Stepped};
@@ -22,10 +22,10 @@ mod full;
 mod lanes;
 mod overlaps;
 
-const START: Millis = 1_767_225_600_000;
+const START: Timestamp = Timestamp::at(1_767_225_600_000);
 
-fn lease(until: Millis) -> Lease {
-    Lease { until: Boot::at(until), apart: 0 }
+fn lease(until: Timestamp) -> Lease {
+    Lease { until: Boot::at(until.millis()), apart: 0 }
 }
 
 /// As many seats as there are in each lane, all of them threads.
@@ -87,7 +87,7 @@ struct Bench {
     held: Arc<Held>,
     node: NodeId,
     jobs: Vec<String>,
-    now: Millis,
+    now: Timestamp,
     claims: usize,
     ran: Vec<(Chair, Claimed)>,
     /// How late each began.
@@ -112,7 +112,8 @@ impl Bench {
     fn add_job(&mut self, job: JobSpec) {
         register(&self.store, NodeId::fresh(), &job);
         for n in 0..3 {
-            let every = Trigger::every(Duration::from_secs(1)).unwrap().anchored(START + 1_000).unwrap();
+            let every =
+                Trigger::every(Duration::from_secs(1)).unwrap().anchored(START.millis() + 1_000).unwrap();
             let definition = crate::fixtures::definition(&format!("{}-{n}", job.name), every);
             self.store.ensure(&Definition { job: job.clone(), ..definition }).unwrap();
         }
@@ -127,13 +128,13 @@ impl Bench {
         register(&store, node, &job);
         for n in (0..).take(schedules) {
             let every = Trigger::every(Duration::from_secs(1)).unwrap().times(5).unwrap();
-            let trigger = every.anchored(START + 1_000 + n * apart).unwrap();
+            let trigger = every.anchored(START.millis() + 1_000 + n * apart).unwrap();
             let definition = crate::fixtures::definition(&format!("s{n}"), trigger);
             store.ensure(&Definition { job: job.clone(), ..definition }).unwrap();
         }
         let chairs = Arc::new(AtomicUsize::new(chairs));
         let held = Arc::new(Held::default());
-        let now = Now { db: START, boot: Boot::at(START), apart: 0 };
+        let now = Now { db: START, boot: Boot::at(START.millis()), apart: 0 };
         let seats = Chairs(vec![Arc::clone(&chairs)]);
         let seats = (Lanes::default(), seats);
         let lease = lease(START + 60_000);
@@ -157,24 +158,24 @@ impl Bench {
     }
 
     fn now(&self) -> Now {
-        Now { db: self.now, boot: Boot::at(self.now), apart: 0 }
+        Now { db: self.now, boot: Boot::at(self.now.millis()), apart: 0 }
     }
 
-    fn poll(&mut self, until: Millis) {
+    fn poll(&mut self, until: Timestamp) {
         let planned = self.planned(until);
         self.machine.receive(self.now(), DispatchInput::Planned(planned));
     }
 
     /// What a poll sent now will bring.
-    fn planned(&self, until: Millis) -> PollPlan {
+    fn planned(&self, until: Timestamp) -> PollPlan {
         let query = PollQuery {
             node: self.node,
             application: "app".to_owned(),
             shares: vec![Share::whole(self.jobs.clone())],
             names: Vec::new(),
             listed: self.jobs.clone(),
-            from: 0,
-            pending_from: Millis::MIN,
+            from: Timestamp::at(0),
+            pending_from: Timestamp::MIN,
             until,
             late: self.now,
             page: Page::FIRST,
@@ -189,7 +190,7 @@ impl Bench {
             complete: polled.next.is_none(),
             covered: Covered::ALL,
             enabled: polled.app_enabled && polled.node_enabled,
-            sent: Boot::at(self.now),
+            sent: Boot::at(self.now.millis()),
         }
     }
 
@@ -225,7 +226,7 @@ impl Bench {
     }
 
     /// Runs at `at`, performing what is asked.
-    fn run(&mut self, at: Millis) {
+    fn run(&mut self, at: Timestamp) {
         self.now = at;
         while let Some(op) = self.next() {
             self.claims += usize::from(matches!(op, Op::Claim(_)));
@@ -322,8 +323,8 @@ fn what_may_run_only_once_is_not_called_running_before_its_time() {
 fn a_steady_stream_is_claimed_in_few_transactions_and_starts_on_time() {
     let mut bench = Bench::spread(250, 4, 250);
     bench.poll(START + 7_000);
-    for at in START..START + 6_100 {
-        bench.run(at);
+    for after in 0..6_100 {
+        bench.run(START + after);
         bench.ran.clear();
     }
     assert_eq!((bench.late.len(), bench.late.iter().max()), (5 * 250, Some(&0)));
@@ -596,11 +597,11 @@ fn a_backward_clock_step_does_not_sleep_for_hours() {
     assert_dropped_at(START - 3_600_000);
 }
 
-fn assert_dropped_at(db: Millis) {
+fn assert_dropped_at(db: Timestamp) {
     let mut bench = Bench::new(1, 9);
     bench.poll(START + 3_000);
     bench.run(START + 10);
-    let stepped = Now { db, boot: Boot::at(START + 20), apart: 0 };
+    let stepped = Now { db, boot: Boot::at(START.millis() + 20), apart: 0 };
     assert!(matches!(bench.machine.next(stepped), Step::Tell(DispatchOutput::WakePoll)));
     assert_eq!(bench.machine.planned(), 0);
 }

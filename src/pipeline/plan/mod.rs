@@ -15,7 +15,9 @@ use self::ready::{Admitted, Batch, Group, LineKey, Rank, Ready, rank};
 use super::lanes::{LaneId, LaneSet, Lanes};
 use super::poll::{Covered, PollPlan};
 use super::wheel::{Due, Handle, Refused, Wheel};
-use crate::domain::{Boot, BoundOf, Candidate, ExecutionId, Millis, Occurrence, Pending, ScheduleId};
+use crate::domain::{
+    Boot, BoundOf, Candidate, ExecutionId, Millis, Occurrence, Pending, ScheduleId, Timestamp,
+};
 use crate::time::CLAIM_AHEAD;
 
 /// A group gets a place in a plan that others fill while its due items are fewer than the cap divided by this.
@@ -48,7 +50,7 @@ pub(crate) struct Plan {
     rests: FxHashMap<ItemKey, VecDeque<Occurrence>>,
     /// Items whose last link was won: when, and its due time. A poll sent before still
     /// brings it.
-    ended: FxHashMap<ItemKey, (Boot, Millis)>,
+    ended: FxHashMap<ItemKey, (Boot, Timestamp)>,
     wheel: Wheel<ItemKind>,
     ready: Ready,
     lanes: Lanes,
@@ -57,7 +59,7 @@ pub(crate) struct Plan {
     /// Jobs whose bounds leave no room.
     full_jobs: FxHashSet<Arc<str>>,
     /// Occurrences that are not tried before they are due, and when that is.
-    deferred: BTreeSet<(Millis, ItemKey)>,
+    deferred: BTreeSet<(Timestamp, ItemKey)>,
     /// By schedule, the execution that keeps its slot, and those that wait for it.
     parked: FxHashMap<ScheduleId, (ExecutionId, BTreeSet<Rank>)>,
     cap: usize,
@@ -70,12 +72,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(now: Millis, cap: usize, lanes: Lanes) -> Self {
+    pub(crate) fn new(now: Timestamp, cap: usize, lanes: Lanes) -> Self {
         Self {
             items: FxHashMap::default(),
             rests: FxHashMap::default(),
             ended: FxHashMap::default(),
-            wheel: Wheel::new(now, cap),
+            wheel: Wheel::new(now.millis(), cap),
             ready: Ready::default(),
             lanes,
             full: LaneSet::NONE,
@@ -158,24 +160,23 @@ impl Plan {
         has_no_seat || !self.full_jobs.is_empty() && self.full_jobs.contains(&line.job)
     }
 
-    /// The next instant, in database time, at which something becomes due or has done so; nothing that waits
-    /// for a seat.
-    pub(crate) fn next_due(&self) -> Option<Millis> {
-        self.first_ready().or_else(|| self.wheel.next_due())
+    /// The next instant at which something becomes due or has done so; nothing that waits for a seat.
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        self.first_ready().or_else(|| self.wheel.next_due().map(Timestamp::at))
     }
 
-    /// The next instant, in database time, at which something becomes due that is not tried before.
-    pub(crate) fn next_deferred(&self) -> Option<Millis> {
+    /// The next instant at which something becomes due that is not tried before.
+    pub(crate) fn next_deferred(&self) -> Option<Timestamp> {
         self.deferred.first().map(|(due, _)| *due)
     }
 
     /// Whether something is due by `until` and waits for no seat; only what [`Plan::advance`] has reached
     /// counts.
-    pub(crate) fn has_due(&self, until: Millis) -> bool {
+    pub(crate) fn has_due(&self, until: Timestamp) -> bool {
         self.first_ready().is_some_and(|due| due <= until)
     }
 
-    fn first_ready(&self) -> Option<Millis> {
+    fn first_ready(&self) -> Option<Timestamp> {
         self.ready.first_due(|line| !self.waits(line))
     }
 
@@ -190,14 +191,14 @@ impl Plan {
     }
 
     /// Drops everything but claims in flight, and starts the wheel anew at `now`.
-    pub(crate) fn clear(&mut self, now: Millis) {
+    pub(crate) fn clear(&mut self, now: Timestamp) {
         self.items.retain(|_, item| matches!(item.place, ItemPlace::InFlight));
         self.bytes = self.items.values().map(|item| size(&item.candidate)).sum();
         self.rests.clear();
         self.ready = Ready::default();
         self.parked.clear();
         self.deferred.clear();
-        self.wheel = Wheel::new(now, self.cap);
+        self.wheel = Wheel::new(now.millis(), self.cap);
     }
 
     /// Ends the plan: what was never claimed is handed back, earliest first; it stays as it is in the
@@ -358,10 +359,10 @@ impl Plan {
     }
 
     /// Puts an item where it waits until `due`: into the wheel, or among the ready when that has come.
-    fn arm(&mut self, key: ItemKey, due: Millis) {
+    fn arm(&mut self, key: ItemKey, due: Timestamp) {
         let Some(item) = self.items.get(&key) else { return };
         let rank = rank(key, &item.candidate);
-        let (at, priority, id) = (due, rank.1.0, rank.2);
+        let (at, priority, id) = (due.millis(), rank.1.0, rank.2);
         let place = match self.wheel.insert(Due { at, priority, id }, ItemKind::of(key)) {
             Ok(handle) => ItemPlace::Wheel(handle),
             Err(Refused::Elapsed(_)) => return self.make_ready(key),
@@ -391,11 +392,11 @@ impl Plan {
     }
 
     /// Moves what has become due among the ready.
-    pub(crate) fn advance(&mut self, now: Millis) {
+    pub(crate) fn advance(&mut self, now: Timestamp) {
         while self.deferred.first().is_some_and(|(due, _)| due.saturating_add(CLAIM_AHEAD) <= now) {
             self.deferred.pop_first();
         }
-        for (due, kind) in self.wheel.advance(now) {
+        for (due, kind) in self.wheel.advance(now.millis()) {
             self.make_ready(kind.key(due.id));
         }
     }
@@ -406,7 +407,7 @@ impl Plan {
     /// [`Plan::again`] or [`Plan::forget`].
     pub(crate) fn pick<P>(
         &mut self,
-        now: Millis,
+        now: Timestamp,
         most: usize,
         mut permit: impl FnMut(LaneId) -> Option<P>,
     ) -> Vec<(ItemKey, Candidate, P)> {
@@ -455,7 +456,7 @@ impl Plan {
     }
 
     /// The next due item of a line that can be claimed in this batch. Those that cannot are put aside.
-    fn next_of(&mut self, line: &LineKey, now: Millis, batch: &mut Batch) -> Option<(Rank, Group)> {
+    fn next_of(&mut self, line: &LineKey, now: Timestamp, batch: &mut Batch) -> Option<(Rank, Group)> {
         loop {
             let (rank, group) = self.ready.next_of(line, now, |group| !batch.has_enough(&line.job, group))?;
             let Some(item) = self.items.get(&rank.3) else {
@@ -500,11 +501,16 @@ impl Plan {
     }
 
     /// Arms the next link; if there is none the item leaves, and it is said when it was due.
-    fn over(&mut self, key: ItemKey, boot: Boot) -> Option<Millis> {
+    fn over(&mut self, key: ItemKey, boot: Boot) -> Option<Timestamp> {
         self.over_with(key, boot, Self::arm)
     }
 
-    fn over_with(&mut self, key: ItemKey, boot: Boot, arm: fn(&mut Self, ItemKey, Millis)) -> Option<Millis> {
+    fn over_with(
+        &mut self,
+        key: ItemKey,
+        boot: Boot,
+        arm: fn(&mut Self, ItemKey, Timestamp),
+    ) -> Option<Timestamp> {
         let Some(next) = self.following(key) else {
             return self.take_out(key).map(|item| item.candidate.due());
         };
@@ -518,7 +524,7 @@ impl Plan {
     }
 
     /// Its row was locked by another: once more after a moment, then left to the next poll.
-    pub(crate) fn skipped(&mut self, key: ItemKey, retry_at: Millis, boot: Boot) {
+    pub(crate) fn skipped(&mut self, key: ItemKey, retry_at: Timestamp, boot: Boot) {
         let Some(item) = self.items.get_mut(&key) else { return };
         item.touched = boot;
         if std::mem::replace(&mut item.retried, true) {
@@ -538,7 +544,7 @@ impl Plan {
     }
 
     /// Arms an item that is not to be tried before it is due. The wheel is ahead by as much as claims are.
-    fn defer(&mut self, key: ItemKey, due: Millis) {
+    fn defer(&mut self, key: ItemKey, due: Timestamp) {
         self.deferred.insert((due, key));
         self.arm(key, due.saturating_add(CLAIM_AHEAD));
     }
@@ -597,7 +603,7 @@ impl Plan {
 
     /// Appends the links beyond what is already planned, the last of which may be the item itself, due at
     /// `due`.
-    fn extend(&mut self, key: ItemKey, due: Millis, chain: VecDeque<Occurrence>) {
+    fn extend(&mut self, key: ItemKey, due: Timestamp, chain: VecDeque<Occurrence>) {
         let known = self.rests.get(&key).and_then(VecDeque::back).map_or(due, |last| last.at);
         let beyond: VecDeque<Occurrence> = chain.into_iter().filter(|it| it.at > known).collect();
         if !beyond.is_empty() {

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::item::ItemKey;
-use crate::domain::{BoundOf, Bounds, Candidate, ExecutionId, Millis, ScheduleId};
+use crate::domain::{BoundOf, Bounds, Candidate, ExecutionId, ScheduleId, Timestamp};
 use crate::pipeline::lanes::LaneId;
 
 /// The order in which the due items of a group are claimed.
-pub(super) type Rank = (Millis, Reverse<i32>, i64, ItemKey);
+pub(super) type Rank = (Timestamp, Reverse<i32>, i64, ItemKey);
 
 /// The group of an item; none for what belongs to none.
 pub(super) type Group = Option<Arc<str>>;
@@ -63,7 +63,7 @@ impl Ready {
     }
 
     /// When the first item of the lines that count is due.
-    pub(super) fn first_due(&self, counts: impl Fn(&LineKey) -> bool) -> Option<Millis> {
+    pub(super) fn first_due(&self, counts: impl Fn(&LineKey) -> bool) -> Option<Timestamp> {
         let lines = self.lines.iter().filter(|(key, _)| counts(key));
         lines.filter_map(|(_, line)| line.heads.first()).map(|rank| rank.0).min()
     }
@@ -72,7 +72,7 @@ impl Ready {
     pub(super) fn next_of(
         &self,
         key: &LineKey,
-        now: Millis,
+        now: Timestamp,
         admits: impl Fn(&Group) -> bool,
     ) -> Option<(Rank, Group)> {
         let mut turns = self.lines.get(key)?.turns.iter();
@@ -82,7 +82,7 @@ impl Ready {
 
     /// The lines that count and have due items: first the line that has waited longest for a seat, of equals
     /// the one that has been due longest. (By due time alone, batches of one seat would all go to one line.)
-    pub(super) fn lines_due(&self, now: Millis, counts: impl Fn(&LineKey) -> bool) -> VecDeque<LineKey> {
+    pub(super) fn lines_due(&self, now: Timestamp, counts: impl Fn(&LineKey) -> bool) -> VecDeque<LineKey> {
         let lines = self.lines.iter().filter(|(key, _)| counts(key));
         let firsts = lines.filter_map(|(key, line)| Some((*line.heads.first()?, key)));
         let served = |key: &LineKey| self.served.get(key).copied().unwrap_or_default();

@@ -11,7 +11,7 @@ use crossbeam::channel::{Receiver, Sender, TryRecvError, unbounded};
 use rustc_hash::FxHashMap;
 
 use super::limits::POLL_LIMIT;
-use crate::domain::{Entry, Event, Millis, ScheduleId};
+use crate::domain::{Entry, Event, ScheduleId, Timestamp};
 use crate::time::Micros;
 
 /// The most decoders that may hang at once, each of another job: each keeps a thread.
@@ -158,10 +158,10 @@ impl Decoders {
     /// Decodes those of the rows of which nothing is known, if there are any. Each comes with its due time.
     pub(super) fn ask<'a>(
         &mut self,
-        rows: impl Iterator<Item = (Millis, &'a Arc<Entry>)>,
+        rows: impl Iterator<Item = (Timestamp, &'a Arc<Entry>)>,
         most: Micros,
     ) -> Option<Decode> {
-        let mut rows: Vec<(Millis, &Arc<Entry>)> =
+        let mut rows: Vec<(Timestamp, &Arc<Entry>)> =
             rows.filter(|(_, row)| self.verdicts.ask(row).is_none()).collect();
         rows.retain(|(_, row)| !self.holds(row));
         if rows.is_empty() {

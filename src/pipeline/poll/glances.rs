@@ -82,12 +82,13 @@ impl Glances {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Timestamp;
 
     const SEEN: Glance =
         Glance { marks: Marks { run: 7, audit: 3 }, news: News { work: false, cancel: false } };
 
     fn at(boot: Millis) -> Now {
-        Now { db: boot, boot: Boot::at(boot), apart: 0 }
+        Now { db: Timestamp::at(boot), boot: Boot::at(boot), apart: 0 }
     }
 
     fn glances() -> Glances {

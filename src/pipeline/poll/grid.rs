@@ -3,7 +3,7 @@
 //! The grid is the epoch's: ticks that are late, or skipped, never move those behind them.
 
 use super::limits::SHORT_PAGE;
-use crate::domain::{Boot, Millis, NodeId};
+use crate::domain::{Boot, Millis, NodeId, Timestamp};
 use crate::time::Now;
 
 /// No poll begins for this long after one that failed,
@@ -28,13 +28,13 @@ const LONG_POLL: Millis = 50;
 pub(super) struct Ticker {
     period: Millis,
     phase: Millis,
-    next: Millis,
+    next: Timestamp,
 }
 
 impl Ticker {
     /// The first tick is the first of the grid after `now`.
-    fn new(period: Millis, phase: Millis, now: Millis) -> Self {
-        let mut ticker = Self { period, phase: phase.rem_euclid(period), next: 0 };
+    fn new(period: Millis, phase: Millis, now: Timestamp) -> Self {
+        let mut ticker = Self { period, phase: phase.rem_euclid(period), next: now };
         ticker.next = ticker.last_at(now) + period;
         ticker
     }
@@ -43,7 +43,7 @@ impl Ticker {
     /// tick.
     ///
     /// After a clock that stepped back by more than a period the grid is taken up again from `now`.
-    fn tick(&mut self, now: Millis) -> Option<(Millis, u64)> {
+    fn tick(&mut self, now: Timestamp) -> Option<(Timestamp, u64)> {
         if self.next > now.saturating_add(self.period) {
             self.next = self.last_at(now) + self.period;
         }
@@ -56,8 +56,8 @@ impl Ticker {
         Some((tick, u64::try_from(skipped).unwrap_or(0)))
     }
 
-    fn last_at(&self, now: Millis) -> Millis {
-        now - (now - self.phase).rem_euclid(self.period)
+    fn last_at(&self, now: Timestamp) -> Timestamp {
+        now - (now - self.phase).millis().rem_euclid(self.period)
     }
 }
 
@@ -70,7 +70,7 @@ fn phase_of(node: NodeId, period: Millis) -> Millis {
 /// What the timetable says at an instant.
 pub(super) enum Next {
     /// A poll begins: with this tick, before which so many were skipped, or as an extra poll.
-    Begin { tick: Option<Millis>, skipped: u64 },
+    Begin { tick: Option<Timestamp>, skipped: u64 },
     /// A short poll begins, which only looks for what may start at once.
     Short,
     /// No poll begins before this.
@@ -100,7 +100,7 @@ pub(super) struct Timetable {
     news: NewsPoll,
     short: NewsPoll,
     /// The earliest retry stored here that is due before the next tick and that no poll has begun for.
-    retry: Option<Millis>,
+    retry: Option<Timestamp>,
     /// The last poll to begin did so between two ticks.
     is_extra: bool,
     /// When the last of those ended, and the pause behind it.
@@ -144,24 +144,24 @@ impl Timetable {
         }
     }
 
-    fn begin(&mut self, tick: Option<Millis>, skipped: u64) -> Next {
+    fn begin(&mut self, tick: Option<Timestamp>, skipped: u64) -> Next {
         (self.wanted, self.news.is_wanted, self.short.is_wanted) = (false, false, false);
         (self.retry, self.is_extra) = (None, tick.is_none());
         Next::Begin { tick, skipped }
     }
 
     /// When an extra poll brings a retry in time to wait for its instant.
-    fn extra_at(&self) -> Millis {
-        self.retry.map_or(Millis::MAX, |due| due - EXTRA_PAUSE)
+    fn extra_at(&self) -> Timestamp {
+        self.retry.map_or(Timestamp::MAX, |due| due - EXTRA_PAUSE)
     }
 
-    /// The next tick, database time.
-    pub(super) fn next_tick(&self) -> Millis {
+    /// The next tick.
+    pub(super) fn next_tick(&self) -> Timestamp {
         self.ticker.next
     }
 
     /// Wants a poll shortly before this retry is due, unless the next tick's brings it in time.
-    pub(super) fn want_retry(&mut self, due: Millis) {
+    pub(super) fn want_retry(&mut self, due: Timestamp) {
         if due < self.ticker.next {
             self.retry = Some(self.retry.map_or(due, |other| other.min(due)));
         }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::domain::shards::{self, Member, SHARDS, Share};
-use crate::domain::{Boot, Entry, Millis, NodeId};
+use crate::domain::{Boot, Entry, NodeId, Timestamp};
 use crate::time::Now;
 
 /// The most changed schedules one poll asks for by name.
@@ -56,7 +56,7 @@ impl Home {
 
     /// Whether a poll leaves the planned occurrences of this schedule to the schedule's owner. It plans those
     /// due before `late` itself: the owner may be dead.
-    pub(super) fn leaves_planned(&self, entry: &Entry, late: Millis) -> bool {
+    pub(super) fn leaves_planned(&self, entry: &Entry, late: Timestamp) -> bool {
         let name = &*entry.name;
         let is_late = entry.is_due_before(late);
         let is_in = |list: &VecDeque<(String, Boot)>| list.iter().any(|(known, _)| known == name);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::domain::shards::Member;
-use crate::domain::{Boot, Event, Millis, NodeId, Occurrence, Pending};
+use crate::domain::{Boot, Event, NodeId, Occurrence, Pending, Timestamp};
 use crate::store::Page;
 use crate::time::Micros;
 
@@ -19,11 +19,11 @@ pub(crate) enum PollInput {
     /// The slot of the schedule of this name is free by this process: what waits for it may be another node's
     /// to claim, which learns of that with its next poll.
     Freed(Arc<str>),
-    /// This node stored a retry that is due at this instant, database time.
-    Retry(Millis),
-    /// A run that ended here has planned the next occurrence of the schedule of this name, about then,
-    /// database time: a poll brings it, whatever its shard.
-    Planned(Arc<str>, Millis),
+    /// This node stored a retry that is due at this instant.
+    Retry(Timestamp),
+    /// A run that ended here has planned the next occurrence of the schedule of this name, about then:
+    /// a poll brings it, whatever its shard.
+    Planned(Arc<str>, Timestamp),
     /// The live nodes and the jobs each lists.
     Members(Vec<Member>),
     /// The node joined again under a new name.
@@ -40,9 +40,9 @@ pub(crate) enum PollOutput {
         app: bool,
         node: bool,
         pause_ended: bool,
-        election: Option<Millis>,
+        election: Option<Timestamp>,
         late: bool,
-        from: Millis,
+        from: Timestamp,
     },
     /// The node drains, said with each poll; or it does so no more.
     Drain(bool),
@@ -83,9 +83,9 @@ pub(crate) struct Covered {
     /// Some due schedules of every job and shard.
     pub schedules: bool,
     /// PENDING executions behind the first of these keys of (due time, id), up to and including the second.
-    pub pendings: ((Millis, i64), (Millis, i64)),
+    pub pendings: ((Timestamp, i64), (Timestamp, i64)),
     /// PENDING executions behind this key, besides.
-    pub newest: (Millis, i64),
+    pub newest: (Timestamp, i64),
 }
 
 impl Covered {

@@ -48,7 +48,7 @@ use self::pages::{Bookmark, Poll, Signs, Stage};
 use self::rows::PolledRows;
 use self::skipping::{Look, Skipping};
 use crate::domain::shards::Share;
-use crate::domain::{Entry, Error, Event, Millis, NodeId};
+use crate::domain::{Entry, Error, Event, Millis, NodeId, Timestamp};
 use crate::machine::{Machine, Step};
 use crate::pipeline::expand::{Expanded, expand};
 use crate::store::news::{Glance, GlanceQuery, Marks, News};
@@ -106,7 +106,7 @@ impl PollMachine {
     }
 
     /// Begins a poll with its first page.
-    fn begin(&mut self, now: Now, tick: Option<Millis>) -> Poll {
+    fn begin(&mut self, now: Now, tick: Option<Timestamp>) -> Poll {
         let until = self.until(now);
         let (page, limit) = (self.bookmark.first_page(), self.bookmark.limit);
         let pending_from = self.skipping.pending_floor(now);
@@ -130,7 +130,7 @@ impl PollMachine {
     }
 
     /// The end of the window of a poll that begins now.
-    fn until(&self, now: Now) -> Millis {
+    fn until(&self, now: Now) -> Timestamp {
         self.window.end(self.timetable.next_tick() - self.window.poll).max(now.db + self.window.lead)
     }
 
@@ -159,8 +159,8 @@ impl PollMachine {
             shares: Vec::new(),
             names: Vec::new(),
             listed: self.home.listed(),
-            from: 0,
-            pending_from: Millis::MIN,
+            from: Timestamp::at(0),
+            pending_from: Timestamp::MIN,
             until: late,
             late,
             page: Page { schedules: DueRows::Sections(Vec::new()), pendings: Page::END, newest: false },
@@ -277,7 +277,7 @@ impl PollMachine {
         let Expanded { occurrences, complete: whole } =
             expand(&entries, now.db, query.until, self.window.least_threshold());
         self.emit(Event::Polled {
-            tick,
+            tick: tick.map(Timestamp::millis),
             planned: occurrences.len(),
             pending: pendings.len(),
             took: span(now.boot - sent),

@@ -16,17 +16,17 @@ use super::limits::{LEAST_PAGE, OTHERS, PAGE, PATIENCE, POLL_LIMIT};
 use super::messages::Covered;
 use super::payloads::Payloads;
 use super::rows::PolledRows;
-use crate::domain::{Boot, Entry, Millis, Pending};
+use crate::domain::{Boot, Entry, Millis, Pending, Timestamp};
 use crate::store::{DueRows, Page, PollQuery, Polled};
 use crate::time::Now;
 
 /// A PENDING execution's key: its due time and id.
-type Key = (Millis, i64);
+type Key = (Timestamp, i64);
 
 /// The poll under way.
 pub(crate) struct Poll {
     /// The tick it began with; `None` for an extra poll.
-    pub(super) tick: Option<Millis>,
+    pub(super) tick: Option<Timestamp>,
     /// One page of the newest PENDING executions is all it asks for.
     pub(super) is_short: bool,
     /// When it began.
@@ -55,7 +55,7 @@ pub(super) struct Signs {
     pub drains: bool,
     /// The time of some pause is up.
     pub pause_ended: bool,
-    pub election: Option<Millis>,
+    pub election: Option<Timestamp>,
     /// Something is late, whatever its shard.
     pub late: bool,
 }
@@ -162,7 +162,7 @@ impl Bookmark {
 
 impl Poll {
     /// A poll that has brought nothing yet.
-    pub(super) fn new(tick: Option<Millis>, sent: Boot, query: PollQuery) -> Self {
+    pub(super) fn new(tick: Option<Timestamp>, sent: Boot, query: PollQuery) -> Self {
         let begin = query.page.pendings;
         let walk = Walk { sections: 0, unasked: 0, pendings: (begin, begin), newest: Page::END, helped: 0 };
         Self {

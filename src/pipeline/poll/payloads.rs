@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::limits::{PAGE, PAGE_BYTES, PAYLOADS, POLL_BYTES};
 use super::rows::PolledRows;
-use crate::domain::{Entry, Millis, Pending, ScheduleId};
+use crate::domain::{Entry, Pending, ScheduleId, Timestamp};
 use crate::store::LargePayload;
 
 /// A payload to fetch, of a schedule in this version.
@@ -37,9 +37,9 @@ impl Payloads {
     /// bytes are used up. The last may exceed them, or a larger payload would never come.
     ///
     /// Each row comes with its due time.
-    pub(super) fn choose<'a>(&mut self, rows: impl Iterator<Item = (Millis, &'a Arc<Entry>)>) {
-        let is_large = |(_, entry): &(Millis, &Arc<Entry>)| self.is_large(entry);
-        let mut all: Vec<(Millis, &Arc<Entry>)> = rows.filter(is_large).collect();
+    pub(super) fn choose<'a>(&mut self, rows: impl Iterator<Item = (Timestamp, &'a Arc<Entry>)>) {
+        let is_large = |(_, entry): &(Timestamp, &Arc<Entry>)| self.is_large(entry);
+        let mut all: Vec<(Timestamp, &Arc<Entry>)> = rows.filter(is_large).collect();
         all.sort_by_key(|(due, entry)| (*due, entry.id));
         let (mut seen, mut turns) = (HashSet::new(), HashMap::new());
         let mut in_turn: Vec<(usize, &Arc<Entry>)> = Vec::new();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::decode::Decoders;
 use super::limits::BACKLOG;
-use crate::domain::{Entry, Millis, Pending};
+use crate::domain::{Entry, Pending, Timestamp};
 
 #[derive(Default)]
 pub(super) struct PolledRows {
@@ -19,15 +19,15 @@ impl PolledRows {
         self.entries.len() + self.pendings.len()
     }
 
-    pub(super) fn has_backlog(&self, late: Millis) -> bool {
+    pub(super) fn has_backlog(&self, late: Timestamp) -> bool {
         let entries = self.entries.iter().filter(|entry| entry.is_due_before(late));
         let pendings = self.pendings.iter().filter(|pending| pending.due < late);
         entries.count() + pendings.count() >= BACKLOG
     }
 
     /// Each row with its due time.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (Millis, &Arc<Entry>)> {
-        let due = |entry: &Arc<Entry>| entry.cursor.next.unwrap_or(Millis::MIN);
+    pub(super) fn rows(&self) -> impl Iterator<Item = (Timestamp, &Arc<Entry>)> {
+        let due = |entry: &Arc<Entry>| entry.cursor.next.unwrap_or(Timestamp::MIN);
         let schedules = self.entries.iter().map(move |entry| (due(entry), entry));
         let pendings = self.pendings.iter().filter(|pending| pending.payload.is_none());
         schedules.chain(pendings.map(|pending| (pending.due, &pending.entry)))

@@ -13,7 +13,7 @@
 //!      '------------------- quick look -----------------------------'
 //! ```
 
-use crate::domain::{Boot, Millis};
+use crate::domain::{Boot, Millis, Timestamp};
 use crate::store::Polled;
 use crate::time::{Now, Window};
 
@@ -45,8 +45,8 @@ pub(crate) struct Look {
     /// When it was sent.
     sent: Boot,
     /// Where polls began then.
-    schedules: Millis,
-    pendings: Millis,
+    schedules: Timestamp,
+    pendings: Timestamp,
 }
 
 /// Where polls that skip begin in one index.
@@ -55,7 +55,7 @@ struct Floor {
     margin: Millis,
     /// No row that a live node runs is known to be due before this: so it was when a poll saw the index, and
     /// due times only grow. `None` before the first poll has ended.
-    known: Option<Millis>,
+    known: Option<Timestamp>,
 }
 
 impl Floor {
@@ -63,20 +63,20 @@ impl Floor {
         Self { margin, known: None }
     }
 
-    fn at(&self, now: Now) -> Millis {
-        self.known.unwrap_or(Millis::MAX).min(now.db - self.margin)
+    fn at(&self, now: Now) -> Timestamp {
+        self.known.unwrap_or(Timestamp::MAX).min(now.db - self.margin)
     }
 
     /// A poll saw the first that is due; `None`: nothing before the window's end. What was due before `late`
     /// was late.
-    fn polled(&mut self, earliest: Option<Millis>, late: Millis) {
+    fn polled(&mut self, earliest: Option<Timestamp>, late: Timestamp) {
         // A row created after this poll may be due at once, and an outage may hide it for long.
         let created = late - self.margin;
         self.known = Some(earliest.map_or(created, |earliest| earliest.min(created)));
     }
 
     /// A look saw the first that is due; whether that lies before the floor at which polls began.
-    fn looked(&mut self, earliest: Option<Millis>, floor: Millis) -> bool {
+    fn looked(&mut self, earliest: Option<Timestamp>, floor: Timestamp) -> bool {
         let Some(earliest) = earliest else { return false };
         self.known = Some(self.known.map_or(earliest, |known| known.min(earliest)));
         earliest < floor
@@ -103,29 +103,29 @@ impl Skipping {
     }
 
     /// The fire time with which polls begin. An outage holds it back, and so do schedules nobody claims.
-    pub(super) fn floor(&self, now: Now) -> Millis {
+    pub(super) fn floor(&self, now: Now) -> Timestamp {
         match self.looks {
-            Looks::Off => 0,
+            Looks::Off => Timestamp::at(0),
             _ => self.schedules.at(now),
         }
     }
 
     /// The due time with which polls begin among PENDING executions.
-    pub(super) fn pending_floor(&self, now: Now) -> Millis {
+    pub(super) fn pending_floor(&self, now: Now) -> Timestamp {
         match self.looks {
-            Looks::Off => Millis::MIN,
+            Looks::Off => Timestamp::MIN,
             _ => self.pendings.at(now),
         }
     }
 
     /// The due time with which short polls begin: they are for what may start now.
-    pub(super) fn recent(now: Now) -> Millis {
+    pub(super) fn recent(now: Now) -> Timestamp {
         now.db - PENDING_MARGIN
     }
 
     /// A poll's first page has come. Its call was sent at `called`, and what was due before `late`
     /// was late.
-    pub(super) fn polled(&mut self, now: Now, called: Boot, late: Millis, polled: &Polled) {
+    pub(super) fn polled(&mut self, now: Now, called: Boot, late: Timestamp, polled: &Polled) {
         self.schedules.polled(polled.earliest, late);
         self.pendings.polled(polled.earliest_pending, late);
         if self.looks == Looks::Off && self.is_slow(now, called, polled.rows) {

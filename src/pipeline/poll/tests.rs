@@ -31,26 +31,26 @@ impl Catalog for Strict {
     }
 }
 
-pub(super) fn at(time: Millis) -> Now {
-    Now { db: time, boot: Boot::at(time), apart: 0 }
+pub(super) fn at(time: Timestamp) -> Now {
+    Now { db: time, boot: Boot::at(time.millis()), apart: 0 }
 }
 
 /// One that does not look at all overdue schedules.
-pub(super) fn machine(now: Millis) -> Stepped<PollMachine> {
+pub(super) fn machine(now: Timestamp) -> Stepped<PollMachine> {
     let mut machine = glancing_every(now, NEVER);
     machine.receive(at(now), PollInput::Told(true));
     machine
 }
 
 /// One that glances at the database so often.
-fn glancing_every(now: Millis, glance: Millis) -> Stepped<PollMachine> {
+fn glancing_every(now: Timestamp, glance: Millis) -> Stepped<PollMachine> {
     // A node whose phase on the grid is 0.
     Stepped::new(PollMachine::new(
         NodeId(uuid::Uuid::nil()),
         "app".to_owned(),
         Arc::new(Strict),
         (Window::default(), glance),
-        Offset::new(sample(now, now)),
+        Offset::new(sample(now.millis(), now.millis())),
         at(now),
     ))
 }
@@ -60,9 +60,9 @@ pub(super) fn sample(host: Millis, database: Millis) -> TimeSample {
     TimeSample { asked: 1_000 * host, told: 1_000 * database, answered: 1_000 * host }
 }
 
-pub(super) fn answer(now: Millis, entries: Vec<Entry>) -> Polled {
+pub(super) fn answer(now: Timestamp, entries: Vec<Entry>) -> Polled {
     Polled {
-        time: sample(now, now),
+        time: sample(now.millis(), now.millis()),
         app_enabled: true,
         node_enabled: true,
         drains: false,
@@ -80,19 +80,22 @@ pub(super) fn answer(now: Millis, entries: Vec<Entry>) -> Polled {
 }
 
 /// Decodes within no time.
-pub(super) fn decode(machine: &mut Stepped<PollMachine>, now: Millis, op: Op) {
-    machine.done(at(now), op.perform(&MemoryStore::new(0)));
+pub(super) fn decode(machine: &mut Stepped<PollMachine>, now: Timestamp, op: Op) {
+    machine.done(at(now), op.perform(&MemoryStore::new(Timestamp::at(0))));
 }
 
 /// Runs until the next poll is asked for; gives when, and what was told on the way.
-pub(super) fn until_asked(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Millis, Vec<PollOutput>) {
+pub(super) fn until_asked(
+    machine: &mut Stepped<PollMachine>,
+    mut now: Timestamp,
+) -> (Timestamp, Vec<PollOutput>) {
     let mut told = Vec::new();
     loop {
         match machine.next(at(now)) {
             Step::Do(op @ Op::Decode(_)) => decode(machine, now, op),
             Step::Do(_) => return (now, told),
             Step::Tell(output) => told.push(output),
-            Step::Wait(until) => now = now.max(until.millis()),
+            Step::Wait(until) => now = now.max(Timestamp::at(until.millis())),
             Step::Stop => panic!("stopped"),
         }
     }
@@ -101,10 +104,10 @@ pub(super) fn until_asked(machine: &mut Stepped<PollMachine>, mut now: Millis) -
 /// One whose answers take longer than the step.
 #[test]
 fn a_slow_comparison_is_no_step_of_the_clock() {
-    let mut machine = machine(1_000_000);
+    let mut machine = machine(Timestamp::at(1_000_000));
     for round_trip in [0, 2_900, 0] {
-        let (now, _) = until_asked(&mut machine, 1_000_000);
-        let exact = sample(now, now);
+        let (now, _) = until_asked(&mut machine, Timestamp::at(1_000_000));
+        let exact = sample(now.millis(), now.millis());
         let time = TimeSample { asked: exact.asked - 1_000 * round_trip, ..exact };
         machine.done(at(now), Ok(Answer::Page(Polled { time, ..answer(now, Vec::new()) })));
         let (_, told) = until_asked(&mut machine, now);
@@ -120,16 +123,20 @@ fn a_slow_comparison_is_no_step_of_the_clock() {
 #[test]
 fn no_hot_loop_while_the_database_is_down() {
     for kind in [ErrorKind::Unavailable, ErrorKind::Unknown, ErrorKind::Refused] {
-        let calls =
-            calls_while_down(&mut machine(1_000_000).machine, 1_000_000, kind, || Some(PollInput::Wake));
+        let calls = calls_while_down(
+            &mut machine(Timestamp::at(1_000_000)).machine,
+            Timestamp::at(1_000_000),
+            kind,
+            || Some(PollInput::Wake),
+        );
         assert!((20..=75).contains(&calls), "{calls} polls in a minute");
     }
 }
 
 #[test]
 fn overdue_rows_are_visible_to_the_poll() {
-    let mut machine = machine(1_000_000);
-    let (now, _) = until_asked(&mut machine, 1_000_000);
+    let mut machine = machine(Timestamp::at(1_000_000));
+    let (now, _) = until_asked(&mut machine, Timestamp::at(1_000_000));
     machine.done(at(now), Ok(Answer::Page(answer(now, vec![cron(1, "0 * * * * ?", now - 30_000)]))));
     let (_, told) = until_asked(&mut machine, now);
     let planned = told.iter().find_map(|output| match output {
@@ -141,11 +148,11 @@ fn overdue_rows_are_visible_to_the_poll() {
 
 #[test]
 fn a_payload_nobody_here_can_decode_is_left_alone_and_said_once() {
-    let mut machine = machine(1_000_000);
-    let mut odd = cron(1, "* * * * * ?", 1_001_000);
+    let mut machine = machine(Timestamp::at(1_000_000));
+    let mut odd = cron(1, "* * * * * ?", Timestamp::at(1_001_000));
     odd.payload = Arc::from("{}");
     let mut said = 0;
-    let mut now = 1_000_000;
+    let mut now = Timestamp::at(1_000_000);
     for _ in 0..3 {
         now = until_asked(&mut machine, now).0;
         machine.done(at(now), Ok(Answer::Page(answer(now, vec![odd.clone()]))));
@@ -160,8 +167,8 @@ fn a_payload_nobody_here_can_decode_is_left_alone_and_said_once() {
 
 /// A job's rows, brought again by each poll: when it polled, how many it decoded, how many it planned.
 fn polls(machine: &mut Stepped<PollMachine>, most: Micros, count: usize) -> Vec<(Millis, usize, usize)> {
-    let entries: Vec<Entry> = (1..=10).map(|id| cron(id, "0 * * * * ?", 1_000_000)).collect();
-    let mut now = 1_000_000;
+    let entries: Vec<Entry> = (1..=10).map(|id| cron(id, "0 * * * * ?", Timestamp::at(1_000_000))).collect();
+    let mut now = Timestamp::at(1_000_000);
     let mut polls = Vec::new();
     for _ in 0..count {
         now = asked(machine, now).0;
@@ -179,20 +186,20 @@ fn polls(machine: &mut Stepped<PollMachine>, most: Micros, count: usize) -> Vec<
                 _ => break,
             }
         }
-        polls.push((now - 1_000_000, decoded, planned(told).occurrences.len()));
+        polls.push((now - Timestamp::at(1_000_000), decoded, planned(told).occurrences.len()));
     }
     polls
 }
 
 #[test]
 fn what_is_known_is_not_decoded_again() {
-    assert_eq!(polls(&mut machine(1_000_000), 1, 2), [(0, 10, 10), (PERIOD, 0, 10)]);
+    assert_eq!(polls(&mut machine(Timestamp::at(1_000_000)), 1, 2), [(0, 10, 10), (PERIOD, 0, 10)]);
 }
 
 /// Another poll follows soon, and each decodes something.
 #[test]
 fn what_there_was_no_time_to_decode_is_cut_off() {
-    let polled = polls(&mut machine(1_000_000), 0, 11);
+    let polled = polls(&mut machine(Timestamp::at(1_000_000)), 0, 11);
     let instants = [0, 10, 30, 70, 150, 250, 350, 450, 550, 650];
     let expected = instants.into_iter().enumerate().map(|(n, at)| (at, 10 - n, n + 1));
     assert_eq!(polled[..10], expected.collect::<Vec<_>>());
@@ -201,12 +208,12 @@ fn what_there_was_no_time_to_decode_is_cut_off() {
 
 #[test]
 fn a_poll_whose_decoding_hangs_plans_what_is_known() {
-    let mut machine = machine(1_000_000);
-    let known = cron(1, "0 * * * * ?", 1_000_000);
-    let (now, _) = asked(&mut machine, 1_000_000);
+    let mut machine = machine(Timestamp::at(1_000_000));
+    let known = cron(1, "0 * * * * ?", Timestamp::at(1_000_000));
+    let (now, _) = asked(&mut machine, Timestamp::at(1_000_000));
     machine.done(at(now), Ok(Answer::Page(answer(now, vec![known.clone()]))));
     let (now, _) = asked(&mut machine, now);
-    let hangs = cron(2, "0 * * * * ?", 1_000_000);
+    let hangs = cron(2, "0 * * * * ?", Timestamp::at(1_000_000));
     machine.done(at(now), Ok(Answer::Page(answer(now, vec![known, hangs]))));
     let Step::Do(Op::Decode(op)) = machine.next(at(now)) else { panic!("something is new") };
     op.hang(&op.jobs[0][0]);
@@ -219,7 +226,7 @@ fn a_poll_whose_decoding_hangs_plans_what_is_known() {
 }
 
 /// Beside one other node.
-pub(super) fn beside_another(now: Millis) -> Stepped<PollMachine> {
+pub(super) fn beside_another(now: Timestamp) -> Stepped<PollMachine> {
     let mut machine = machine(now);
     let other = Member { id: NodeId(uuid::Uuid::from_u128(1)), jobs: vec!["job".to_owned()] };
     machine.receive(at(now), PollInput::Members(vec![other]));
@@ -227,7 +234,7 @@ pub(super) fn beside_another(now: Millis) -> Stepped<PollMachine> {
 }
 
 /// What the next poll asks for, and when.
-pub(super) fn asked(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Millis, PollQuery) {
+pub(super) fn asked(machine: &mut Stepped<PollMachine>, mut now: Timestamp) -> (Timestamp, PollQuery) {
     loop {
         match machine.next(at(now)) {
             Step::Do(Op::Page(query)) => return (now, query),
@@ -236,7 +243,7 @@ pub(super) fn asked(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Mil
             Step::Do(Op::Payloads(_)) => panic!("nothing is large"),
             Step::Do(Op::Glance(_)) => panic!("who is told does not glance"),
             Step::Tell(_) => {}
-            Step::Wait(until) => now = now.max(until.millis()),
+            Step::Wait(until) => now = now.max(Timestamp::at(until.millis())),
             Step::Stop => panic!("stopped"),
         }
     }
@@ -252,13 +259,13 @@ pub(super) fn planned(told: Vec<PollOutput>) -> PollPlan {
     planned.expect("a plan")
 }
 
-pub(super) fn told_earliest(machine: &mut Stepped<PollMachine>, now: Millis, earliest: Option<Millis>) {
+pub(super) fn told_earliest(machine: &mut Stepped<PollMachine>, now: Timestamp, earliest: Option<Timestamp>) {
     let late = earliest.is_some();
     tell(machine, now, Polled { late, earliest, ..answer(now, Vec::new()) });
 }
 
 /// Answers the page or the look that is under way.
-pub(super) fn tell(machine: &mut Stepped<PollMachine>, now: Millis, polled: Polled) {
+pub(super) fn tell(machine: &mut Stepped<PollMachine>, now: Timestamp, polled: Polled) {
     let is_look = matches!(machine.asked, Some(Asked::Look(_)));
     machine.done(at(now), Ok(if is_look { Answer::Look(polled) } else { Answer::Page(polled) }));
 }
@@ -266,11 +273,11 @@ pub(super) fn tell(machine: &mut Stepped<PollMachine>, now: Millis, polled: Poll
 /// Nobody may believe that the node has begun to drain while it may still claim.
 #[test]
 fn a_drain_is_told_behind_the_plan_that_ends_the_claims() {
-    let mut machine = machine(1_002_500);
-    let _ = asked(&mut machine, 1_002_500);
-    let drains = Polled { drains: true, node_enabled: false, ..answer(1_005_000, Vec::new()) };
-    machine.done(at(1_005_000), Ok(Answer::Page(drains)));
-    let told: Vec<PollOutput> = std::iter::from_fn(|| match machine.next(at(1_005_000)) {
+    let mut machine = machine(Timestamp::at(1_002_500));
+    let _ = asked(&mut machine, Timestamp::at(1_002_500));
+    let drains = Polled { drains: true, node_enabled: false, ..answer(Timestamp::at(1_005_000), Vec::new()) };
+    machine.done(at(Timestamp::at(1_005_000)), Ok(Answer::Page(drains)));
+    let told: Vec<PollOutput> = std::iter::from_fn(|| match machine.next(at(Timestamp::at(1_005_000))) {
         Step::Tell(output) => Some(output),
         _ => None,
     })
@@ -284,23 +291,26 @@ fn a_drain_is_told_behind_the_plan_that_ends_the_claims() {
 const SEEN: Glance = Glance { marks: Marks { run: 7, audit: 3 }, news: News { work: false, cancel: false } };
 
 /// Runs until a poll or a glance is asked for: when, and behind which marks if it is a glance.
-fn glanced(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Millis, Option<Marks>, Vec<PollOutput>) {
+fn glanced(
+    machine: &mut Stepped<PollMachine>,
+    mut now: Timestamp,
+) -> (Timestamp, Option<Marks>, Vec<PollOutput>) {
     let mut told = Vec::new();
     loop {
         match machine.next(at(now)) {
             Step::Do(Op::Glance(query)) => return (now, Some(query.after), told),
             Step::Do(_) => return (now, None, told),
             Step::Tell(output) => told.push(output),
-            Step::Wait(until) => now = now.max(until.millis()),
+            Step::Wait(until) => now = now.max(Timestamp::at(until.millis())),
             Step::Stop => panic!("stopped"),
         }
     }
 }
 
 /// One whose first poll, at a tick, has ended, and whose first glance has brought it another.
-fn glancing() -> (Stepped<PollMachine>, Millis) {
-    let mut machine = glancing_every(1_000_000, 200);
-    let (now, _, _) = glanced(&mut machine, 1_000_000);
+fn glancing() -> (Stepped<PollMachine>, Timestamp) {
+    let mut machine = glancing_every(Timestamp::at(1_000_000), 200);
+    let (now, _, _) = glanced(&mut machine, Timestamp::at(1_000_000));
     machine.done(at(now), Ok(Answer::Page(answer(now, Vec::new()))));
     let (now, after, _) = glanced(&mut machine, now);
     assert_eq!(after, Some(Marks::END));
@@ -362,8 +372,8 @@ fn who_is_told_does_not_glance() {
 /// News comes in time, also right behind the poll of a tick.
 #[test]
 fn a_poll_of_a_tick_is_followed_at_once() {
-    let mut machine = machine(1_000_000);
-    let (first, _) = asked(&mut machine, 1_000_000);
+    let mut machine = machine(Timestamp::at(1_000_000));
+    let (first, _) = asked(&mut machine, Timestamp::at(1_000_000));
     machine.done(at(first), Ok(Answer::Page(answer(first, Vec::new()))));
     let (tick, _) = asked(&mut machine, first);
     machine.done(at(tick), Ok(Answer::Page(answer(tick, Vec::new()))));
@@ -388,10 +398,11 @@ const BACKLOG: usize = SHORT_PAGE + 1;
 /// The polls of a node where something changes all the time: when, and of which kind. Each brings so many
 /// rows, but short ones none, in a twentieth of the time that others take.
 fn polls_with_changes(takes: Millis, rows: usize) -> Vec<(Millis, Kind)> {
-    let due = vec![cron(1, "0 * * * * ?", 1_000_000); rows];
-    let mut machine = machine(1_000_000);
-    let (mut now, mut begun) = (1_000_000, Vec::new());
-    while now < 1_000_000 + 2 * PERIOD {
+    let due = vec![cron(1, "0 * * * * ?", Timestamp::at(1_000_000)); rows];
+    let mut machine = machine(Timestamp::at(1_000_000));
+    let begin = Timestamp::at(1_000_000);
+    let (mut now, mut begun) = (begin, Vec::new());
+    while now < begin + 2 * PERIOD {
         machine.receive(at(now), PollInput::Changed("s".to_owned()));
         match machine.next(at(now)) {
             // A poll that took so long and brought nothing is followed by looks.
@@ -404,7 +415,7 @@ fn polls_with_changes(takes: Millis, rows: usize) -> Vec<(Millis, Kind)> {
                     panic!("a page is asked for")
                 };
                 let kind = if tick.is_some() { Kind::Tick } else { Kind::Extra };
-                begun.push((now - 1_000_000, if is_short { Kind::Short } else { kind }));
+                begun.push((now - begin, if is_short { Kind::Short } else { kind }));
                 now += if is_short { takes / 20 } else { takes };
                 let brought = if is_short { Vec::new() } else { due.clone() };
                 machine.done(at(now), Ok(Answer::Page(answer(now, brought))));
@@ -447,8 +458,8 @@ fn while_a_long_poll_keeps_news_waiting_short_polls_look_for_it() {
 
 #[test]
 fn a_short_poll_brings_the_newest_of_what_may_start_now() {
-    let mut machine = machine(1_000_000);
-    let (now, first) = asked(&mut machine, 1_000_000);
+    let mut machine = machine(Timestamp::at(1_000_000));
+    let (now, first) = asked(&mut machine, Timestamp::at(1_000_000));
     machine.done(at(now + 500), Ok(Answer::Page(answer(now + 500, Vec::new()))));
     machine.receive(at(now + 500), PollInput::News);
     let (now, query) = asked(&mut machine, now + 500);
@@ -463,8 +474,8 @@ fn a_short_poll_brings_the_newest_of_what_may_start_now() {
 
 #[test]
 fn what_a_node_itself_wants_does_not_wait_as_news_does() {
-    let mut machine = machine(1_000_000);
-    let (now, _) = asked(&mut machine, 1_000_000);
+    let mut machine = machine(Timestamp::at(1_000_000));
+    let (now, _) = asked(&mut machine, Timestamp::at(1_000_000));
     let ended = now + 500;
     machine.done(at(ended), Ok(Answer::Page(answer(ended, Vec::new()))));
     machine.receive(at(ended), PollInput::Changed("s".to_owned()));

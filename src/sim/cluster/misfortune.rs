@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{CUT, Cluster, NodeSlot, OTHER_CLOCK, STEPPED};
-use crate::domain::{ExecutionId, Millis, NodeId, ScheduleId};
+use crate::domain::{ExecutionId, Millis, NodeId, ScheduleId, Timestamp};
 use crate::sim::faults::{Faults, MEMBERS, any_member};
 use crate::sim::jobs::{self, APPLICATION};
 use crate::sim::process::Process;
@@ -353,7 +353,8 @@ impl Cluster {
         }
         let until = self.verbs.one_in(2).then(|| self.now + 20_000 + self.verbs.below(120_000));
         let drains = node.is_some() && self.verbs.one_in(2);
-        let verb = if drains { SwitchVerb::Drain } else { SwitchVerb::Pause { until } };
+        let verb =
+            if drains { SwitchVerb::Drain } else { SwitchVerb::Pause { until: until.map(Timestamp::at) } };
         let (node, times) = (node.flatten(), (self.now, self.known()));
         let place = any_member(&mut self.members);
         let wire = Wire::new(self.database.store(), &self.wires, 0).through(self.database.at(place));

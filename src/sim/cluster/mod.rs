@@ -18,7 +18,7 @@ use super::sabotage::Sabotage;
 use super::scenario::Scenario;
 use super::switches::Switches;
 use super::wire::{Wire, Wires};
-use crate::domain::{ExecutionState, Millis, NodeId, ScheduleId};
+use crate::domain::{ExecutionState, Millis, NodeId, ScheduleId, Timestamp};
 use crate::store::news::News;
 use crate::store::{ExecutionQuery, ExecutionRow, NodeRow};
 
@@ -229,10 +229,11 @@ impl Cluster {
         let rows = rows.filter(|row| !["cancelled", "given back"].contains(&row.reason.as_str()));
         // The limit tells the handler by itself; the row ends when that returns.
         let until = |row: &ExecutionRow| match row.state == ExecutionState::TimedOut.as_str() {
-            true => {
-                row.started.zip(jobs::limit(&row.job)).map_or(self.now, |(started, limit)| started + limit)
-            }
-            false => row.finished.unwrap_or(self.now),
+            true => row
+                .started
+                .zip(jobs::limit(&row.job))
+                .map_or(Timestamp::at(self.now), |(started, limit)| started + limit),
+            false => row.finished.unwrap_or(Timestamp::at(self.now)),
         };
         let asked = rows.filter_map(|row| Some((until(&row), row.cancel?)));
         asked.map(|(end, it)| (end - it.asked, it.seen.map(|seen| seen - it.asked))).collect()

@@ -1,7 +1,7 @@
 //! Clusters in a situation of their own, for one test each: what is planned, and what happens when.
 
 use super::{CUT, Cluster, STEPPED};
-use crate::domain::{Millis, MisfirePolicy, Overlap};
+use crate::domain::{Millis, MisfirePolicy, Overlap, Timestamp};
 use crate::sim::actor::Pace;
 use crate::sim::database::Database;
 use crate::sim::faults::Faults;
@@ -94,7 +94,7 @@ impl Cluster {
         cluster.script.glance = Some(None);
         let wire = Wire::new(cluster.database.store(), &cluster.wires, 0);
         for n in 0..60 {
-            let due = DueAt::Instant(cluster.now + 20_000 + 1_731 * n);
+            let due = DueAt::Instant(Timestamp::at(cluster.now + 20_000 + 1_731 * n));
             let (group, count) = if of_groups { (format!("pair {n}"), 2) } else { (String::new(), 4) };
             cluster.plans.enqueue_of_group((2, &group, count), jobs::exactly(300), due, &wire);
         }

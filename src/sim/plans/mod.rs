@@ -10,7 +10,7 @@ use super::dice::Dice;
 use super::faults::Faults;
 use super::jobs::{self, APPLICATION};
 use super::judge::{self, Pause};
-use crate::domain::{JobSpec, Millis, MisfirePolicy, Overlap, ScheduleState};
+use crate::domain::{JobSpec, Millis, MisfirePolicy, Overlap, ScheduleState, Timestamp};
 use crate::store::enqueue::queue_of;
 use crate::store::{Definition, Ensured, Store};
 use crate::trigger::{Delay, Simple, Trigger};
@@ -213,7 +213,8 @@ impl Plans {
     pub(super) fn add_nobodys(&self, count: usize, at: Millis, store: &dyn Store) {
         let job = crate::domain::JobSpec { name: jobs::NOBODYS.to_owned(), ..jobs::all()[0].clone() };
         let trigger = Trigger::every(Duration::from_secs(1)).unwrap().anchored(at).unwrap().times(1).unwrap();
-        let definition = Definition { job, trigger, start: Some(at), ..self.made[0].definition.clone() };
+        let definition =
+            Definition { job, trigger, start: Some(Timestamp::at(at)), ..self.made[0].definition.clone() };
         for n in 0..count {
             store.ensure(&Definition { name: format!("nobodys-{n}"), ..definition.clone() }).unwrap();
         }
@@ -247,8 +248,8 @@ impl Plans {
         let definition = Definition {
             application: APPLICATION.to_owned(),
             job: jobs::all()[n % 3].clone(),
-            start: Some(start),
-            end: Some(self.ends),
+            start: Some(Timestamp::at(start)),
+            end: Some(Timestamp::at(self.ends)),
             misfire: MisfirePolicy::ALL[n / 3 % MisfirePolicy::ALL.len()],
             threshold: THRESHOLDS[n % THRESHOLDS.len()],
             overlap: Some(Overlap::Allow),
@@ -297,7 +298,7 @@ impl Plans {
                 threshold: made.definition.threshold,
                 punctual: made.punctual,
                 state,
-                next: row.and_then(|row| row.next),
+                next: row.and_then(|row| row.next).map(Timestamp::millis),
             }
         };
         let queue = |job: &JobSpec| judge::Plan {

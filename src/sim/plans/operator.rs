@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Made, Plans};
-use crate::domain::{ExecutionId, ExecutionState, Millis, ScheduleId, ScheduleState};
+use crate::domain::{ExecutionId, ExecutionState, Millis, ScheduleId, ScheduleState, Timestamp};
 use crate::fixtures::Changes;
 use crate::repair::{resume, skip};
 use crate::sim::jobs::{self, APPLICATION};
@@ -48,7 +48,7 @@ impl Plans {
         }
         let pause = Pause { schedule: schedule.clone(), from: made.paused.take()?, until: now };
         made.is_contained = false;
-        while let Some(repair) = resume(&find(), now) {
+        while let Some(repair) = resume(&find(), Timestamp::at(now)) {
             // The store itself: an operator's call is whole.
             store.head.repair(&[repair]).unwrap();
         }
@@ -108,7 +108,7 @@ impl Plans {
         let count = 1 + usize::try_from(self.dice.below(4)).unwrap();
         let payloads: Vec<String> = (first..first + count).map(|n| format!("\"enqueued {n}\"")).collect();
         let due = match self.dice.below(3) {
-            0 => DueAt::Instant(now + self.dice.below(30_000)),
+            0 => DueAt::Instant(Timestamp::at(now + self.dice.below(30_000))),
             _ => DueAt::After(self.dice.below(2) * self.dice.below(30_000)),
         };
         let priority = self.dice.one_in(3).then(|| i32::try_from(self.dice.below(10)).unwrap());
@@ -199,7 +199,8 @@ impl Plans {
         let at = self.dice.one_in(3).then(|| now + self.dice.below(30_000));
         let order = Order { actor: "sim".to_owned(), reason: String::new() };
         let application = APPLICATION.to_owned();
-        let order = RunOrder { application, schedule, payload: payload.clone(), at, order };
+        let order =
+            RunOrder { application, schedule, payload: payload.clone(), at: at.map(Timestamp::at), order };
         let is_locked = |id| wire.is_locked(id);
         if wire.seen(APPLICATION, &order.schedule).unwrap().is_none_or(|seen| is_locked(seen.id)) {
             return;
@@ -271,7 +272,7 @@ impl Plans {
         if !wire.store.apply_one(Change::Repair(repair)).unwrap().is_done() {
             return None;
         }
-        self.skips.push((schedule.clone(), named));
+        self.skips.push((schedule.clone(), named.millis()));
         let from = self.made[n].paused.take_if(|_| is_last)?;
         Some(Pause { schedule, from, until: now })
     }
@@ -401,15 +402,18 @@ impl Plans {
             return None;
         }
         let delay = 1_000 * (1 + self.dice.below(7));
-        let trigger = Trigger::Delay(Delay::new(start, delay).unwrap());
+        let trigger = Trigger::Delay(Delay::new(start.map(Timestamp::millis), delay).unwrap());
         let definition = Definition { trigger, ..made.definition.clone() };
         if store.ensure(&definition).unwrap() != Ensured::Unchanged {
             let edited = find();
-            let first = edited.cursor.next.filter(|next| *next != AWAITED);
-            assert_eq!(first.is_none(), entry.cursor.next == Some(AWAITED), "{edited:?}");
+            let first = edited.cursor.next.filter(|next| *next != Timestamp::at(AWAITED));
+            assert_eq!(first.is_none(), entry.cursor.next == Some(Timestamp::at(AWAITED)), "{edited:?}");
             let generation = edited.generation;
             made.generations.insert(generation, Vec::new());
-            made.delays.insert(generation, judge::Delay { first, delay, ends: self.ends });
+            made.delays.insert(
+                generation,
+                judge::Delay { first: first.map(Timestamp::millis), delay, ends: self.ends },
+            );
         }
         made.definition = definition;
         None
@@ -438,7 +442,8 @@ impl Plans {
     ) -> Option<Pause> {
         let schedule = self.made[n].definition.name.clone();
         let entry = store.find(APPLICATION, &schedule).unwrap().unwrap();
-        let definition = Definition { trigger, start: Some(start), ..self.made[n].definition.clone() };
+        let definition =
+            Definition { trigger, start: Some(Timestamp::at(start)), ..self.made[n].definition.clone() };
         let ensured = store.ensure(&definition).unwrap();
         if ensured == Ensured::Created {
             let from = self.made[n].removed.take().expect("it has been removed");
@@ -447,9 +452,9 @@ impl Plans {
         if ensured != Ensured::Unchanged {
             let database = store.now().unwrap();
             // A removed schedule may have been skipped ahead: made again it knows nothing of the future.
-            let is_believed = |prev: &Millis| ensured != Ensured::Created || *prev <= database;
+            let is_believed = |prev: &Timestamp| ensured != Ensured::Created || *prev <= database;
             let prev = entry.cursor.prev.filter(is_believed);
-            let times = expected(&definition.trigger, times, prev, database);
+            let times = expected(&definition.trigger, times, prev.map(Timestamp::millis), database.millis());
             self.made[n].generations.insert(entry.generation + 1, times);
             if prev != entry.cursor.prev {
                 self.made[n].unpreceded.insert(entry.generation + 1);

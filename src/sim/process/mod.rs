@@ -16,7 +16,7 @@ use super::judge::{Covering, Effect};
 use super::sabotage::{Route, Sabotage};
 use super::seats::{FloorSeats, Floors, Permit};
 use super::wire::Wire;
-use crate::domain::{Answer, Boot, Event, Millis, NodeId};
+use crate::domain::{Answer, Boot, Event, Millis, NodeId, Timestamp};
 use crate::machine::Machine;
 use crate::members::listener::ListenOutput;
 use crate::members::{Held, Identity, NodeInput, NodeMachine, NodeOutput, Standing, members};
@@ -176,7 +176,7 @@ impl Process {
             jobs: jobs::all().to_vec(),
         };
         let window = Window { retention, ..Window::default() };
-        let known = Offset::new(wire.register(&identity.new_node(id, time)).unwrap());
+        let known = Offset::new(wire.register(&identity.new_node(id, Timestamp::at(time))).unwrap());
         let boot_alone = wire.is(Sabotage::BootClockAlone);
         let clocks = Clocks { skew, lag: 0, offset: known.least(), boot_alone };
         let now = clocks.now(time);

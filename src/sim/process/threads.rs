@@ -70,7 +70,7 @@ impl Process {
                     execution: claimed.execution().0,
                     schedule: claimed.entry().name.to_string(),
                     payload: claimed.payload().to_owned(),
-                    scheduled: claimed.scheduled(),
+                    scheduled: claimed.scheduled().millis(),
                     attempt: claimed.attempt(),
                     fence: claimed.fence(),
                     at: around.time,
@@ -183,13 +183,13 @@ impl Process {
         if let Some(effect) = mine.find(|effect| effect.execution == id && effect.fence == fence) {
             effect.ended = Some(around.time);
             if let Transition::Snooze(_, due) = settlement.transition {
-                effect.snoozed = Some(due);
+                effect.snoozed = Some(due.millis());
             }
             effect.took = Some(now.boot - it.began);
             // A process that is stopped drops nothing.
             effect.overstayed = told.map(|told| around.time - told.max(self.stopped_until));
             if settlement.is_interrupted() {
-                effect.snoozed = Some(around.time.min(now.db));
+                effect.snoozed = Some(around.time.min(now.db.millis()));
             }
         }
         let is_forgotten = settlement.is_interrupted() && around.wire.is(Sabotage::ForgetTheInterrupted);

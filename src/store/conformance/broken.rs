@@ -14,8 +14,8 @@ fn is_quarantined(db: &Bench, definition: Definition, columns: &[(&str, String)]
     for (column, value) in columns {
         db.set(row, column, value);
     }
-    assert_eq!(db.polled(Millis::MAX), ["healthy"]);
-    assert!(db.overdue(Millis::MAX).iter().all(|name| name == "healthy"));
+    assert_eq!(db.polled(Timestamp::MAX), ["healthy"]);
+    assert!(db.overdue(Timestamp::MAX).iter().all(|name| name == "healthy"));
 
     let found = db.unreadable();
     let [broken] = &found[..] else { panic!("one broken row, not {found:?}") };
@@ -31,7 +31,7 @@ fn is_quarantined(db: &Bench, definition: Definition, columns: &[(&str, String)]
     assert_eq!((shown.state.as_str(), shown.pause.reason.as_str()), ("ERROR", broken.reason.as_str()));
     assert!(shown.version > broken.seen.version);
     assert!(db.unreadable().is_empty());
-    assert_eq!(db.polled(Millis::MAX), ["healthy"]);
+    assert_eq!(db.polled(Timestamp::MAX), ["healthy"]);
     assert_eq!(*db.entry("healthy"), *healthy);
     drop_claimed(db.claim(&db.head(&healthy)));
 }
@@ -111,12 +111,12 @@ pub(crate) fn a_null_start(db: &Bench) {
 }
 
 pub(crate) fn seconds_for_milliseconds(db: &Bench) {
-    let seconds = (db.base / 1_000).to_string();
+    let seconds = (db.base.millis() / 1_000).to_string();
     is_quarantined(db, db.definition(""), &[("next_fire_time", seconds)], "seconds");
 }
 
 pub(crate) fn seconds_for_an_end_in_milliseconds(db: &Bench) {
-    let seconds = (db.base / 1_000 + 86_400).to_string();
+    let seconds = (db.base.millis() / 1_000 + 86_400).to_string();
     is_quarantined(db, db.definition(""), &[("end_time", seconds)], "end_time");
 }
 
@@ -153,7 +153,8 @@ pub(crate) fn healthy_rows_are_not_broken(db: &Bench) {
     drop_claimed(db.claim(&db.head(&once)));
     let past = Trigger::once("2001-02-03T04:05:06Z".parse().unwrap()).unwrap();
     db.create(&Definition { trigger: past, ..db.definition("past") });
-    let epoch = Definition { trigger: every(0, 60_000, -1), ..db.definition("from the epoch") };
+    let epoch =
+        Definition { trigger: every(Timestamp::at(0), 60_000, -1), ..db.definition("from the epoch") };
     db.create(&epoch);
     assert_eq!(db.unreadable(), []);
 }
@@ -178,8 +179,15 @@ pub(crate) fn a_step_looks_no_further_than_its_rows(db: &Bench) {
     db.set(RowKey::Schedule(ids[0]), "job_type", "'CALENDAR'");
     db.set(RowKey::Schedule(ids[2]), "job_type", "'CALENDAR'");
     let (application, before) = (db.app.clone(), db.base);
-    let mut query =
-        UnreadableQuery { application, after: ids[0], step: 1, from: 0, before, limit: 1, ahead: None };
+    let mut query = UnreadableQuery {
+        application,
+        after: ids[0],
+        step: 1,
+        from: Timestamp::at(0),
+        before,
+        limit: 1,
+        ahead: None,
+    };
     let (mut steps, mut found) = (0, Vec::new());
     while query.after < ids[2] {
         let page = db.store.unreadable(&query).unwrap();
@@ -202,7 +210,7 @@ pub(crate) fn what_is_due_at_the_instant_asked_about_is_not_overdue(db: &Bench) 
             application: db.app.clone(),
             after: id,
             step: 1,
-            from: 0,
+            from: Timestamp::at(0),
             before,
             limit: 1,
             ahead: None,

@@ -43,7 +43,7 @@ impl Bench {
     }
 
     fn pendings(&self) -> usize {
-        self.poll(Millis::MAX).pendings.len()
+        self.poll(Timestamp::MAX).pendings.len()
     }
 }
 
@@ -201,7 +201,7 @@ pub(crate) fn any_attempt_names_an_execution_that_was_tried_again(db: &Bench) {
     let first = won(db.claim(&ClaimRequest { at_once: true, ..db.head(&db.schedule("s")) }));
     let first_id = first.execution();
     db.fails(first);
-    let [retry] = &db.poll(Millis::MAX).pendings[..] else { panic!("one attempt follows") };
+    let [retry] = &db.poll(Timestamp::MAX).pendings[..] else { panic!("one attempt follows") };
     assert_eq!(db.cancel(first_id), Cancel::Done);
     assert_eq!(
         (db.execution(first_id).state, db.execution(retry.id).state),

@@ -38,7 +38,7 @@ impl Bench {
 
     fn poll_limited(&self) -> Vec<Pending> {
         let query =
-            PollQuery { shares: vec![Share::whole(vec![LIMITED.to_owned()])], ..self.query(Millis::MAX) };
+            PollQuery { shares: vec![Share::whole(vec![LIMITED.to_owned()])], ..self.query(Timestamp::MAX) };
         self.store.poll(&query).unwrap().pendings
     }
 
@@ -276,8 +276,8 @@ pub(crate) fn no_more_begin_within_a_span_than_may(db: &Bench) {
         panic!("{claims:?}")
     };
     let first = won(claims.remove(0));
-    let until = |claim: Millis| (claim + HOUR - until).abs() < 60_000;
-    assert!(until(db.number(RowKey::Bounded(ids[0]), "claimed_time")));
+    let until = |claim: Timestamp| (claim + HOUR - until).abs() < 60_000;
+    assert!(until(Timestamp::at(db.number(RowKey::Bounded(ids[0]), "claimed_time"))));
     assert_eq!(db.settle(&succeeded(first, db.now)), Applied::Done);
     assert_eq!(endings(&db.claim_each(&ids[2..3])), [Some(false)], "one that has ended counts");
     db.claimed_ago(ids[0], HOUR);

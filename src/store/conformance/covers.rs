@@ -76,7 +76,7 @@ pub(crate) fn what_is_fired_once_stands_for_all_that_was_missed(db: &Bench) {
     db.ends(Answer::Done);
     // As an earlier repair of the same outage would leave it.
     let entry = db.entry("s");
-    let pending = |at: Millis, prev: Millis, reason| LedgerRow::Pending {
+    let pending = |at: Timestamp, prev: Timestamp, reason| LedgerRow::Pending {
         at,
         due: db.now,
         prev: Some(prev),
@@ -144,7 +144,7 @@ pub(crate) fn an_occurrence_that_failed_for_good_counts_once(db: &Bench) {
     for retries_left in [true, true, false] {
         let retry = retries_left.then_some(db.now);
         assert_eq!(db.settle(&attempt.finish(failure(), retry, db.now)), Applied::Done);
-        let Some(pending) = db.poll(Millis::MAX).pendings.pop() else { break };
+        let Some(pending) = db.poll(Timestamp::MAX).pendings.pop() else { break };
         attempt = won(db.claim(&ClaimRequest { at_once: true, ..db.request(Candidate::Pending(pending)) }));
     }
     let failed = LeftOut { failed: 1, ..LeftOut::default() };
@@ -243,7 +243,7 @@ pub(crate) fn what_retention_has_removed_is_no_success(db: &Bench) {
     let gone = claimed.execution();
     assert_eq!(db.settle(&succeeded(claimed, first)), Applied::Done);
     let second = db.run_head(&db.entry("s"));
-    let at = |at: Millis| Covers::new(Some(at), at + 1_000, LeftOut::default());
+    let at = |at: Timestamp| Covers::new(Some(at), at + 1_000, LeftOut::default());
     assert_eq!(db.covers(second.execution()), at(first));
     let (application, keep) = (db.app.clone(), 60_000);
     let purge = Purge { application, after: String::new(), keep, limit: 100 };
@@ -269,6 +269,6 @@ pub(crate) fn of_very_many_that_were_left_out_the_newest_are_counted(db: &Bench)
         let covers = db.store.covers(run, most).unwrap().unwrap();
         assert_eq!((covers.left_out.failed, covers.left_out.missed), (failed, missed), "{most}");
         assert_eq!(covers.left_out.is_complete(), most > 5, "{most}");
-        assert_eq!(covers.from.map(|at| at.timestamp_millis()), Some(db.base), "{most}");
+        assert_eq!(covers.from.map(Timestamp::from), Some(db.base), "{most}");
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn a_new_schedule_does_not_fire_for_the_past(db: &Bench) {
 pub(crate) fn a_one_shot_in_the_past_is_left_to_the_misfire_policy(db: &Bench) {
     let trigger = once("2001-02-03T04:05:06Z");
     let entry = db.create(&Definition { trigger, ..db.definition("s") });
-    assert_eq!(entry.cursor, Cursor { prev: None, next: Some(981_173_106_000) });
+    assert_eq!(entry.cursor, Cursor { prev: None, next: Some(Timestamp::at(981_173_106_000)) });
     assert_eq!(entry.state, ScheduleState::Active);
     assert_eq!(db.overdue(db.now), ["s"]);
 }
@@ -168,7 +168,7 @@ pub(crate) fn a_one_shot_moved_into_the_past_is_left_to_the_misfire_policy(db: &
     let before = db.entry("s");
     // Its second instant has passed, too, when it arrives: the caller's clock is behind the database's.
     for (trigger, prev) in [(every(db.now - 500, 0, 0), None), (once("2001-02-03T04:05:06Z"), None)] {
-        let next = trigger.next_after(0);
+        let next = trigger.next_after(0).map(Timestamp::at);
         assert_eq!(db.ensure(&Definition { trigger, ..definition.clone() }), Ensured::Changed);
         let after = db.entry("s");
         assert_eq!((after.state, after.cursor), (ScheduleState::Active, Cursor { prev, next }));
@@ -248,11 +248,11 @@ pub(crate) fn a_definition_reads_back_as_it_was_written(db: &Bench) {
     };
     let entry = db.create(&definition);
     assert_eq!(entry.timing.trigger(), &trigger);
-    assert_eq!((entry.timing.start_ms(), entry.timing.end_ms()), (definition.start, definition.end));
+    assert_eq!((entry.timing.start(), entry.timing.end()), (definition.start, definition.end));
     assert_eq!((&*entry.payload, entry.priority), (definition.payload.as_str(), -3));
     assert_eq!((entry.misfire, entry.threshold), (MisfirePolicy::DoNothing, 123_456));
-    assert_eq!(entry.cursor.next, entry.timing.after(db.base - 1));
-    assert_eq!(*db.poll(Millis::MAX).entries[0], *entry);
+    assert_eq!(entry.cursor.next, entry.timing.next_after(db.base - 1));
+    assert_eq!(*db.poll(Timestamp::MAX).entries[0], *entry);
 }
 
 pub(crate) fn names_are_apart_by_application(db: &Bench) {
@@ -284,7 +284,7 @@ pub(crate) fn a_pause_ends_planned_claims(db: &Bench) {
     assert_eq!((row.state.as_str(), row.next, row.version), ("PAUSED", Some(db.base), entry.version + 1));
     assert_eq!((row.pause.reason.as_str(), row.pause.by.as_str()), ("why", "op"));
     assert!(row.pause.since.is_some_and(|at| (db.now..db.now + 60_000).contains(&at)), "{row:?}");
-    assert!(db.polled(Millis::MAX).is_empty());
+    assert!(db.polled(Timestamp::MAX).is_empty());
 }
 
 pub(crate) fn a_pause_is_not_made_twice(db: &Bench) {

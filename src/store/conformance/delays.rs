@@ -7,7 +7,7 @@ use crate::store::RemoveChange;
 use crate::store::audit::Order;
 use crate::store::order::{Cancel, ExecutionOrder};
 use crate::store::rules::ChangeKind;
-use crate::trigger::{AWAITED, Delay};
+use crate::trigger::Delay;
 
 const DELAY: Millis = 60_000;
 
@@ -18,7 +18,7 @@ impl Bench {
     }
 
     fn delayed_by(&self, name: &str, delay: Millis) -> Definition {
-        let trigger = Trigger::Delay(Delay::new(Some(self.base), delay).unwrap());
+        let trigger = Trigger::Delay(Delay::new(Some(self.base.millis()), delay).unwrap());
         Definition { trigger, ..self.definition(name) }
     }
 
@@ -26,17 +26,17 @@ impl Bench {
         self.entry("s").cursor
     }
 
-    fn next(&self) -> Option<Millis> {
+    fn next(&self) -> Option<Timestamp> {
         self.cursor().next
     }
 
     /// When runs end: after they were due.
-    fn end(&self) -> Millis {
+    fn end(&self) -> Timestamp {
         self.base + 7_500
     }
 
     /// What the ledger says of each execution: its fire time, and where the cursor went.
-    fn ledger(&self, claimed: ExecutionId) -> Option<Millis> {
+    fn ledger(&self, claimed: ExecutionId) -> Option<Timestamp> {
         self.time(RowKey::Execution(claimed), "following_fire_time")
     }
 
@@ -54,8 +54,8 @@ pub(crate) fn the_end_of_a_run_says_when_the_next_is(db: &Bench) {
     assert_eq!(entry.cursor, Cursor { prev: None, next: Some(db.base) });
     let first = db.run_head(&entry);
     let id = first.execution();
-    assert_eq!(db.cursor(), Cursor { prev: Some(db.base), next: Some(AWAITED) });
-    assert_eq!(db.ledger(id), Some(AWAITED));
+    assert_eq!(db.cursor(), Cursor { prev: Some(db.base), next: Some(Timestamp::AWAITED) });
+    assert_eq!(db.ledger(id), Some(Timestamp::AWAITED));
     assert!(db.polled(db.base + 86_400_000).is_empty(), "nothing is due while it runs");
     let end = succeeded(first, db.end());
     let next = db.end() + DELAY;
@@ -65,14 +65,14 @@ pub(crate) fn the_end_of_a_run_says_when_the_next_is(db: &Bench) {
         assert_eq!(db.ledger(id), Some(next));
     }
     let second = db.run_head(&db.entry("s"));
-    assert_eq!((second.scheduled(), db.next()), (next, Some(AWAITED)));
+    assert_eq!((second.scheduled(), db.next()), (next, Some(Timestamp::AWAITED)));
     assert_eq!(db.settle(&end), Applied::Done, "said once more");
-    assert_eq!(db.next(), Some(AWAITED), "the end of another run");
+    assert_eq!(db.next(), Some(Timestamp::AWAITED), "the end of another run");
 }
 
 pub(crate) fn an_attempt_that_follows_belongs_to_the_run(db: &Bench) {
     let retry = db.retry_of(db.run_head(&db.delayed("s")));
-    assert_eq!(db.next(), Some(AWAITED), "a retry follows");
+    assert_eq!(db.next(), Some(Timestamp::AWAITED), "a retry follows");
     let second = won(db.claim(&retry));
     assert_eq!(db.settle(&succeeded(second, db.end() + 5_000)), Applied::Done);
     assert_eq!(db.next(), Some(db.end() + 5_000 + DELAY));
@@ -81,11 +81,11 @@ pub(crate) fn an_attempt_that_follows_belongs_to_the_run(db: &Bench) {
 pub(crate) fn what_is_given_back_or_snoozed_goes_on(db: &Bench) {
     let claimed = db.claim_head(&db.delayed("s"));
     assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
-    assert_eq!(db.next(), Some(AWAITED));
+    assert_eq!(db.next(), Some(Timestamp::AWAITED));
     let pending = db.pendings_of(db.entry("s").id).remove(0);
     let request = ClaimRequest { at_once: true, ..db.request(Candidate::Pending(pending)) };
     let snoozed = won(db.claim(&request)).finish(Answer::Snooze(Duration::from_secs(9)), None, db.now);
-    assert_eq!((db.settle(&snoozed), db.next()), (Applied::Done, Some(AWAITED)));
+    assert_eq!((db.settle(&snoozed), db.next()), (Applied::Done, Some(Timestamp::AWAITED)));
 }
 
 pub(crate) fn the_end_of_a_run_whose_node_died_says_when_the_next_is(db: &Bench) {
@@ -96,7 +96,7 @@ pub(crate) fn the_end_of_a_run_whose_node_died_says_when_the_next_is(db: &Bench)
     stranded.policy.max_attempts = 2;
     let retried = recover(stranded.clone(), db.base, db.end());
     assert!(retried.transition.next().is_some() && db.revoked(&retried));
-    assert_eq!(db.next(), Some(AWAITED), "it is run again");
+    assert_eq!(db.next(), Some(Timestamp::AWAITED), "it is run again");
     let again = db.pendings_of(stranded.schedule).remove(0);
     let (at_once, node) = (true, NodeId::fresh());
     let _ = won(db.claim(&ClaimRequest { at_once, node, ..db.request(Candidate::Pending(again)) }));
@@ -110,7 +110,7 @@ pub(crate) fn the_end_of_a_run_whose_node_died_says_when_the_next_is(db: &Bench)
 pub(crate) fn a_handler_beyond_its_limit_has_not_ended(db: &Bench) {
     let claimed = db.run_head(&db.delayed("s"));
     assert_eq!(db.settle(&claimed.time_out(1, db.end())), Applied::Done);
-    assert_eq!(db.next(), Some(AWAITED));
+    assert_eq!(db.next(), Some(Timestamp::AWAITED));
     assert_eq!(db.settle(&claimed.release(None, db.end() + 1)), Applied::Done);
     assert_eq!(db.next(), Some(db.end() + 1 + DELAY));
 }
@@ -140,7 +140,7 @@ pub(crate) fn a_run_that_is_withdrawn_has_ended(db: &Bench) {
     let (application, execution, order) = (db.app.clone(), again.execution(), Order::default());
     assert!(db.store.cancel(&ExecutionOrder { application, execution, order }).is_ok());
     let snoozed = again.finish(Answer::Snooze(Duration::from_secs(9)), None, db.now);
-    assert_eq!((db.settle(&snoozed), db.next()), (Applied::Done, Some(AWAITED)));
+    assert_eq!((db.settle(&snoozed), db.next()), (Applied::Done, Some(Timestamp::AWAITED)));
     let withdrawn = db.store.withdrawn(&db.app, 10).unwrap().remove(0);
     let end = db.end() + 2 * DELAY;
     assert_eq!(db.settle(&withdrawn.cancel(end)), Applied::Done);
@@ -159,7 +159,7 @@ pub(crate) fn no_run_follows_beyond_the_end(db: &Bench) {
 
     let entry = db.create(&Definition { end: Some(db.base + DELAY), ..db.delayed_by("late", DELAY) });
     let only = db.run_head(&entry);
-    assert_eq!(db.entry("late").cursor.next, Some(AWAITED));
+    assert_eq!(db.entry("late").cursor.next, Some(Timestamp::AWAITED));
     assert_eq!(db.settle(&succeeded(only, db.end())), Applied::Done);
     let late = db.entry("late");
     assert_eq!((late.cursor.next, late.state), (None, ScheduleState::Complete), "it took too long");
@@ -169,7 +169,7 @@ pub(crate) fn another_delay_counts_from_the_run_under_way(db: &Bench) {
     let claimed = db.run_head(&db.delayed("s"));
     let id = claimed.execution();
     assert_eq!(db.store.ensure(&db.delayed_by("s", 5_000)).unwrap(), Ensured::Changed);
-    assert_eq!(db.cursor(), Cursor { prev: Some(db.base), next: Some(AWAITED) });
+    assert_eq!(db.cursor(), Cursor { prev: Some(db.base), next: Some(Timestamp::AWAITED) });
     assert_eq!(db.entry("s").generation, 1);
     assert_eq!(db.settle(&succeeded(claimed, db.end())), Applied::Done);
     let next = Some(db.end() + 5_000);
@@ -188,7 +188,7 @@ pub(crate) fn another_trigger_does_not_wait_for_the_run_under_way(db: &Bench) {
 pub(crate) fn a_start_that_is_put_off_during_a_run_is_kept(db: &Bench) {
     let claimed = db.run_head(&db.delayed("s"));
     let start = db.base + 86_400_000;
-    let trigger = Trigger::Delay(Delay::new(Some(start), DELAY).unwrap());
+    let trigger = Trigger::Delay(Delay::new(Some(start.millis()), DELAY).unwrap());
     assert_eq!(db.store.ensure(&Definition { trigger, ..db.definition("s") }).unwrap(), Ensured::Changed);
     assert_eq!(db.settle(&succeeded(claimed, db.end())), Applied::Done);
     assert_eq!(db.next(), Some(start));
@@ -198,12 +198,12 @@ pub(crate) fn a_start_that_is_put_off_during_a_run_is_kept(db: &Bench) {
 pub(crate) fn a_run_that_ended_by_a_clock_ahead_is_planned_anew(db: &Bench) {
     let far = db.base + 86_400_000;
     let found = || {
-        let (application, before) = (db.app.clone(), Millis::MIN);
+        let (application, before) = (db.app.clone(), Timestamp::MIN);
         let query = UnreadableQuery {
             application,
             after: ScheduleId(i64::MIN),
             step: 1_000_000,
-            from: 0,
+            from: Timestamp::at(0),
             before,
             limit: 100_000,
             ahead: Some(db.base + 3_600_000),
@@ -262,7 +262,7 @@ pub(crate) fn a_removed_schedule_stays_removed_when_its_run_ends(db: &Bench) {
     assert_eq!(db.settle(&succeeded(claimed, db.end())), Applied::Done);
     let row = db.get(RowKey::Schedule(entry.id), "state");
     assert_eq!(row.as_deref(), Some(ScheduleState::Removed.as_str()));
-    assert_eq!(db.number(RowKey::Schedule(entry.id), "next_fire_time"), AWAITED);
+    assert_eq!(db.number(RowKey::Schedule(entry.id), "next_fire_time"), Timestamp::AWAITED.millis());
 }
 
 pub(crate) fn a_run_by_hand_plans_nothing(db: &Bench) {
@@ -280,7 +280,7 @@ pub(crate) fn a_run_by_hand_plans_nothing(db: &Bench) {
     assert!(matches!(extra.cause, Cause::ByHand { .. }));
     let extra = won(db.claim(&ClaimRequest { at_once: true, ..db.request(Candidate::Pending(extra)) }));
     assert_eq!(db.settle(&succeeded(extra, db.end())), Applied::Done);
-    assert_eq!(db.next(), Some(AWAITED));
+    assert_eq!(db.next(), Some(Timestamp::AWAITED));
     let end = succeeded(claimed, db.end() + 1);
     assert!(end.kind() == ChangeKind::Finish && db.settle(&end) == Applied::Done);
     assert_eq!(db.next(), Some(db.end() + 1 + DELAY));

@@ -34,7 +34,7 @@ fn cron(db: &Bench) -> Definition {
 fn all_goes_on(db: &Bench) {
     let least = Window::default().least_threshold();
     for now in [db.now, db.base + 1_000_000] {
-        let polled = db.poll(Millis::MAX);
+        let polled = db.poll(Timestamp::MAX);
         expand(&polled.entries, now, now + 6_000, least);
         for head in polled.entries.iter().filter_map(Occurrence::head) {
             claimed_or_quarantined(db, Candidate::Planned(head));
@@ -147,7 +147,7 @@ pub(crate) fn a_fence_that_can_grow_no_more_loses_its_own_claim(db: &Bench) {
     let claims = db.store.claim(&requests).unwrap();
     assert!(matches!(claims[..], [Claim::Won(_), Claim::Lost, Claim::Lost, Claim::Won(_)]), "{claims:?}");
     claims.into_iter().filter(|claim| !is_lost(claim)).for_each(|claim| _ = drop_claimed(claim));
-    assert!(db.polled(Millis::MAX).iter().all(|name| name != "full"), "no poll asks for it again");
+    assert!(db.polled(Timestamp::MAX).iter().all(|name| name != "full"), "no poll asks for it again");
     let broken = db.unreadable();
     assert!(broken.len() == 2 && broken.iter().all(|it| it.reason.contains("fence")), "{broken:?}");
 }
@@ -191,7 +191,7 @@ pub(crate) fn a_payload_nobody_can_decode_comes_as_it_is(db: &Bench) {
         let entry = db.schedule(&name);
         db.set(RowKey::Schedule(entry.id), "payload", &format!("'{payload}'"));
         assert!(*db.entry(&name).payload == *payload, "{} bytes", payload.len());
-        let polled = db.poll(Millis::MAX);
+        let polled = db.poll(Timestamp::MAX);
         assert!(polled.entries.iter().any(|it| it.id == entry.id));
         let bytes = polled.large.get(&entry.id).copied();
         assert_eq!(bytes, Some(payload.len()).filter(|bytes| *bytes > SMALL_PAYLOAD));
@@ -281,9 +281,12 @@ pub(crate) fn a_definition_nobody_could_understand_again_is_refused(db: &Bench) 
     let cases = [
         (Definition { trigger: once("1970-01-01T00:00:00Z"), ..db.definition("s") }, "1973"),
         (Definition { trigger: once("1972-06-01T00:00:00Z"), ..db.definition("s") }, "1973"),
-        (Definition { trigger: hourly(), end: Some(-1), ..db.definition("s") }, "end"),
-        (Definition { trigger: hourly(), end: Some(1_700_000_000), ..db.definition("s") }, "seconds"),
-        (Definition { trigger: hourly(), end: Some(i64::MIN), ..db.definition("s") }, "end"),
+        (Definition { trigger: hourly(), end: Some(Timestamp::at(-1)), ..db.definition("s") }, "end"),
+        (
+            Definition { trigger: hourly(), end: Some(Timestamp::at(1_700_000_000)), ..db.definition("s") },
+            "seconds",
+        ),
+        (Definition { trigger: hourly(), end: Some(Timestamp::MIN), ..db.definition("s") }, "end"),
         (
             Definition { trigger: Trigger::cron(&long, "UTC").unwrap(), ..db.definition("s") },
             "200 are allowed",

@@ -80,7 +80,7 @@ pub(crate) fn an_enqueued_execution_has_no_schedule_and_is_claimed_like_any_othe
     assert_eq!(db.execution(id).state, "RUNNING");
     assert_eq!(db.settle(&succeeded(claimed, db.now)), Applied::Done);
     assert_eq!(db.execution(id).state, "SUCCEEDED");
-    assert!(db.poll(Millis::MAX).pendings.is_empty());
+    assert!(db.poll(Timestamp::MAX).pendings.is_empty());
 }
 
 pub(crate) fn many_are_stored_in_the_order_of_their_payloads(db: &Bench) {
@@ -88,7 +88,7 @@ pub(crate) fn many_are_stored_in_the_order_of_their_payloads(db: &Bench) {
     let texts: Vec<&str> = payloads.iter().map(String::as_str).collect();
     let ids = db.enqueue(&texts);
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 2_500);
-    let query = PollQuery { limit: 5_000, ..db.query(Millis::MAX) };
+    let query = PollQuery { limit: 5_000, ..db.query(Timestamp::MAX) };
     let pendings = db.store.poll(&query).unwrap().pendings;
     let payload =
         |id: &ExecutionId| pendings.iter().find(|it| it.id == *id).and_then(|it| it.payload.clone());
@@ -127,7 +127,7 @@ pub(crate) fn a_retry_keeps_payload_priority_and_fence(db: &Bench) {
     let first = db.run_enqueued(id);
     let failed = first.finish(Answer::Failed("no".to_owned()), Some(db.now), db.now);
     assert_eq!(db.settle(&failed), Applied::Done);
-    let [retry] = &db.poll(Millis::MAX).pendings[..] else { panic!("one attempt follows") };
+    let [retry] = &db.poll(Timestamp::MAX).pendings[..] else { panic!("one attempt follows") };
     assert_eq!((retry.attempt, retry.payload.as_deref(), retry.priority), (2, Some("7"), Some(2)));
     assert_eq!(&retry.cause, &Cause::Retry);
     let second = db.run_enqueued(retry.id);
@@ -143,14 +143,14 @@ pub(crate) fn each_shard_brings_its_own_enqueued_executions(db: &Bench) {
     let ids: BTreeSet<ExecutionId> = db.enqueue(&payloads).into_iter().collect();
     let in_shards = |shards: std::ops::Range<i64>| {
         let share = Share { jobs: vec![JOB.to_owned()], shards: shards.collect() };
-        let query = PollQuery { shares: vec![share], ..db.query(Millis::MAX) };
+        let query = PollQuery { shares: vec![share], ..db.query(Timestamp::MAX) };
         db.store.poll(&query).unwrap().pendings.into_iter().map(|it| it.id).collect::<BTreeSet<_>>()
     };
     let (some, others) = (in_shards(0..5), in_shards(5..16));
     assert!(!some.is_empty() && !others.is_empty() && some.is_disjoint(&others), "{some:?} {others:?}");
     assert_eq!(some.union(&others).copied().collect::<BTreeSet<_>>(), ids);
     let share = Share { jobs: vec![JOB.to_owned()], shards: vec![0] };
-    let query = PollQuery { shares: vec![share], names: vec![queue_of(JOB)], ..db.query(Millis::MAX) };
+    let query = PollQuery { shares: vec![share], names: vec![queue_of(JOB)], ..db.query(Timestamp::MAX) };
     assert_eq!(db.store.poll(&query).unwrap().pendings.len(), 40, "asked for by the queue's name");
 }
 
@@ -221,7 +221,7 @@ pub(crate) fn an_enqueued_execution_of_a_dead_node_is_taken_back(db: &Bench) {
     assert_eq!((stranded.id, &*stranded.name, &*stranded.job), (id, "queue:work", JOB));
     assert!(db.revoked(&crate::repair::recover(stranded.clone(), db.now, db.now)));
     assert_eq!(db.execution(id).state, ExecutionState::Abandoned.as_str());
-    let [again] = &db.poll(Millis::MAX).pendings[..] else { panic!("one attempt follows") };
+    let [again] = &db.poll(Timestamp::MAX).pendings[..] else { panic!("one attempt follows") };
     assert_eq!((again.attempt, again.payload.as_deref(), &again.cause), (2, Some("7"), &Cause::Recovery));
 }
 
@@ -364,7 +364,7 @@ pub(crate) fn a_lane_is_kept_and_another_replaces_it(db: &Bench) {
     assert_eq!(db.store.enqueue_unique(&other).unwrap(), Keyed::Replaced(id));
     let failed = db.run_enqueued(id).finish(Answer::Failed("no".to_owned()), Some(db.now), db.now);
     assert_eq!(db.settle(&failed), Applied::Done);
-    let [retry] = &db.poll(Millis::MAX).pendings[..] else { panic!("one attempt follows") };
+    let [retry] = &db.poll(Timestamp::MAX).pendings[..] else { panic!("one attempt follows") };
     assert_eq!(retry.lane.as_deref(), Some("fast"));
 }
 
@@ -373,7 +373,7 @@ pub(crate) fn a_queue_is_no_schedule(db: &Bench) {
     assert!(db.store.schedules(Some(&db.app)).unwrap().is_empty());
     assert!(db.store.schedule(&db.app, &queue_of(JOB)).unwrap().is_none());
     assert_eq!(db.store.jobs(&db.app).unwrap().iter().map(|job| job.schedules).sum::<i64>(), 0);
-    assert!(db.polled(Millis::MAX).is_empty() && db.overdue(Millis::MAX).is_empty());
+    assert!(db.polled(Timestamp::MAX).is_empty() && db.overdue(Timestamp::MAX).is_empty());
     assert_eq!(db.unreadable(), []);
 }
 
@@ -417,13 +417,13 @@ pub(crate) fn what_waits_is_replaced_and_its_claim_under_way_is_lost(db: &Bench)
 }
 
 pub(crate) fn a_key_counts_within_its_period(db: &Bench) {
-    let at = |due: Millis| {
+    let at = |due: Timestamp| {
         let unique = UniqueKey { key: "k".to_owned(), per: Some(DAY), on_conflict: OnConflict::Existing };
         let order = db.enqueue_order(&["1"]);
         let order = EnqueueOrder { due: DueAt::Instant(due), key: Some(unique), ..order };
         db.store.enqueue_unique(&order).unwrap()
     };
-    let midnight = db.base - db.base % DAY;
+    let midnight = db.base - db.base.millis() % DAY;
     let Keyed::Created(today) = at(midnight) else { panic!("it is new") };
     assert_eq!(at(midnight + DAY - 1), Keyed::Existing(today));
     assert!(matches!(at(midnight + DAY), Keyed::Created(_)), "the next day");
@@ -488,13 +488,15 @@ pub(crate) fn one_with_more_attempts_than_a_page_is_removed_whole(db: &Bench) {
         let retry = (attempt < 5).then_some(db.now);
         let failed = running.finish(Answer::Failed("no".to_owned()), retry, db.now);
         assert_eq!(db.settle(&failed), Applied::Done);
-        next = db.poll(Millis::MAX).pendings.first().map_or(next, |pending| pending.id);
+        next = db.poll(Timestamp::MAX).pendings.first().map_or(next, |pending| pending.id);
     }
     let old = db.now - 3 * DAY;
     for id in ids {
-        for (column, value) in
-            [("origin", first_origin(old, 1)), ("finished_time", old), ("scheduled_time", old)]
-        {
+        for (column, value) in [
+            ("origin", first_origin(old, 1)),
+            ("finished_time", old.millis()),
+            ("scheduled_time", old.millis()),
+        ] {
             db.set(RowKey::Execution(id), column, &value.to_string());
         }
     }

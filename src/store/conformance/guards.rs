@@ -7,7 +7,6 @@ use crate::repair::Revocation;
 use crate::store::change::{AfterRun, PauseEnd, PolicyChange, WithdrawChange};
 use crate::store::columns::{Datum, JobColumn, number};
 use crate::store::conformance::repairs::fire_once;
-use crate::trigger::AWAITED;
 
 /// Far beyond any id a test database hands out.
 const NO_ID: i64 = 1 << 50;
@@ -85,7 +84,7 @@ pub(crate) fn a_claim_loses_if_only_the_state_differs(db: &Bench) {
 }
 
 pub(crate) fn a_claim_loses_if_only_prev_differs(db: &Bench) {
-    a_claim_loses(db, |row, _| Altered::number(row, "prev_fire_time", -1, db.base - 1_000));
+    a_claim_loses(db, |row, _| Altered::number(row, "prev_fire_time", -1, (db.base - 1_000).millis()));
 }
 
 pub(crate) fn a_claim_loses_if_prev_is_null(db: &Bench) {
@@ -93,11 +92,13 @@ pub(crate) fn a_claim_loses_if_prev_is_null(db: &Bench) {
 }
 
 pub(crate) fn a_claim_loses_if_only_next_differs(db: &Bench) {
-    a_claim_loses(db, |row, _| Altered::number(row, "next_fire_time", db.base, db.base + 1_000));
+    a_claim_loses(db, |row, _| {
+        Altered::number(row, "next_fire_time", db.base.millis(), (db.base + 1_000).millis())
+    });
 }
 
 pub(crate) fn a_claim_loses_if_next_is_null(db: &Bench) {
-    a_claim_loses(db, |row, _| Altered::null(row, "next_fire_time", db.base));
+    a_claim_loses(db, |row, _| Altered::null(row, "next_fire_time", db.base.millis()));
 }
 
 pub(crate) fn a_claim_loses_if_only_the_version_differs(db: &Bench) {
@@ -203,11 +204,13 @@ pub(crate) fn a_repair_loses_if_only_the_state_differs(db: &Bench) {
 }
 
 pub(crate) fn a_repair_loses_if_only_prev_differs(db: &Bench) {
-    a_repair_loses(db, |row, _| Altered::number(row, "prev_fire_time", -1, db.base - 1_000));
+    a_repair_loses(db, |row, _| Altered::number(row, "prev_fire_time", -1, (db.base - 1_000).millis()));
 }
 
 pub(crate) fn a_repair_loses_if_only_next_differs(db: &Bench) {
-    a_repair_loses(db, |row, _| Altered::number(row, "next_fire_time", db.base, db.base + 1_000));
+    a_repair_loses(db, |row, _| {
+        Altered::number(row, "next_fire_time", db.base.millis(), (db.base + 1_000).millis())
+    });
 }
 
 pub(crate) fn a_repair_loses_if_only_the_version_differs(db: &Bench) {
@@ -424,8 +427,9 @@ pub(crate) fn a_note_of_the_next_pause_end_loses_if_only_the_last_one_differs(db
     let (application, seen, row) = (db.app.clone(), db.now, RowKey::App(&db.app));
     db.set(row, "pause_ends", &seen.to_string());
     let change = Change::PauseEnd(PauseEnd { application, seen, becomes: Some(db.now + 1) });
-    Altered::number(row, "pause_ends", seen, seen - 1).decides(db, || db.applied(&change));
-    assert_eq!(db.number(row, "pause_ends"), db.now + 1);
+    Altered::number(row, "pause_ends", seen.millis(), (seen - 1).millis())
+        .decides(db, || db.applied(&change));
+    assert_eq!(db.number(row, "pause_ends"), (db.now + 1).millis());
 }
 
 fn a_replacement_loses(db: &Bench, altered: impl Fn(&Pending) -> Altered<'static>) {
@@ -458,12 +462,12 @@ fn a_plan_loses(db: &Bench, column: &'static str, (before, after): (String, Stri
     let entry = db.schedule("s");
     let (row, at) = (RowKey::Schedule(entry.id), db.base - 1);
     db.set(row, "prev_fire_time", &at.to_string());
-    db.set(row, "next_fire_time", &AWAITED.to_string());
+    db.set(row, "next_fire_time", &Timestamp::AWAITED.millis().to_string());
     let plan = AfterRun { schedule: entry.id, at, next: Some(db.base) };
     let elsewhere = AfterRun { schedule: ScheduleId(NO_ID), ..plan.clone() };
     assert!(!db.applied(&Change::AfterRun(elsewhere)));
     Altered { row, column, before, after }.decides(db, || db.applied(&Change::AfterRun(plan.clone())));
-    assert_eq!(db.number(row, "next_fire_time"), db.base);
+    assert_eq!(db.number(row, "next_fire_time"), db.base.millis());
 }
 
 pub(crate) fn a_plan_behind_a_run_loses_if_only_the_state_differs(db: &Bench) {
@@ -475,5 +479,5 @@ pub(crate) fn a_plan_behind_a_run_loses_if_only_prev_differs(db: &Bench) {
 }
 
 pub(crate) fn a_plan_behind_a_run_loses_if_only_next_differs(db: &Bench) {
-    a_plan_loses(db, "next_fire_time", (AWAITED.to_string(), db.base.to_string()));
+    a_plan_loses(db, "next_fire_time", (Timestamp::AWAITED.millis().to_string(), db.base.to_string()));
 }

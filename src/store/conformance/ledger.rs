@@ -8,10 +8,10 @@ use crate::store::LedgerRow;
 /// One row's cursor move.
 #[derive(Debug, PartialEq)]
 struct Move {
-    prev: Option<Millis>,
-    from: Millis,
-    to: Millis,
-    following: Option<Millis>,
+    prev: Option<Timestamp>,
+    from: Timestamp,
+    to: Timestamp,
+    following: Option<Timestamp>,
 }
 
 impl Bench {
@@ -34,7 +34,7 @@ impl Bench {
     }
 
     /// From `prev` to the cursor, each occurrence once.
-    pub(super) fn assert_no_gap(&self, entry: &Entry, generation: i64, prev: Option<Millis>, end: Cursor) {
+    pub(super) fn assert_no_gap(&self, entry: &Entry, generation: i64, prev: Option<Timestamp>, end: Cursor) {
         let moves = self.moves(entry, generation);
         let mut at = (prev, moves.first().map(|step| step.from));
         for step in &moves {

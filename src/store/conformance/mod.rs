@@ -59,10 +59,11 @@ use std::time::{Duration, Instant};
 use crate::domain::shards::Share;
 use crate::domain::{
     Answer, Boot, Candidate, Entry, ExecutionId, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId,
-    Occurrence, Overlap, Pending, ScheduleId, Token,
+    Occurrence, Overlap, Pending, ScheduleId, Timestamp, Token,
 };
 use crate::fixtures::Changes;
 use crate::repair::Revocation;
+use crate::store::columns::NO_TIME;
 use crate::store::poll::SMALL_PAYLOAD;
 use crate::store::{
     Applied, Change, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionChange, ExecutionQuery,
@@ -85,7 +86,7 @@ pub(crate) fn all_broken(
         application,
         after: ScheduleId(i64::MIN),
         step,
-        from: 0,
+        from: Timestamp::at(0),
         before,
         limit,
         ahead: None,
@@ -154,16 +155,16 @@ pub(crate) struct Bench {
     pub app: String,
     pub node: NodeId,
     /// The database's time when the case began.
-    pub now: Millis,
+    pub now: Timestamp,
     /// The first fire time of the suite's schedules: a whole second about an hour ahead.
-    pub base: Millis,
+    pub base: Timestamp,
 }
 
 impl Bench {
     pub fn new(fixture: Box<dyn Fixture>) -> Self {
         let store = fixture.store();
         let now = store.now().unwrap();
-        let base = (now / 1_000 + 3_600) * 1_000;
+        let base = now - now.millis() % 1_000 + 3_600_000;
         let bench = Self { fixture, store, app: fresh_name(), node: NodeId::fresh(), now, base };
         bench.join(bench.node, &[JOB]);
         bench
@@ -293,23 +294,23 @@ impl Bench {
 
     /// The execution as a poll brings it, if it does.
     pub fn find_pending(&self, id: ExecutionId) -> Option<Pending> {
-        self.poll(Millis::MAX).pendings.into_iter().find(|pending| pending.id == id)
+        self.poll(Timestamp::MAX).pendings.into_iter().find(|pending| pending.id == id)
     }
 
     /// All PENDING executions of a schedule a poll brings.
     pub fn pendings_of(&self, id: ScheduleId) -> Vec<Pending> {
-        self.poll(Millis::MAX).pendings.into_iter().filter(|pending| pending.entry.id == id).collect()
+        self.poll(Timestamp::MAX).pendings.into_iter().filter(|pending| pending.entry.id == id).collect()
     }
 
-    pub fn query(&self, until: Millis) -> PollQuery {
+    pub fn query(&self, until: Timestamp) -> PollQuery {
         PollQuery {
             node: self.node,
             application: self.app.clone(),
             shares: vec![Share::whole(vec![JOB.to_owned()])],
             names: Vec::new(),
             listed: vec![JOB.to_owned()],
-            from: 0,
-            pending_from: Millis::MIN,
+            from: Timestamp::at(0),
+            pending_from: Timestamp::MIN,
             until,
             late: self.now,
             page: Page::FIRST,
@@ -318,20 +319,26 @@ impl Bench {
         }
     }
 
-    pub fn poll(&self, until: Millis) -> Polled {
+    pub fn poll(&self, until: Timestamp) -> Polled {
         self.store.poll(&self.query(until)).unwrap()
     }
 
     /// The names of the schedules a poll brings, in its order.
-    pub fn polled(&self, until: Millis) -> Vec<String> {
+    pub fn polled(&self, until: Timestamp) -> Vec<String> {
         names(self.poll(until).entries.iter().map(|entry| &**entry))
     }
 
-    pub fn overdue_query(&self, before: Millis) -> OverdueQuery {
-        OverdueQuery { application: self.app.clone(), from: 0, before, sections: None, limit: 1_000 }
+    pub fn overdue_query(&self, before: Timestamp) -> OverdueQuery {
+        OverdueQuery {
+            application: self.app.clone(),
+            from: Timestamp::at(0),
+            before,
+            sections: None,
+            limit: 1_000,
+        }
     }
 
-    pub fn overdue(&self, before: Millis) -> Vec<String> {
+    pub fn overdue(&self, before: Timestamp) -> Vec<String> {
         names(self.store.overdue(&self.overdue_query(before)).unwrap().entries.iter())
     }
 
@@ -341,7 +348,7 @@ impl Bench {
 
     /// What earlier misfire repairs of a schedule left PENDING.
     pub fn unstarted(&self, id: ScheduleId) -> Vec<Unstarted> {
-        let unstarted = self.store.overdue(&self.overdue_query(Millis::MAX)).unwrap().unstarted;
+        let unstarted = self.store.overdue(&self.overdue_query(Timestamp::MAX)).unwrap().unstarted;
         unstarted.into_iter().filter(|it| it.schedule == id).collect()
     }
 
@@ -382,7 +389,7 @@ impl Bench {
     /// Puts a schedule's cursor back by hand, as a restored backup would.
     pub fn rewind(&self, entry: &Entry) {
         let row = RowKey::Schedule(entry.id);
-        let text = |time: Option<Millis>| time.unwrap_or(-1).to_string();
+        let text = |time: Option<Timestamp>| time.unwrap_or(NO_TIME).to_string();
         self.set(row, "prev_fire_time", &text(entry.cursor.prev));
         self.set(row, "next_fire_time", &text(entry.cursor.next));
     }
@@ -409,8 +416,8 @@ impl Bench {
     }
 
     /// A time column: NULL and -1 both say none.
-    pub fn time(&self, row: RowKey<'_>, column: &str) -> Option<Millis> {
-        self.get(row, column).map(|text| text.parse().unwrap()).filter(|time| *time != -1)
+    pub fn time(&self, row: RowKey<'_>, column: &str) -> Option<Timestamp> {
+        self.get(row, column).map(|text| Timestamp::at(text.parse().unwrap())).filter(|time| *time != NO_TIME)
     }
 }
 
@@ -424,8 +431,8 @@ pub(crate) fn job(name: &str) -> JobSpec {
     JobSpec::new(name, policy)
 }
 
-pub(crate) fn every(start: Millis, interval: Millis, repeats: i64) -> Trigger {
-    Trigger::Simple(Simple::new(Some(start), interval, repeats).unwrap())
+pub(crate) fn every(start: Timestamp, interval: Millis, repeats: i64) -> Trigger {
+    Trigger::Simple(Simple::new(Some(start.millis()), interval, repeats).unwrap())
 }
 
 pub(crate) fn won(claim: Claim) -> Claimed {
@@ -444,7 +451,7 @@ pub(crate) fn is_lost(claim: &Claim) -> bool {
     matches!(claim, Claim::Lost)
 }
 
-pub(crate) fn succeeded(claimed: Claimed, now: Millis) -> ExecutionChange {
+pub(crate) fn succeeded(claimed: Claimed, now: Timestamp) -> ExecutionChange {
     claimed.finish(Answer::Done, None, now)
 }
 

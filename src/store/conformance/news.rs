@@ -31,7 +31,7 @@ impl<'b> Glances<'b> {
     }
 }
 
-fn enqueue(db: &Bench, application: &str, due: Millis) -> ExecutionId {
+fn enqueue(db: &Bench, application: &str, due: Timestamp) -> ExecutionId {
     let order = EnqueueOrder {
         application: application.to_owned(),
         job: job(JOB),

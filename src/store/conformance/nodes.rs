@@ -225,8 +225,8 @@ pub(crate) fn a_job_is_described_by_the_latest_node(db: &Bench) {
 pub(crate) fn an_election_holds_for_its_interval(db: &Bench) {
     let elect = |at| db.store.elect(&db.app, db.now + at, 15_000).unwrap().is_done();
     assert!(elect(0));
-    assert_eq!(db.number(RowKey::App(&db.app), "time_pre"), db.now);
-    assert_eq!(db.number(RowKey::App(&db.app), "time_next"), db.now + 15_000);
+    assert_eq!(db.number(RowKey::App(&db.app), "time_pre"), db.now.millis());
+    assert_eq!(db.number(RowKey::App(&db.app), "time_next"), (db.now + 15_000).millis());
     assert!(!elect(0));
     assert!(!elect(14_999));
     assert!(elect(15_000));
@@ -240,7 +240,7 @@ pub(crate) fn an_election_mark_far_ahead_counts_as_due(db: &Bench) {
     assert!(!elect());
     db.set(RowKey::App(&db.app), "time_next", &(db.now + 30_001).to_string());
     assert!(elect());
-    assert_eq!(db.number(RowKey::App(&db.app), "time_next"), db.now + 15_000);
+    assert_eq!(db.number(RowKey::App(&db.app), "time_next"), (db.now + 15_000).millis());
 }
 
 pub(crate) fn an_election_makes_the_missing_application(db: &Bench) {

@@ -62,7 +62,7 @@ pub(crate) fn a_retry_keeps_the_orders_payload(db: &Bench) {
     }));
     let failure = first.finish(Answer::Failed("no".to_owned()), Some(db.now), db.now);
     assert_eq!(db.settle(&failure), Applied::Done);
-    let [retry] = &db.poll(Millis::MAX).pendings[..] else { panic!("one attempt follows") };
+    let [retry] = &db.poll(Timestamp::MAX).pendings[..] else { panic!("one attempt follows") };
     assert_eq!((retry.attempt, retry.payload.as_deref(), &retry.cause), (2, Some("7"), &Cause::Retry));
     assert_eq!(retry.origin, db.execution(id).origin);
 }

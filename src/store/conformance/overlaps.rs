@@ -138,7 +138,7 @@ pub(crate) fn as_many_wait_as_may(db: &Bench) {
     assert_eq!(db.settle(&succeeded(first, db.now)), Applied::Done);
     let queued = db.pendings_of(db.entry("s").id).into_iter().filter(|it| it.origin == 0);
     let queued: Vec<Pending> = queued.collect();
-    let at: Vec<Millis> = queued.iter().map(|it| it.scheduled).collect();
+    let at: Vec<Timestamp> = queued.iter().map(|it| it.scheduled).collect();
     assert_eq!(at, [db.base + 1_000, db.base + 2_000]);
     let row = db.execution(queued[0].id);
     assert_eq!((row.reason.as_str(), &queued[0].cause), (Reason::Queued.as_str(), &Cause::Planned));

@@ -17,7 +17,7 @@ pub(crate) fn overdue_rows_are_visible_to_the_poll(db: &Bench) {
     db.set(RowKey::Schedule(entry.id), "next_fire_time", "981173106000");
     let entries = db.poll(db.now).entries;
     assert_eq!(entries.len(), 1);
-    assert_eq!(entries[0].cursor.next, Some(981_173_106_000));
+    assert_eq!(entries[0].cursor.next, Some(Timestamp::at(981_173_106_000)));
 }
 
 pub(crate) fn overdue_pendings_are_visible_to_the_poll(db: &Bench) {
@@ -26,7 +26,7 @@ pub(crate) fn overdue_pendings_are_visible_to_the_poll(db: &Bench) {
     let pendings = db.poll(db.now).pendings;
     assert_eq!(
         pendings.iter().map(|row| (row.id, row.due)).collect::<Vec<_>>(),
-        [(pending.id, 981_173_106_000)]
+        [(pending.id, Timestamp::at(981_173_106_000))]
     );
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn schedules_come_earliest_first(db: &Bench) {
         let trigger = every(db.base + offset, 60_000, -1);
         db.create(&Definition { trigger, priority, ..db.definition(name) });
     }
-    assert_eq!(db.polled(Millis::MAX), ["b", "d", "c", "a"]);
+    assert_eq!(db.polled(Timestamp::MAX), ["b", "d", "c", "a"]);
 }
 
 pub(crate) fn pendings_come_earliest_first(db: &Bench) {
@@ -44,12 +44,12 @@ pub(crate) fn pendings_come_earliest_first(db: &Bench) {
     for (id, due) in [(a, db.base + 2_000), (b, db.base + 1_000), (c, db.base + 2_000)] {
         db.set(RowKey::Execution(id), "due_time", &due.to_string());
     }
-    let ids: Vec<_> = db.poll(Millis::MAX).pendings.iter().map(|pending| pending.id).collect();
+    let ids: Vec<_> = db.poll(Timestamp::MAX).pendings.iter().map(|pending| pending.id).collect();
     assert_eq!(ids, [b, a, c]);
 }
 
 /// Reads pages of two until the last; gives what each brought of schedules and of pending executions.
-fn pages(db: &Bench, until: Millis) -> Vec<(Vec<String>, Vec<ExecutionId>)> {
+fn pages(db: &Bench, until: Timestamp) -> Vec<(Vec<String>, Vec<ExecutionId>)> {
     pages_of(db, &db.query(until))
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn pages_follow_one_another(db: &Bench) {
         let trigger = every(db.base + offset, 60_000, -1);
         db.create(&Definition { trigger, ..db.definition(name) });
     }
-    let all = pages(db, Millis::MAX);
+    let all = pages(db, Timestamp::MAX);
     assert_eq!(brought(&all), ["a", "b", "c", "d", "e"]);
     assert!(all.iter().all(|(names, _)| names.len() <= 2), "{all:?}");
     assert_eq!(brought(&pages(db, db.base + 9_000)), ["a", "b", "c", "d"], "the window's end is kept");
@@ -93,7 +93,7 @@ pub(crate) fn pages_of_one_section_follow_one_another(db: &Bench) {
         let entry = db.schedule(name);
         db.set(RowKey::Schedule(entry.id), "shard", "3");
     }
-    let all = pages(db, Millis::MAX);
+    let all = pages(db, Timestamp::MAX);
     assert_eq!(brought(&all), names);
     assert!(all.iter().all(|(names, _)| names.len() <= 2), "{all:?}");
     let in_order: Vec<String> = all.into_iter().flat_map(|(names, _)| names).collect();
@@ -108,7 +108,7 @@ pub(crate) fn the_first_pages_have_rows_of_every_job(db: &Bench) {
     }
     db.schedule("ticking");
     let shares = vec![Share::whole(vec![JOB.to_owned(), "other".to_owned()])];
-    let mut query = PollQuery { shares, limit: 32, ..db.query(Millis::MAX) };
+    let mut query = PollQuery { shares, limit: 32, ..db.query(Timestamp::MAX) };
     let (mut rows, mut pages) = (0, 0);
     let ticking = |polled: &Polled| names_of(polled).contains(&"ticking".to_owned());
     loop {
@@ -128,7 +128,7 @@ pub(crate) fn rows_that_are_due_come_beside_overdue_ones_of_their_job(db: &Bench
         db.set(RowKey::Schedule(entry.id), "next_fire_time", &(db.now - 1_000).to_string());
     }
     db.schedule("ticking");
-    let query = PollQuery { limit: 32, ..db.query(Millis::MAX) };
+    let query = PollQuery { limit: 32, ..db.query(Timestamp::MAX) };
     let first = db.store.poll(&query).unwrap();
     assert_eq!((first.entries.len(), first.next.is_some()), (0, true), "a page does not hold all");
     let second = db.store.poll(&PollQuery { page: first.next.unwrap(), ..query }).unwrap();
@@ -144,7 +144,7 @@ pub(crate) fn a_large_payload_is_left_out_and_fetched_by_itself(db: &Bench) {
     );
     let claimed = db.claim_head(&a);
     assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
-    let polled = db.poll(Millis::MAX);
+    let polled = db.poll(Timestamp::MAX);
     assert_eq!(polled.large.into_iter().collect::<Vec<_>>(), [(a.id, SMALL_PAYLOAD + 1)]);
     let payloads: Vec<_> = polled.entries.iter().map(|entry| &*entry.payload).collect();
     assert_eq!((payloads.len(), payloads.contains(&""), payloads.contains(&&large[1..])), (2, true, true));
@@ -170,7 +170,7 @@ pub(crate) fn a_page_looks_at_no_more_pendings_than_it_holds(db: &Bench) {
     for (id, due) in others.iter().chain([&mine]).zip(1..) {
         db.set(RowKey::Execution(*id), "due_time", &(db.now - 60_000 + due).to_string());
     }
-    let all = pages(db, Millis::MAX);
+    let all = pages(db, Timestamp::MAX);
     assert_eq!(all.into_iter().map(|(_, ids)| ids).collect::<Vec<_>>(), [vec![], vec![], vec![mine]]);
 }
 
@@ -183,12 +183,12 @@ pub(crate) fn pages_of_pendings_follow_one_another(db: &Bench) {
         assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
         id
     });
-    let brought: Vec<_> = pages(db, Millis::MAX).into_iter().map(|(_, ids)| ids).collect();
+    let brought: Vec<_> = pages(db, Timestamp::MAX).into_iter().map(|(_, ids)| ids).collect();
     assert_eq!(brought, [ids[..2].to_vec(), ids[2..].to_vec()]);
 
     let newest = |pendings| {
         let page = Page { newest: true, pendings, ..Page::FIRST };
-        let polled = db.store.poll(&PollQuery { page, limit: 2, ..db.query(Millis::MAX) }).unwrap();
+        let polled = db.store.poll(&PollQuery { page, limit: 2, ..db.query(Timestamp::MAX) }).unwrap();
         let keys: Vec<_> = polled.pendings.iter().map(|it| (it.due, it.id.0)).collect();
         (keys, polled.next.map(|page| page.pendings))
     };
@@ -220,7 +220,7 @@ pub(crate) fn a_poll_brings_its_shards_and_the_names_it_asks_for(db: &Bench) {
     let shard = |n: usize| spread[n].1;
     let ask = |shards: &[i64], wanted: &[&str]| {
         let names = wanted.iter().map(|name| (*name).to_owned()).collect();
-        let query = PollQuery { shares: vec![share(JOB, shards)], names, ..db.query(Millis::MAX) };
+        let query = PollQuery { shares: vec![share(JOB, shards)], names, ..db.query(Timestamp::MAX) };
         names_of(&db.store.poll(&query).unwrap())
     };
     assert_eq!(ask(&[shard(3), shard(1)], &[]), ["b", "d"]);
@@ -245,7 +245,7 @@ pub(crate) fn pendings_come_with_their_schedules_shards(db: &Bench) {
     let ids: Vec<ExecutionId> = ["a", "b", "c"].map(|name| db.pending(name).id).to_vec();
     let ask = |shards: &[i64], wanted: &[&str]| {
         let names = wanted.iter().map(|name| (*name).to_owned()).collect();
-        let query = PollQuery { shares: vec![share(JOB, shards)], names, ..db.query(Millis::MAX) };
+        let query = PollQuery { shares: vec![share(JOB, shards)], names, ..db.query(Timestamp::MAX) };
         db.store.poll(&query).unwrap().pendings.iter().map(|pending| pending.id).collect::<Vec<_>>()
     };
     assert_eq!(ask(&[shards::of("c"), shards::of("a")], &[]), [ids[0], ids[2]]);
@@ -263,7 +263,7 @@ pub(crate) fn pages_of_several_shares_follow_one_another(db: &Bench) {
     }
     let most: Vec<i64> = spread.iter().filter(|(name, _)| name != "c").map(|(_, shard)| *shard).collect();
     let shares = vec![share(JOB, &most), Share::whole(vec!["other".to_owned()])];
-    let query = PollQuery { shares, names: vec!["b".to_owned()], ..db.query(Millis::MAX) };
+    let query = PollQuery { shares, names: vec!["b".to_owned()], ..db.query(Timestamp::MAX) };
     let pages = pages_of(db, &query);
     let mut names = brought(&pages);
     // What is asked for by name comes with the first page, and again with its section.
@@ -284,15 +284,18 @@ pub(crate) fn what_is_late_anywhere_is_told(db: &Bench) {
     let listed = vec!["other".to_owned(), JOB.to_owned()];
     let query = PollQuery { shares: Vec::new(), listed, ..db.query(db.now) };
     let late = |late| db.store.poll(&PollQuery { late, ..query.clone() }).unwrap().late;
-    assert!(!late(Millis::MAX), "there is nothing");
+    assert!(!late(Timestamp::MAX), "there is nothing");
     let entry = db.create(&Definition { job: job("other"), ..db.definition("s") });
-    assert!(!db.store.poll(&PollQuery { late: Millis::MAX, ..db.query(db.now) }).unwrap().late, "unlisted");
+    assert!(
+        !db.store.poll(&PollQuery { late: Timestamp::MAX, ..db.query(db.now) }).unwrap().late,
+        "unlisted"
+    );
     assert_eq!((late(db.base), late(db.base + 1)), (false, true));
     assert!(db.store.pause(entry.id, entry.version, "op", "why").unwrap());
-    assert!(!late(Millis::MAX), "it is paused");
+    assert!(!late(Timestamp::MAX), "it is paused");
     let once = db.create(&Definition { trigger: every(db.base, 0, 0), ..db.definition("t") });
     let claimed = db.claim_head(&once);
-    assert!(!late(Millis::MAX), "it is claimed");
+    assert!(!late(Timestamp::MAX), "it is claimed");
     assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
     assert_eq!((late(db.base), late(db.base + 1)), (false, true), "it is PENDING");
 }
@@ -314,16 +317,16 @@ pub(crate) fn the_earliest_fire_time_of_listed_active_jobs_is_told(db: &Bench) {
     let earliest = |jobs: &[&str], from, until| listing(jobs, from, until).earliest;
     let at = db.base;
     assert_eq!(mine.cursor.next, Some(at));
-    assert_eq!(earliest(&[JOB], 0, Millis::MAX), Some(at));
-    assert_eq!(earliest(&[JOB, "other"], 0, Millis::MAX), Some(at - 5_000));
-    assert_eq!(earliest(&[JOB, "other"], at - 4_999, Millis::MAX), Some(at));
-    assert_eq!(earliest(&[JOB, "other"], at + 1, Millis::MAX), None);
-    assert_eq!(earliest(&[JOB], 0, at), None, "it is not in the window");
-    assert!(listing(&[JOB], 0, at).late, "though late");
-    assert_eq!(earliest(&[], 0, Millis::MAX), None);
+    assert_eq!(earliest(&[JOB], Timestamp::at(0), Timestamp::MAX), Some(at));
+    assert_eq!(earliest(&[JOB, "other"], Timestamp::at(0), Timestamp::MAX), Some(at - 5_000));
+    assert_eq!(earliest(&[JOB, "other"], at - 4_999, Timestamp::MAX), Some(at));
+    assert_eq!(earliest(&[JOB, "other"], at + 1, Timestamp::MAX), None);
+    assert_eq!(earliest(&[JOB], Timestamp::at(0), at), None, "it is not in the window");
+    assert!(listing(&[JOB], Timestamp::at(0), at).late, "though late");
+    assert_eq!(earliest(&[], Timestamp::at(0), Timestamp::MAX), None);
     db.set(RowKey::Job(&db.app, JOB), "state", "'PAUSED'");
-    assert_eq!(earliest(&[JOB], 0, Millis::MAX), None, "its job is paused");
-    assert!(!listing(&[JOB], 0, Millis::MAX).late);
+    assert_eq!(earliest(&[JOB], Timestamp::at(0), Timestamp::MAX), None, "its job is paused");
+    assert!(!listing(&[JOB], Timestamp::at(0), Timestamp::MAX).late);
 }
 
 /// By polls whose page holds all due rows, by those whose page does not, and by repair.
@@ -378,16 +381,16 @@ pub(crate) fn a_row_nobody_understands_does_not_end_the_pages(db: &Bench) {
         db.create(&Definition { trigger, ..db.definition(name) });
     }
     db.set(RowKey::Schedule(db.entry("b").id), "job_type", "'NONSENSE'");
-    assert_eq!(brought(&pages(db, Millis::MAX)), ["a", "c"]);
+    assert_eq!(brought(&pages(db, Timestamp::MAX)), ["a", "c"]);
 }
 
 pub(crate) fn rows_of_unknown_jobs_are_left_alone(db: &Bench) {
     db.schedule("known");
     db.create(&Definition { job: job("other"), ..db.definition("unknown") });
-    assert_eq!(db.polled(Millis::MAX), ["known"]);
+    assert_eq!(db.polled(Timestamp::MAX), ["known"]);
     let ask = |jobs: &[&str]| {
         let shares = vec![Share::whole(jobs.iter().map(|name| (*name).to_owned()).collect())];
-        let polled = db.store.poll(&PollQuery { shares, ..db.query(Millis::MAX) }).unwrap();
+        let polled = db.store.poll(&PollQuery { shares, ..db.query(Timestamp::MAX) }).unwrap();
         (names(polled.entries.iter().map(|entry| &**entry)), polled.next.is_none())
     };
     assert_eq!(ask(&["other"]), (vec!["unknown".to_owned()], true));
@@ -397,7 +400,7 @@ pub(crate) fn rows_of_unknown_jobs_are_left_alone(db: &Bench) {
 
     let claimed = db.claim_head(&db.entry("unknown"));
     assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
-    assert!(db.poll(Millis::MAX).pendings.is_empty(), "nor are their pending executions brought");
+    assert!(db.poll(Timestamp::MAX).pendings.is_empty(), "nor are their pending executions brought");
 }
 
 pub(crate) fn rows_of_paused_jobs_are_left_alone(db: &Bench) {
@@ -405,18 +408,18 @@ pub(crate) fn rows_of_paused_jobs_are_left_alone(db: &Bench) {
     db.pending("t");
     let job = RowKey::Job(&db.app, JOB);
     db.set(job, "state", "'PAUSED'");
-    let polled = db.poll(Millis::MAX);
+    let polled = db.poll(Timestamp::MAX);
     assert!(polled.entries.is_empty() && polled.pendings.is_empty());
     db.set(job, "state", "'EXECUTING'");
-    let polled = db.poll(Millis::MAX);
+    let polled = db.poll(Timestamp::MAX);
     assert_eq!((polled.entries.len(), polled.pendings.len()), (2, 1));
 }
 
 pub(crate) fn rows_of_other_applications_are_left_alone(db: &Bench) {
     let elsewhere = Definition { application: fresh_name(), ..db.definition("s") };
     assert_eq!(db.store.ensure(&elsewhere).unwrap(), Ensured::Created);
-    assert!(db.polled(Millis::MAX).is_empty());
-    assert!(db.overdue(Millis::MAX).is_empty());
+    assert!(db.polled(Timestamp::MAX).is_empty());
+    assert!(db.overdue(Timestamp::MAX).is_empty());
 }
 
 pub(crate) fn paused_and_complete_rows_are_left_alone(db: &Bench) {
@@ -426,7 +429,7 @@ pub(crate) fn paused_and_complete_rows_are_left_alone(db: &Bench) {
     drop_claimed(db.claim(&db.head(&once)));
     let init = db.schedule("init");
     db.set(RowKey::Schedule(init.id), "state", "'INIT'");
-    let polled = db.poll(Millis::MAX);
+    let polled = db.poll(Timestamp::MAX);
     assert_eq!((polled.entries.len(), polled.pendings.len(), polled.next), (0, 0, None));
 }
 
@@ -461,6 +464,6 @@ pub(crate) fn the_databases_time_is_told(db: &Bench) {
     let joined = db.store.register(&db.new_node(NodeId::fresh(), &db.app, &[JOB])).unwrap();
     for sample in [db.poll(db.now).time, joined] {
         assert!(sample.asked <= sample.answered);
-        assert!(is_now(sample.millis()), "{sample:?}");
+        assert!(is_now(Timestamp::at(sample.millis())), "{sample:?}");
     }
 }

@@ -11,7 +11,7 @@ const HOUR: Millis = 3_600_000;
 impl Bench {
     /// Every second from four hours ago; nothing has been claimed yet.
     fn long_running(&self, name: &str) -> Arc<Entry> {
-        let start = (self.now / 1_000) * 1_000 - 4 * HOUR;
+        let start = self.now - self.now.millis() % 1_000 - 4 * HOUR;
         let entry = self.create(&Definition { trigger: every(start, 1_000, -1), ..self.definition(name) });
         self.rewind(&Entry { cursor: Cursor { prev: None, next: Some(start) }, ..(*entry).clone() });
         self.entry(name)
@@ -19,7 +19,7 @@ impl Bench {
 
     /// A schedule "once" that is due once, four hours ago, and has not been claimed; with its id.
     fn overdue_once(&self, interval: Millis) -> (Definition, ScheduleId) {
-        let start = (self.now / 1_000) * 1_000 - 4 * HOUR;
+        let start = self.now - self.now.millis() % 1_000 - 4 * HOUR;
         let definition = Definition { trigger: every(start, interval, 0), ..self.definition("once") };
         let entry = self.create(&definition);
         self.rewind(&Entry { cursor: Cursor { prev: None, next: Some(start) }, ..(*entry).clone() });
@@ -27,7 +27,7 @@ impl Bench {
     }
 
     /// Changes the interval of "s", which begins a generation; its first fire time is `next`.
-    fn retime(&self, interval: Millis, next: Millis) {
+    fn retime(&self, interval: Millis, next: Timestamp) {
         let definition = Definition { trigger: every(self.base, interval, -1), ..self.definition("s") };
         assert_eq!(self.store.ensure(&definition).unwrap(), Ensured::Changed);
         let anew = self.entry("s");
@@ -35,12 +35,12 @@ impl Bench {
     }
 
     /// When what is old enough to be purged has ended.
-    fn long_ago(&self) -> Millis {
+    fn long_ago(&self) -> Timestamp {
         self.now - 2 * HOUR
     }
 
     /// Runs a schedule's next occurrence, which ends at `at`; its fire time.
-    fn fire(&self, name: &str, at: Millis) -> Millis {
+    fn fire(&self, name: &str, at: Timestamp) -> Timestamp {
         let entry = self.entry(name);
         assert_eq!(self.settle(&succeeded(self.run_head(&entry), at)), Applied::Done);
         entry.cursor.next.unwrap()
@@ -61,15 +61,15 @@ impl Bench {
     }
 
     /// A schedule's executions left, as fire time and attempt.
-    fn left(&self, name: &str) -> Vec<(Millis, i64)> {
+    fn left(&self, name: &str) -> Vec<(Timestamp, i64)> {
         let rows = self.executions().into_iter().filter(|row| row.schedule == name);
         let mut left: Vec<_> = rows.map(|row| (row.scheduled, row.attempt)).collect();
         left.sort_unstable();
         left
     }
 
-    fn ledger_from(&self) -> Millis {
-        self.number(RowKey::App(&self.app), "ledger_from")
+    fn ledger_from(&self) -> Timestamp {
+        Timestamp::at(self.number(RowKey::App(&self.app), "ledger_from"))
     }
 
     /// Fails the next occurrence long ago; its retry, PENDING.
@@ -83,7 +83,7 @@ impl Bench {
             .unwrap()
     }
 
-    fn retry(&self, pending: Pending, ends: Millis) {
+    fn retry(&self, pending: Pending, ends: Timestamp) {
         let request = ClaimRequest { at_once: true, ..self.request(Candidate::Pending(pending)) };
         assert_eq!(self.settle(&succeeded(won(self.claim(&request)), ends)), Applied::Done);
     }
@@ -147,7 +147,7 @@ pub(crate) fn an_occurrence_that_waits_for_its_retry_stays_whole(db: &Bench) {
 pub(crate) fn the_mark_moves_with_what_goes(db: &Bench) {
     db.long_running("s");
     assert_eq!(db.purge(), 0);
-    assert_eq!(db.ledger_from(), -1);
+    assert_eq!(db.ledger_from(), Timestamp::at(-1));
     let removed = db.fire("s", db.long_ago());
     assert_eq!(db.purge(), 1);
     let mark = db.ledger_from();
@@ -195,7 +195,7 @@ pub(crate) fn other_applications_keep_theirs(db: &Bench) {
     let other = Purge { application: fresh_name(), after: String::new(), keep: HOUR, limit: 1_000 };
     assert_eq!(db.store.purge(&other).unwrap(), Purged::default());
     assert_eq!(db.left("s"), [(kept, 1)]);
-    assert_eq!(db.ledger_from(), -1);
+    assert_eq!(db.ledger_from(), Timestamp::at(-1));
 }
 
 /// Claims and skipped runs in turn, all long ago; then some of today.
@@ -258,7 +258,7 @@ pub(crate) fn an_open_first_occurrence_holds_its_generation_alone(db: &Bench) {
 
 /// Only one-shots: the next `ensure` would begin a finite interval anew.
 pub(crate) fn a_one_shot_goes_once_its_execution_is_gone(db: &Bench) {
-    let start = (db.now / 1_000) * 1_000 - 4 * HOUR;
+    let start = db.now - db.now.millis() % 1_000 - 4 * HOUR;
     for (name, repeats) in [("once", 0), ("young", 0), ("twice", 1)] {
         let trigger = every(start, i64::from(repeats > 0) * 1_000, repeats);
         let entry = db.create(&Definition { trigger, ..db.definition(name) });
@@ -293,7 +293,7 @@ pub(crate) fn a_one_shot_without_a_ledger_does_not_run_again(db: &Bench) {
     let run = RowKey::Execution(ExecutionId(db.executions().remove(0).id));
     db.set(run, "execute_id", "-7");
     assert_eq!(db.purge_step(1_000, String::new()).schedules, 0, "first the fence's mark is raised");
-    assert_eq!(db.ledger_from(), -1, "nothing has gone");
+    assert_eq!(db.ledger_from(), Timestamp::at(-1), "nothing has gone");
     assert_eq!(db.purge_step(1_000, String::new()).schedules, 1);
     assert_eq!(db.create(&definition).state, ScheduleState::Complete);
 }

@@ -169,7 +169,7 @@ fn all_join(db: &Bench) {
         assert_eq!(db.get(RowKey::Job(&app, name), "state").as_deref(), Some("EXECUTING"));
     }
     let shares = vec![Share::whole(["a", "b", "c"].map(str::to_owned).to_vec())];
-    let query = PollQuery { node: nodes[0].id, application: app, shares, ..db.query(Millis::MAX) };
+    let query = PollQuery { node: nodes[0].id, application: app, shares, ..db.query(Timestamp::MAX) };
     assert_eq!(db.store.poll(&query).unwrap().entries.len(), 3);
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn nothing_of_a_removed_schedule_is_claimed(db: &Bench) {
     assert!(requests.iter().all(|request| is_lost(&db.claim(request))));
     assert_eq!(db.ending(pending.id), cancelled());
     assert!(db.execution(pending.id).finished.is_some());
-    assert_eq!(db.polled(Millis::MAX), ["beside"]);
+    assert_eq!(db.polled(Timestamp::MAX), ["beside"]);
     assert_eq!(names_of(&db.store.schedules(Some(&db.app)).unwrap()), ["beside"]);
     assert_eq!(db.find_pending(beside.id).map(|it| it.token), Some(beside.token), "others are left alone");
     assert!(!db.applied(&Change::Remove(RemoveChange { seen: seen(&entry), ..db.removal("s") })));

@@ -7,7 +7,7 @@ use crate::store::{CursorAhead, LedgerRow, Move, PauseRow, Section};
 
 impl Bench {
     /// The schedule's executions as (scheduled, state, reason), by fire time.
-    fn rows_of(&self, entry: &Entry) -> Vec<(Millis, String, String)> {
+    fn rows_of(&self, entry: &Entry) -> Vec<(Timestamp, String, String)> {
         let rows = self.executions().into_iter().filter(|row| *row.schedule == *entry.name);
         let mut rows: Vec<_> = rows.map(|row| (row.scheduled, row.state, row.reason)).collect();
         rows.sort();
@@ -44,7 +44,7 @@ pub(super) fn fire_once(db: &Bench, entry: &Entry) -> Repair {
 }
 
 /// The entry's next four occurrences.
-fn seconds(db: &Bench, entry: &Entry) -> [Millis; 4] {
+fn seconds(db: &Bench, entry: &Entry) -> [Timestamp; 4] {
     let first = entry.cursor.next.unwrap_or(db.base);
     [first, first + 1_000, first + 2_000, first + 3_000]
 }
@@ -187,7 +187,7 @@ pub(crate) fn a_resume_ends_a_pause(db: &Bench) {
     assert_eq!(after.cursor, resume.to);
     assert_eq!(db.rows_of(&entry).len(), 2);
     assert_eq!(db.schedule_row(entry.id).pause.reason, "");
-    assert_eq!(db.polled(Millis::MAX), ["s"]);
+    assert_eq!(db.polled(Timestamp::MAX), ["s"]);
     drop_claimed(db.claim(&db.head(&after)));
     let row = db.schedule_row(entry.id);
     assert_eq!(row.pause, PauseRow::default());
@@ -228,18 +228,18 @@ pub(crate) fn cursors_ahead_of_the_clock_are_found_and_planned_anew(db: &Bench) 
     for (asked, names) in [
         (None, &[][..]),
         (Some(ahead), &[]),
-        (Some(0), &["ahead", "later"]),
+        (Some(Timestamp::at(0)), &["ahead", "later"]),
         (Some(ahead - 1), &["ahead", "later"]),
     ] {
         assert_eq!(found(asked).iter().map(|it| &*it.entry.name).collect::<Vec<_>>(), names, "{asked:?}");
     }
-    for CursorAhead { entry, seen } in found(Some(0)) {
+    for CursorAhead { entry, seen } in found(Some(Timestamp::at(0))) {
         assert!((seen - db.now).abs() < 60_000, "by the database's clock");
         let repair = plan_anew(&entry, db.now).unwrap();
         assert!(db.repaired(&repair));
         assert!(!db.repaired(&repair), "its version has grown");
     }
-    assert!(found(Some(0)).is_empty());
+    assert!(found(Some(Timestamp::at(0))).is_empty());
     let after = db.entry("ahead");
     let seen = (after.cursor, after.generation, after.state);
     assert_eq!(seen, (Cursor { prev: None, next: Some(db.base) }, 1, ScheduleState::Active));
@@ -253,13 +253,13 @@ pub(crate) fn a_cursor_that_a_skip_has_moved_stays_ahead(db: &Bench) {
     let at = entry.cursor.next.unwrap();
     assert!(at > db.now + 60_000, "it is an hour ahead");
     assert!(db.repaired(&skip(&entry, at, db.now).unwrap()));
-    let page = db.store.unreadable(&walk(db, Some(0))).unwrap();
+    let page = db.store.unreadable(&walk(db, Some(Timestamp::at(0)))).unwrap();
     assert_eq!((page.broken, page.ahead), (Vec::new(), Vec::new()));
     assert_eq!(db.entry("s").cursor, Cursor { prev: Some(at), next: Some(at + 1_000) });
 }
 
-fn walk(db: &Bench, ahead: Option<Millis>) -> UnreadableQuery {
-    let (application, after, before) = (db.app.clone(), ScheduleId(i64::MIN), Millis::MIN);
+fn walk(db: &Bench, ahead: Option<Timestamp>) -> UnreadableQuery {
+    let (application, after, before) = (db.app.clone(), ScheduleId(i64::MIN), Timestamp::MIN);
     UnreadableQuery { application, after, step: 10_000, from: before, before, limit: 1, ahead }
 }
 
@@ -277,7 +277,7 @@ pub(crate) fn a_paused_row_is_not_repaired_as_misfire(db: &Bench) {
     let entry = db.schedule("s");
     let misfire = fire_once(db, &entry);
     assert!(db.store.pause(entry.id, entry.version, "op", "why").unwrap());
-    assert!(db.overdue(Millis::MAX).is_empty());
+    assert!(db.overdue(Timestamp::MAX).is_empty());
     assert!(!db.repaired(&misfire));
     let version = db.entry("s").version;
     assert!(!db.repaired(&Repair { version, ..misfire }), "the state is compared too");
@@ -294,8 +294,8 @@ pub(crate) fn error_rows_are_not_revived_by_repair(db: &Bench) {
     db.set(row, "job_type", "'SIMPLE'");
     let version = db.number(row, "version");
 
-    assert!(db.overdue(Millis::MAX).is_empty());
-    assert!(db.polled(Millis::MAX).is_empty());
+    assert!(db.overdue(Timestamp::MAX).is_empty());
+    assert!(db.polled(Timestamp::MAX).is_empty());
     assert!(db.unreadable().is_empty());
     for how in [Move::Repair, Move::Pass, Move::Resume] {
         for state in [ScheduleState::Active, ScheduleState::Paused] {
@@ -318,7 +318,7 @@ pub(crate) fn stalled_rows_are_those_before_the_threshold(db: &Bench) {
     assert!(db.overdue(db.base).is_empty());
     assert_eq!(db.overdue(db.base + 1), ["s"]);
     assert_eq!(db.overdue(db.base + 5_001), ["s", "later"]);
-    assert_eq!(db.store.overdue(&db.overdue_query(Millis::MAX)).unwrap().entries[0], *db.entry("s"));
+    assert_eq!(db.store.overdue(&db.overdue_query(Timestamp::MAX)).unwrap().entries[0], *db.entry("s"));
 }
 
 /// The pages of a job's shard come earliest first, and each of the others has its share of each page.
@@ -339,7 +339,7 @@ pub(crate) fn stalled_rows_come_earliest_first_page_by_page(db: &Bench) {
 fn stalled_pages(db: &Bench) -> Vec<Vec<ScheduleId>> {
     let (mut pages, mut sections) = (Vec::new(), None);
     while sections.as_ref().is_none_or(|sections: &Vec<Section>| !sections.is_empty()) {
-        let query = OverdueQuery { sections, limit: 2, ..db.overdue_query(Millis::MAX) };
+        let query = OverdueQuery { sections, limit: 2, ..db.overdue_query(Timestamp::MAX) };
         let page = db.store.overdue(&query).unwrap();
         pages.push(page.entries.iter().map(|entry| entry.id).collect());
         sections = Some(page.next);
@@ -360,23 +360,23 @@ pub(crate) fn repair_leaves_rows_whose_handler_nobody_here_knows_alone(db: &Benc
     db.schedule("known");
     let definition = Definition { job: job("other"), ..db.definition("unknown") };
     db.create(&definition);
-    assert_eq!(db.overdue(Millis::MAX), ["known"]);
+    assert_eq!(db.overdue(Timestamp::MAX), ["known"]);
 
     let node = NodeId::fresh();
     db.join(node, &["other"]);
-    assert_eq!(db.overdue(Millis::MAX), ["known", "unknown"]);
+    assert_eq!(db.overdue(Timestamp::MAX), ["known", "unknown"]);
     db.store.leave(node, db.now).unwrap();
-    assert_eq!(db.overdue(Millis::MAX), ["known"]);
+    assert_eq!(db.overdue(Timestamp::MAX), ["known"]);
 
     let elsewhere = db.new_node(NodeId::fresh(), &fresh_name(), &["other"]);
     db.store.register(&elsewhere).unwrap();
-    assert_eq!(db.overdue(Millis::MAX), ["known"], "a node of another application does not count");
+    assert_eq!(db.overdue(Timestamp::MAX), ["known"], "a node of another application does not count");
 }
 
 pub(crate) fn rows_of_a_disabled_application_are_not_stalled(db: &Bench) {
     db.schedule("s");
     db.set(RowKey::App(&db.app), "state", "'N'");
-    assert!(db.overdue(Millis::MAX).is_empty());
+    assert!(db.overdue(Timestamp::MAX).is_empty());
     db.set(RowKey::App(&db.app), "state", "'Y'");
-    assert_eq!(db.overdue(Millis::MAX), ["s"]);
+    assert_eq!(db.overdue(Timestamp::MAX), ["s"]);
 }

@@ -32,7 +32,7 @@ impl Bench {
         self.runs_to_its_end(Answer::Failed("no".to_owned()), None)
     }
 
-    fn runs_to_its_end(&self, answer: Answer, retry: Option<Millis>) -> ExecutionId {
+    fn runs_to_its_end(&self, answer: Answer, retry: Option<Timestamp>) -> ExecutionId {
         let claimed = self.run_head(&self.entry("s"));
         let id = claimed.execution();
         assert_eq!(self.settle(&claimed.finish(answer, retry, self.now)), Applied::Done);

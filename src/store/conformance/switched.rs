@@ -39,12 +39,12 @@ impl Bench {
         ]
         .map(|(key, row)| {
             let state = self.get(key, "state").unwrap();
-            let since = Some(self.number(key, "paused_time")).filter(|since| *since != -1);
+            let since = self.time(key, "paused_time");
             (key, SeenSwitch { row, state, since })
         })
     }
 
-    fn passed(&self, job: Option<&str>, before: Millis) -> Vec<String> {
+    fn passed(&self, job: Option<&str>, before: Timestamp) -> Vec<String> {
         let (application, job) = (self.app.clone(), job.map(str::to_owned));
         let entries = self.store.passed(&PassedQuery { application, job, before, limit: 10 }).unwrap();
         let mut names: Vec<String> = entries.iter().map(|entry| entry.name.to_string()).collect();
@@ -57,7 +57,7 @@ impl Bench {
     }
 
     fn has_ended_pause(&self) -> bool {
-        self.poll(Millis::MAX).pause_ended
+        self.poll(Timestamp::MAX).pause_ended
     }
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn a_paused_job_brings_nothing_until_it_is_resumed(db: &Bench) {
     db.schedule("s");
     drop(db.pending("waits"));
     let brought = || {
-        let polled = db.poll(Millis::MAX);
+        let polled = db.poll(Timestamp::MAX);
         (polled.entries.len(), polled.pendings.len())
     };
     let before = brought();
@@ -90,7 +90,7 @@ pub(crate) fn a_paused_job_brings_nothing_until_it_is_resumed(db: &Bench) {
 pub(crate) fn a_node_drains_and_says_when_it_has(db: &Bench) {
     let node = || Scope::Node(db.node);
     let state = || {
-        let polled = db.poll(Millis::MAX);
+        let polled = db.poll(Timestamp::MAX);
         let rows = db.store.nodes(Some(&db.app)).unwrap();
         let row = rows.iter().find(|row| row.id == db.node.to_string()).unwrap();
         (row.switch, polled.node_enabled, polled.drains)
@@ -122,7 +122,7 @@ pub(crate) fn a_node_drains_and_says_when_it_has(db: &Bench) {
 }
 
 pub(crate) fn a_paused_application_says_so_to_polls(db: &Bench) {
-    let is_enabled = || db.poll(Millis::MAX).app_enabled;
+    let is_enabled = || db.poll(Timestamp::MAX).app_enabled;
     assert!(is_enabled());
     assert_eq!(db.pause(Scope::Application), Switched::Done);
     assert!(!is_enabled());
@@ -212,5 +212,5 @@ pub(crate) fn pauses_whose_time_is_up_are_found_until_they_have_ended(db: &Bench
     assert!(db.ended().is_empty());
     assert!(!db.has_ended_pause());
     assert_eq!(db.entry("s").state, ScheduleState::Active);
-    assert_eq!(db.number(RowKey::App(&db.app), "pause_ends"), future.unwrap(), "the next");
+    assert_eq!(db.number(RowKey::App(&db.app), "pause_ends"), future.unwrap().millis(), "the next");
 }

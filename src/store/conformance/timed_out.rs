@@ -8,7 +8,7 @@ use crate::store::order::{Cancel, ExecutionOrder, Retry};
 
 impl Bench {
     /// An execution that ran out of time on this node, with its outcomes: at the limit, and at its return.
-    pub(super) fn timed_out(&self, node: NodeId, retry: Option<Millis>) -> (ExecutionId, ExecutionChange) {
+    pub(super) fn timed_out(&self, node: NodeId, retry: Option<Timestamp>) -> (ExecutionId, ExecutionChange) {
         let entry = self.schedule("s");
         let request = ClaimRequest { at_once: true, node, ..self.head(&entry) };
         let claimed = won(self.claim(&request));

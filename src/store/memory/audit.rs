@@ -2,7 +2,7 @@
 
 use super::rows::Run;
 use super::tables::Tables;
-use crate::domain::{ExecutionState, Millis};
+use crate::domain::{ExecutionState, Timestamp};
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow, news_of};
 use crate::store::news::{Glance, GlanceQuery, Marks, News};
 
@@ -44,7 +44,7 @@ impl Tables {
         Glance { marks, news: work.chain(changes).fold(News::default(), News::and) }
     }
 
-    pub(super) fn purge_audit(&mut self, application: &str, before: Millis) {
+    pub(super) fn purge_audit(&mut self, application: &str, before: Timestamp) {
         self.audit.retain(|_, row| row.application != application || row.made >= before);
     }
 }

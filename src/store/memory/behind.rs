@@ -10,10 +10,10 @@ use super::hooks::{BoundsFault, CoversFault, HeldKey, MemberFault, SlotFault};
 use super::rows::{Run, Shape, Text};
 use super::tables::Tables;
 use super::{MemoryStore, Shared};
-use crate::domain::{Error, ErrorKind, ExecutionId, Millis, NodeId, ScheduleId, Token};
+use crate::domain::{Error, ErrorKind, ExecutionId, Millis, NodeId, ScheduleId, Timestamp, Token};
 use crate::sim::judge;
 use crate::store::Result;
-use crate::store::columns::{Cell, Column, Datum, JobColumn, NONE};
+use crate::store::columns::{Cell, Column, Datum, JobColumn, NO_TIME};
 use crate::store::conformance::RowKey;
 use crate::store::rules::ChangeKind;
 
@@ -111,7 +111,7 @@ impl MemoryStore {
     }
 
     /// A copy takes over that lacks the commits after this time.
-    pub(crate) fn lose_behind(&self, time: Millis) -> LostCommits {
+    pub(crate) fn lose_behind(&self, time: Timestamp) -> LostCommits {
         let mut tables = self.tables();
         let noted = std::mem::take(&mut tables.hooks.noted);
         let lost = tables.lose_behind(time);
@@ -156,7 +156,7 @@ impl MemoryStore {
             RowKey::Job(application, name) => tables.set_job(application, name, column, value),
             RowKey::Schedule(id) => tables.set_schedule(id.0, column, value),
             RowKey::Execution(id) => tables.set_execution(id, column, value),
-            RowKey::Bounded(id) => tables.claimed_time(id).zip(value.number()).map(|(it, time)| *it = time),
+            RowKey::Bounded(id) => tables.claimed_time(id).zip(value.instant()).map(|(it, time)| *it = time),
         };
         let (table, condition) = (row.table(), row.condition());
         assert!(
@@ -177,7 +177,7 @@ impl MemoryStore {
     }
 
     /// True time is `now`, and the database's clock is wrong by `error`.
-    pub(crate) fn set_clock(&self, now: Millis, error: Millis) {
+    pub(crate) fn set_clock(&self, now: Timestamp, error: Millis) {
         let mut tables = self.tables();
         (tables.now, tables.hooks.clock_error) = (now + error, error);
         Self::pass_on(&self.shared, &mut tables, now);
@@ -192,19 +192,19 @@ impl MemoryStore {
             generation: run.generation,
             origin: run.origin,
             group: run.group.as_deref().map(str::to_owned),
-            scheduled: run.scheduled,
-            until: run.until,
+            scheduled: run.scheduled.millis(),
+            until: run.until.map(Timestamp::millis),
             count: run.count,
             attempt: run.attempt,
             state: run.state.to_string(),
             reason: run.reason.to_string(),
             fence: run.fence,
             node: run.node.map(|node| node.to_string()).unwrap_or_default(),
-            due: run.due,
-            claimed: run.claimed,
-            finished: run.finished,
-            prev: run.prev,
-            following: run.following,
+            due: run.due.millis(),
+            claimed: run.claimed.map(Timestamp::millis),
+            finished: run.finished.map(Timestamp::millis),
+            prev: run.prev.map(Timestamp::millis),
+            following: run.following.map(Timestamp::millis),
             holder: run.holder.map(|it| it.0),
         };
         let removed = tables.hooks.removed.iter().map(|(id, run)| (*id, run));
@@ -282,6 +282,10 @@ impl Literal {
         }
     }
 
+    fn instant(self) -> Option<Timestamp> {
+        self.number().map(Timestamp::at)
+    }
+
     fn text(self) -> Option<String> {
         match self {
             Self::Text(text) => Some(text),
@@ -327,7 +331,7 @@ impl Tables {
                 self.hooks.removed.push((id, before.clone()));
             }
             self.hooks.changes.push(judge::Change {
-                at: self.now - self.hooks.clock_error,
+                at: (self.now - self.hooks.clock_error).millis(),
                 apart: self.hooks.clock_error,
                 execution: id,
                 from,
@@ -342,12 +346,12 @@ impl Tables {
         self.commits = None;
     }
 
-    pub(super) fn true_time(&self) -> Millis {
+    pub(super) fn true_time(&self) -> Timestamp {
         self.now - self.hooks.clock_error
     }
 
     /// The time of QRTZ_BOUNDED, its one column that tests set.
-    fn claimed_time(&mut self, id: ExecutionId) -> Option<&mut Millis> {
+    fn claimed_time(&mut self, id: ExecutionId) -> Option<&mut Timestamp> {
         let key = self.bounded.keys().find(|(_, execution)| *execution == id.0).copied();
         key.and_then(|key| self.bounded.get_mut(&key)).map(|(_, claimed)| claimed)
     }
@@ -356,9 +360,9 @@ impl Tables {
         let app = self.apps.get_mut(name)?;
         match column {
             "state" => app.state = value.text()?.into(),
-            "time_pre" => app.time_pre = value.number()?,
-            "time_next" => app.time_next = value.number()?,
-            "ledger_from" => app.ledger_from = value.number()?,
+            "time_pre" => app.time_pre = value.instant()?,
+            "time_next" => app.time_next = value.instant()?,
+            "ledger_from" => app.ledger_from = value.instant()?,
             "fence_from" => app.fence_from = value.number()?,
             "paused_time" => app.pause.since = since(value),
             "pause_ends" => app.pause_ends = since(value),
@@ -397,8 +401,8 @@ impl Tables {
         let (mut when, cell) = (row.shape.columns.clone(), value.cell());
         match column {
             "state" => row.state = value.text().unwrap_or_default().into(),
-            "prev_fire_time" => row.prev = value.number(),
-            "next_fire_time" => row.next = value.number(),
+            "prev_fire_time" => row.prev = value.instant(),
+            "next_fire_time" => row.next = value.instant(),
             "version" => row.version = value.number()?,
             "fence" => row.fence = value.number()?,
             "generation" => row.generation = value.number()?,
@@ -419,9 +423,9 @@ impl Tables {
             "claim_token" => run.token = value.uuid().map(Token),
             "execute_id" => run.schedule = value.number()?,
             "origin" => run.origin = value.number()?,
-            "due_time" => run.due = value.number()?,
-            "finished_time" => run.finished = value.number(),
-            "scheduled_time" => run.scheduled = value.number()?,
+            "due_time" => run.due = value.instant()?,
+            "finished_time" => run.finished = value.instant(),
+            "scheduled_time" => run.scheduled = value.instant()?,
             _ => return None,
         }
         self.edit_run(id, |before| *before = run).then_some(())
@@ -483,7 +487,7 @@ impl Tables {
 
     fn get_execution(&self, id: ExecutionId, column: &str) -> ColumnText {
         let run = self.run(id)?;
-        let time = |time: Option<Millis>| time.map(|time| time.to_string());
+        let time = |time: Option<Timestamp>| time.map(|time| time.to_string());
         Some(match column {
             "state" => Some(run.state.to_string()),
             "claim_token" => run.token.map(|token| token.to_string()),
@@ -497,10 +501,10 @@ impl Tables {
 }
 
 /// An instant as a column holds it: -1 for none.
-fn since(value: Literal) -> Option<Millis> {
-    value.number().filter(|time| *time != NONE)
+fn since(value: Literal) -> Option<Timestamp> {
+    value.instant().filter(|time| *time != NO_TIME)
 }
 
-fn written(time: Option<Millis>) -> String {
-    time.unwrap_or(NONE).to_string()
+fn written(time: Option<Timestamp>) -> String {
+    time.unwrap_or(NO_TIME).to_string()
 }

@@ -7,7 +7,7 @@ use super::hooks::{MemberFault, Touch};
 use super::members::Member;
 use super::tables::{Ids, Tables};
 use super::{MemoryStore, Shared};
-use crate::domain::{Error, ErrorKind, Millis};
+use crate::domain::{Error, ErrorKind, Millis, Timestamp};
 use crate::store::Result;
 
 /// How often a transaction is tried.
@@ -26,7 +26,7 @@ impl MemoryStore {
             let mut tables = head.clone();
             tables.become_a_copy();
             tables.ids = Ids { offset: n as i64 + 1, ..head.ids.clone() };
-            Member { tables, seen: 0, delay: 0, held_until: Millis::MIN }
+            Member { tables, seen: 0, delay: 0, held_until: Timestamp::MIN }
         };
         *self.shared.members.all() = (0..count).map(copy).collect();
         head.commits = Some(Commits::default());
@@ -38,7 +38,7 @@ impl MemoryStore {
     }
 
     /// Others' commits take so long to a member; and until then it takes none.
-    pub(crate) fn hold_back(&self, n: usize, delay: Millis, until: Option<Millis>) {
+    pub(crate) fn hold_back(&self, n: usize, delay: Millis, until: Option<Timestamp>) {
         if let Some(member) = self.shared.members.all().get_mut(n) {
             member.delay = delay;
             member.held_until = until.unwrap_or(member.held_until);
@@ -46,7 +46,7 @@ impl MemoryStore {
     }
 
     /// It is `time`, and `now` by the databases' clocks.
-    pub(super) fn pass_on(shared: &Shared, head: &mut Tables, time: Millis) {
+    pub(super) fn pass_on(shared: &Shared, head: &mut Tables, time: Timestamp) {
         let mut members = shared.members.all();
         for member in members.iter_mut() {
             member.tables.now = head.now;
@@ -98,7 +98,7 @@ impl MemoryStore {
             let conflict = head.commits.as_ref().and_then(|commits| commits.conflict(&set, member.seen));
             if let Some(commit) = conflict.filter(|_| !head.is_faulty(MemberFault::Certifies)) {
                 member.tables.roll_back();
-                member.take(&head, commit, Millis::MAX);
+                member.take(&head, commit, Timestamp::MAX);
                 if set.has_executions() && head.is_faulty(MemberFault::Asks) {
                     return result;
                 }

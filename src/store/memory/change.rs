@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use super::rows::{Run, Schedule};
 use super::tables::Tables;
-use crate::domain::{ExecutionId, Millis, NodeId, Reason, ScheduleId, ScheduleState};
+use crate::domain::{ExecutionId, Millis, NodeId, Reason, ScheduleId, ScheduleState, Timestamp, after_run};
 use crate::store::change::{AfterRun, RunEnd, Seen, WithdrawChange};
-use crate::store::columns::{Column, Datum, NONE};
+use crate::store::columns::{Column, Datum, NO_TIME, NONE};
 use crate::store::order::ExecutionOrder;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set};
 use crate::store::switch::{SwitchChange, SwitchRow};
 use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, Result, when};
-use crate::trigger::{AWAITED, Delay};
 
 impl Tables {
     /// The changes of one transaction, in the order in which the verbs are declared.
@@ -93,18 +92,20 @@ impl Tables {
     }
 
     /// A run has ended now, unless another attempt follows: its schedule may wait for that.
-    fn plan_behind_run(&mut self, execution: ExecutionId, now: Millis) {
+    fn plan_behind_run(&mut self, execution: ExecutionId, now: Timestamp) {
         let Some(run) = self.run(execution).cloned() else { return };
         let (at, slot) = (run.scheduled, (run.generation, 0, run.scheduled));
         let Some(row) = self.schedule(run.schedule) else { return };
         let is_there = !row.is(ScheduleState::Removed);
-        let awaits = is_there && run.origin == 0 && row.prev == Some(at) && row.next == Some(AWAITED);
+        let awaits =
+            is_there && run.origin == 0 && row.prev == Some(at) && row.next == Some(Timestamp::AWAITED);
         let columns = &row.shape.columns;
-        let some = |time: Option<Millis>| time.filter(|time| *time != NONE);
+        let some = |time: Option<Millis>| time.map(Timestamp::at).filter(|time| *time != NO_TIME);
         let (delay, window) = (columns.repeat_interval, (some(columns.start_time), some(columns.end_time)));
         let goes_on = self.attempts_at(run.schedule, slot).any(|(_, run)| run.keeps_slot(run.generation));
         let Some(delay) = delay.filter(|_| awaits && !goes_on) else { return };
-        let (next, schedule) = (Delay::after_run(delay, window, at, now), ScheduleId(run.schedule));
+        let next = after_run(delay, window, at, now);
+        let schedule = ScheduleId(run.schedule);
         self.change_schedule(&Change::AfterRun(AfterRun { schedule, at, next }), run.schedule);
         let attempts: Vec<ExecutionId> = self.attempts_at(run.schedule, slot).map(|(id, _)| id).collect();
         for attempt in attempts {
@@ -140,7 +141,7 @@ impl Tables {
     }
 
     /// The PENDING executions of a removed schedule end with it.
-    pub(super) fn withdraw(&mut self, application: &str, schedule: ScheduleId, now: Millis) {
+    pub(super) fn withdraw(&mut self, application: &str, schedule: ScheduleId, now: Timestamp) {
         let change = WithdrawChange { application: application.to_owned(), schedule, now };
         self.change_all(&Change::Withdraw(change), schedule);
     }
@@ -200,7 +201,7 @@ impl Tables {
 /// nothing.
 fn after<'row, 'change>(
     change: &'change Change,
-    now: Millis,
+    now: Timestamp,
     row: impl Fn(Column) -> Datum<'row>,
 ) -> Option<Vec<(Column, Datum<'change>)>> {
     let rule = change.rule();
@@ -226,7 +227,7 @@ fn is_seen(rule: &Rule, change: &Change, column: Column, value: Datum<'_>) -> bo
 }
 
 /// What a column becomes; none if it stays as it is.
-fn assigned<'a>(set: Set, change: &'a Change, old: Datum<'_>, now: Millis) -> Option<Datum<'a>> {
+fn assigned<'a>(set: Set, change: &'a Change, old: Datum<'_>, now: Timestamp) -> Option<Datum<'a>> {
     let count = if let Datum::Number(number) = old { number } else { NONE };
     Some(match set {
         Set::Word(word) => Datum::Text(word),
@@ -235,7 +236,7 @@ fn assigned<'a>(set: Set, change: &'a Change, old: Datum<'_>, now: Millis) -> Op
         Set::Unless(none, value) => {
             Some(change.brings(value)).filter(|it| *it != none).unwrap_or(Datum::Null)
         }
-        Set::Clock => Datum::Number(now),
+        Set::Clock => Datum::instant(now),
         Set::OneMore => Datum::Number(count + 1),
         Set::Tally => Datum::Number(count.max(0) + 1),
         Set::Recount => Datum::Number(when::count("version", count).map_or(0, |version| version + 1)),

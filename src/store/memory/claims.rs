@@ -229,7 +229,7 @@ impl Tables {
             Column::Id => Datum::Number(id),
             Column::State => Datum::Text(ScheduleState::Active.as_str()),
             Column::PrevFireTime => Datum::time(occurrence.prev),
-            Column::NextFireTime => Datum::Number(occurrence.at),
+            Column::NextFireTime => Datum::instant(occurrence.at),
             Column::Version => Datum::Number(occurrence.entry.version),
             _ => column.absent(Datum::Null),
         };

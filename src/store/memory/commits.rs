@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::rows::{App, BoundedRow, Job, Key, Node, Run, Schedule, UniqueKey};
 use super::table::Written;
-use crate::domain::{Millis, NodeId};
+use crate::domain::{NodeId, Timestamp};
 use crate::store::audit::AuditRow;
 use crate::store::order::CancelRow;
 
@@ -96,7 +96,7 @@ fn unique<K, V>(written: &Written<K, V>, key: impl Fn(&V) -> RowKey) -> impl Ite
 pub(super) struct Commits {
     /// The number of the first that some member may lack; the first of all is 1.
     first: u64,
-    kept: VecDeque<(Millis, Arc<WriteSet>)>,
+    kept: VecDeque<(Timestamp, Arc<WriteSet>)>,
     /// How many changes of executions had been noted before each of those kept, and before the next.
     noted: (VecDeque<usize>, usize),
     /// The last commit that wrote a row.
@@ -115,7 +115,7 @@ impl Commits {
         last.filter(|commit| *commit > seen).min()
     }
 
-    pub(super) fn add(&mut self, at: Millis, set: Arc<WriteSet>, noted: usize) {
+    pub(super) fn add(&mut self, at: Timestamp, set: Arc<WriteSet>, noted: usize) {
         self.kept.push_back((at, Arc::clone(&set)));
         self.noted.0.push_back(std::mem::replace(&mut self.noted.1, noted));
         let number = self.last();
@@ -123,7 +123,7 @@ impl Commits {
     }
 
     /// The commit behind the one of this number, and when it was made.
-    pub(super) fn behind(&self, seen: u64) -> Option<(Millis, Arc<WriteSet>)> {
+    pub(super) fn behind(&self, seen: u64) -> Option<(Timestamp, Arc<WriteSet>)> {
         let place = usize::try_from(seen.checked_sub(self.first)?).ok()?;
         self.kept.get(place).map(|(at, set)| (*at, Arc::clone(set)))
     }
@@ -137,14 +137,14 @@ impl Commits {
     }
 
     /// Nobody goes back beyond this time.
-    pub(super) fn forget_before(&mut self, time: Millis) {
+    pub(super) fn forget_before(&mut self, time: Timestamp) {
         let until = self.first + self.kept.iter().take_while(|(at, _)| *at < time).count() as u64;
         self.forget(until);
     }
 
     /// The last commit, if it was made behind this time, and how many changes had been noted before. It is
     /// forgotten.
-    pub(super) fn lose(&mut self, time: Millis) -> Option<(Arc<WriteSet>, usize)> {
+    pub(super) fn lose(&mut self, time: Timestamp) -> Option<(Arc<WriteSet>, usize)> {
         let (_, set) = self.kept.pop_back_if(|(at, _)| *at > time)?;
         self.noted.1 = self.noted.0.pop_back()?;
         Some((set, self.noted.1))

@@ -7,7 +7,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::tables::Tables;
-use crate::domain::Millis;
+use crate::domain::{Millis, Timestamp};
 
 /// A copy of the tables.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) struct Member {
     pub(super) seen: u64,
     /// How long others' commits take to it; and until then it takes none.
     pub(super) delay: Millis,
-    pub(super) held_until: Millis,
+    pub(super) held_until: Timestamp,
 }
 
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl Members {
 
 impl Member {
     /// Takes the others' commits, up to a commit and to a time.
-    pub(super) fn take(&mut self, head: &Tables, until: u64, time: Millis) {
+    pub(super) fn take(&mut self, head: &Tables, until: u64, time: Timestamp) {
         while let Some((at, set)) = head.commits.as_ref().and_then(|commits| commits.behind(self.seen))
             && self.seen < until
             && at <= time
@@ -42,6 +42,6 @@ impl Member {
     }
 
     pub(super) fn take_all(&mut self, head: &Tables) {
-        self.take(head, u64::MAX, Millis::MAX);
+        self.take(head, u64::MAX, Timestamp::MAX);
     }
 }

@@ -45,7 +45,7 @@ use super::{
     PollQuery, Polled, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow,
     SeenSchedule, Store, StrandedPage, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
 };
-use crate::domain::{Covers, Entry, Error, ErrorKind, ExecutionId, Millis, ScheduleId};
+use crate::domain::{Covers, Entry, Error, ErrorKind, ExecutionId, Millis, ScheduleId, Timestamp};
 use crate::time::TimeSample;
 
 /// All tables in this process's memory.
@@ -65,14 +65,14 @@ struct Shared {
 
 impl MemoryStore {
     /// An empty database whose clock stands at `now`.
-    pub(crate) fn new(now: Millis) -> Self {
+    pub(crate) fn new(now: Timestamp) -> Self {
         let store = Self::default();
         store.set_time(now);
         store
     }
 
     /// Sets the database's clock.
-    pub(crate) fn set_time(&self, now: Millis) {
+    pub(crate) fn set_time(&self, now: Timestamp) {
         self.tables().now = now;
     }
 
@@ -121,7 +121,7 @@ impl MemoryStore {
     }
 
     fn sample(tables: &Tables) -> TimeSample {
-        let now = 1_000 * tables.now;
+        let now = 1_000 * tables.now.millis();
         TimeSample { asked: now, told: now, answered: now }
     }
 }
@@ -135,7 +135,7 @@ impl Verbs for MemoryStore {
         Ok(self.read(|tables| tables.seen(application, name)))
     }
 
-    fn now(&self) -> Result<Millis> {
+    fn now(&self) -> Result<Timestamp> {
         Ok(self.read(|tables| tables.now))
     }
 
@@ -286,7 +286,7 @@ impl Store for MemoryStore {
         Ok(self.read(|tables| tables.audit_rows(query)))
     }
 
-    fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<Applied> {
+    fn elect(&self, application: &str, now: Timestamp, interval: Millis) -> Result<Applied> {
         self.transaction(|tables| Ok(tables.elect(application, now, interval)))
     }
 

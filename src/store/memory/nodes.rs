@@ -8,7 +8,7 @@ use super::rows::{App, Node, Pause, Schedule, Text};
 use super::tables::{Index, Tables};
 use crate::domain::shards::SHARDS;
 use crate::domain::{
-    Cause, Entry, Error, ErrorKind, ExecutionId, Millis, NodeId, Pending, ScheduleId, ScheduleState,
+    Cause, Entry, Error, ErrorKind, ExecutionId, NodeId, Pending, ScheduleId, ScheduleState, Timestamp,
 };
 use crate::store::columns::Column;
 use crate::store::guard;
@@ -16,7 +16,7 @@ use crate::store::poll::SMALL_PAYLOAD;
 use crate::store::switch::Switch;
 use crate::store::{
     DueRows, Figures, Heartbeat, HeartbeatReply, LargePayload, NewNode, NodeRow, Page, Peer, PollQuery,
-    Polled, Result, Section, when,
+    Polled, Result, Section,
 };
 
 impl Tables {
@@ -113,7 +113,7 @@ impl Tables {
             let end = query.until.max(query.late);
             let mut due = within(&index.due, (query.from - 1, i64::MAX), end);
             let earliest = due.find(|(_, id)| is_listed(*id)).map(|(at, _)| at);
-            let is_late = |at: Option<Millis>| at.is_some_and(|at| at < query.late);
+            let is_late = |at: Option<Timestamp>| at.is_some_and(|at| at < query.late);
             let pending = within(&index.pending, (query.pending_from.saturating_sub(1), i64::MAX), end)
                 .next()
                 .map(|(at, _)| at);
@@ -191,7 +191,7 @@ impl Tables {
         index: &Index,
         sections: &[Section],
         limit: usize,
-    ) -> (Vec<(Millis, i64)>, Vec<Section>) {
+    ) -> (Vec<(Timestamp, i64)>, Vec<Section>) {
         let (asked, waiting) = sections.split_at(sections.len().min(limit));
         let (mut shared, mut next) = (Vec::new(), waiting.to_vec());
         for section in asked {
@@ -200,7 +200,7 @@ impl Tables {
                 self.schedule(id).is_some_and(|it| (it.job(), it.shard) == (section.job, section.shard))
             };
             let due = within(&index.due, section.after, section.until).filter(|(_, id)| is_in(*id));
-            let mut rows: Vec<(Millis, i64)> = due.take(share + 1).collect();
+            let mut rows: Vec<(Timestamp, i64)> = due.take(share + 1).collect();
             let more = rows.len() > share;
             rows.truncate(share);
             next.extend(rows.last().filter(|_| more).map(|key| Section { after: *key, ..*section }));
@@ -229,10 +229,10 @@ impl Tables {
         rows: &WantedRows<'_>,
         query: &PollQuery,
         polled: &mut Polled,
-    ) -> Option<(Millis, i64)> {
+    ) -> Option<(Timestamp, i64)> {
         let behind = query.page.pendings.max((query.pending_from.saturating_sub(1), i64::MAX));
         let due = within(&index.pending, behind, query.until);
-        let mut page: Vec<(Millis, i64)> = if query.page.newest {
+        let mut page: Vec<(Timestamp, i64)> = if query.page.newest {
             due.collect::<Vec<_>>().into_iter().rev().take(query.limit + 1).collect()
         } else {
             due.take(query.limit + 1).collect()
@@ -259,7 +259,7 @@ impl Tables {
         if !rows.contain_in(row, shard) {
             return None;
         }
-        if !self.lets_run(run.schedule, run.origin) || !when::is_instant(run.scheduled) {
+        if !self.lets_run(run.schedule, run.origin) || run.scheduled.utc().is_none() {
             return None;
         }
         Some(Pending {
@@ -344,10 +344,10 @@ fn node_row(id: NodeId, node: &Node) -> NodeRow {
 
 /// The keys behind `after` and before `until`.
 fn within(
-    keys: &BTreeSet<(Millis, i64)>,
-    after: (Millis, i64),
-    until: Millis,
-) -> impl Iterator<Item = (Millis, i64)> {
+    keys: &BTreeSet<(Timestamp, i64)>,
+    after: (Timestamp, i64),
+    until: Timestamp,
+) -> impl Iterator<Item = (Timestamp, i64)> {
     let behind = keys.range((Bound::Excluded(after), Bound::Unbounded));
     behind.copied().take_while(move |(at, _)| *at < until)
 }

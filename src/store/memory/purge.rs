@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::rows::{App, Run, Schedule};
 use super::tables::Tables;
-use crate::domain::{ExecutionId, ExecutionState, Millis, ScheduleState};
+use crate::domain::{ExecutionId, ExecutionState, ScheduleState, Timestamp};
+use crate::store::columns::NO_TIME;
 use crate::store::when::HIGHEST_FENCE_MARK;
 use crate::store::{OrphanWalk, Purge, Purged, PurgedOrphans};
 
@@ -75,7 +76,7 @@ impl Tables {
         PurgedOrphans { executions: old.len(), next: (old.len() == walk.limit).then_some(walk.after) }
     }
 
-    fn purge_nodes(&mut self, application: &str, before: Millis) -> usize {
+    fn purge_nodes(&mut self, application: &str, before: Timestamp) -> usize {
         let known = self.nodes.len();
         let owned: Vec<_> = self.owned().keys().copied().collect();
         self.nodes.retain(|id, node| {
@@ -86,7 +87,7 @@ impl Tables {
     }
 
     /// Removes the first occurrences of each generation, up to the first that stays; how many.
-    fn purge_schedule(&mut self, schedule: i64, before: Millis, limit: usize) -> usize {
+    fn purge_schedule(&mut self, schedule: i64, before: Timestamp, limit: usize) -> usize {
         let is_old = |first: &Run| first.finished.unwrap_or(first.scheduled) < before;
         if !self.ledger(schedule).next().is_some_and(|(_, first)| is_old(first)) {
             return 0;
@@ -109,22 +110,22 @@ impl Tables {
 }
 
 /// A COMPLETE one-shot of long ago, or a removed schedule.
-fn is_over(row: &Schedule, before: Millis) -> bool {
+fn is_over(row: &Schedule, before: Timestamp) -> bool {
     if row.is(ScheduleState::Removed) {
         return true;
     }
     let when = &row.shape.columns;
     let is_one_shot =
         when.job_type == "SIMPLE" && when.repeat_count == Some(0) && when.repeat_interval == Some(0);
-    let is_complete = row.is(ScheduleState::Complete) && row.next == Some(-1);
-    is_one_shot && is_complete && row.prev.is_some_and(|prev| (0..before).contains(&prev))
+    let is_complete = row.is(ScheduleState::Complete) && row.next == Some(NO_TIME);
+    is_one_shot && is_complete && row.prev.is_some_and(|prev| (Timestamp::default()..before).contains(&prev))
 }
 
-fn occurrence(run: &Run) -> (i64, Millis) {
+fn occurrence(run: &Run) -> (i64, Timestamp) {
     (run.origin, run.scheduled)
 }
 
-pub(super) fn has_ended(run: &Run, before: Millis) -> bool {
+pub(super) fn has_ended(run: &Run, before: Timestamp) -> bool {
     run.state.parse().is_ok_and(ExecutionState::is_terminal)
         && run.scheduled < before
         && run.finished.is_some_and(|finished| finished < before)

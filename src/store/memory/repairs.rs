@@ -7,7 +7,7 @@ use super::rows::{App, Run};
 use super::tables::{Index, Tables};
 use crate::domain::{
     Attempt, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, MisfirePolicy, NodeId, Reason,
-    ScheduleId, ScheduleState,
+    ScheduleId, ScheduleState, Timestamp,
 };
 use crate::store::columns::Column;
 use crate::store::repairs::called;
@@ -18,7 +18,7 @@ use crate::store::{
 use crate::time::is_election_due;
 
 impl Tables {
-    pub(super) fn elect(&mut self, application: &str, now: Millis, interval: Millis) -> Applied {
+    pub(super) fn elect(&mut self, application: &str, now: Timestamp, interval: Millis) -> Applied {
         let application = self.application(application);
         let app = self.apps.row(application, App::default);
         let is_due = |column| match column {
@@ -201,7 +201,7 @@ impl Tables {
     fn overdue_unreadable(&self, query: &UnreadableQuery) -> impl Iterator<Item = UnreadableRow> {
         let due = self.index(&query.application).into_iter().flat_map(|index| &index.due);
         let job = |id: i64| self.schedule(id).map(|row| row.job());
-        let listed = move |(_, id): &&(Millis, i64)| {
+        let listed = move |(_, id): &&(Timestamp, i64)| {
             job(*id).is_some_and(|job| self.is_served(&query.application, job))
         };
         let due = due.skip_while(|(at, _)| *at < query.from).take_while(|(at, _)| *at < query.before);

@@ -6,7 +6,7 @@ use super::commits::{LostCommits, WriteSet};
 use super::rows::Run;
 use super::table::Written;
 use super::tables::Tables;
-use crate::domain::{ExecutionState, Millis};
+use crate::domain::{ExecutionState, Timestamp};
 
 impl Tables {
     /// What the transaction has written so far.
@@ -110,7 +110,7 @@ impl Tables {
 
     /// Loses the commits after this time, as a promoted copy does that lacks them. Ids that only those
     /// commits had drawn are drawn again.
-    pub(super) fn lose_behind(&mut self, time: Millis) -> LostCommits {
+    pub(super) fn lose_behind(&mut self, time: Timestamp) -> LostCommits {
         let mut lost = LostCommits::default();
         let Some(mut commits) = self.commits.take() else { return lost };
         while let Some((set, noted)) = commits.lose(time) {

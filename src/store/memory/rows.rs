@@ -8,9 +8,9 @@ use uuid::Uuid;
 use crate::domain::shards::SHARDS;
 use crate::domain::{
     Cursor, Entry, ExecutionId, ExecutionState, JobSettings, Millis, NodeId, Overlap, Reason, ScheduleId,
-    ScheduleState, Token,
+    ScheduleState, Timestamp, Token,
 };
-use crate::store::columns::{Column, Datum, NONE, QUEUE, Settings, When, number};
+use crate::store::columns::{Column, Datum, NO_TIME, NONE, QUEUE, Settings, When, instant, number};
 use crate::store::enqueue::read_tags;
 use crate::store::guard::Guard;
 use crate::store::when;
@@ -38,10 +38,10 @@ pub(super) struct App {
     pub state: Text,
     pub pause: Pause,
     /// When the next pause in it ends by itself, or earlier.
-    pub pause_ends: Option<Millis>,
-    pub time_pre: Millis,
-    pub time_next: Millis,
-    pub ledger_from: Millis,
+    pub pause_ends: Option<Timestamp>,
+    pub time_pre: Timestamp,
+    pub time_next: Timestamp,
+    pub ledger_from: Timestamp,
     pub fence_from: i64,
 }
 
@@ -51,9 +51,9 @@ impl Default for App {
             state: "Y".into(),
             pause: Pause::default(),
             pause_ends: None,
-            time_pre: NONE,
-            time_next: NONE,
-            ledger_from: NONE,
+            time_pre: NO_TIME,
+            time_next: NO_TIME,
+            ledger_from: NO_TIME,
             fence_from: 0,
         }
     }
@@ -64,8 +64,8 @@ impl Default for App {
 pub(super) struct Pause {
     pub by: String,
     pub reason: String,
-    pub since: Option<Millis>,
-    pub until: Option<Millis>,
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
 }
 
 impl Pause {
@@ -126,9 +126,9 @@ pub(super) struct Node {
     pub beat: i64,
     pub jobs: Vec<String>,
     pub figures: Figures,
-    pub started: Millis,
-    pub last_beat: Millis,
-    pub ended: Option<Millis>,
+    pub started: Timestamp,
+    pub last_beat: Timestamp,
+    pub ended: Option<Timestamp>,
     pub end_reason: Text,
 }
 
@@ -214,24 +214,24 @@ pub(super) struct Schedule {
     pub state: Text,
     pub settings: Settings,
     pub shape: Arc<Shape>,
-    pub prev: Option<Millis>,
-    pub next: Option<Millis>,
+    pub prev: Option<Timestamp>,
+    pub next: Option<Timestamp>,
     pub triggered: i64,
     pub version: i64,
     pub generation: i64,
     pub fence: i64,
     pub reason: Arc<str>,
     pub paused_by: Arc<str>,
-    pub paused: Option<Millis>,
-    pub paused_until: Option<Millis>,
+    pub paused: Option<Timestamp>,
+    pub paused_until: Option<Timestamp>,
     /// When a pause of it ended last.
-    pub resumed: Option<Millis>,
+    pub resumed: Option<Timestamp>,
     pub slot: Option<Slot>,
 }
 
 /// The occurrence whose execution was claimed last, of a schedule whose executions do not overlap:
 /// generation, origin, fire time.
-pub(super) type Slot = (i64, i64, Millis);
+pub(super) type Slot = (i64, i64, Timestamp);
 
 impl Schedule {
     /// One that has not fired, and fires nothing before it has a cursor.
@@ -248,8 +248,8 @@ impl Schedule {
             state,
             settings,
             shape: Arc::new(shape),
-            prev: Some(NONE),
-            next: Some(NONE),
+            prev: Some(NO_TIME),
+            next: Some(NO_TIME),
             triggered: 0,
             version: 0,
             generation: 0,
@@ -268,8 +268,8 @@ impl Schedule {
         match column {
             Column::Id => Datum::Number(id),
             Column::State => Datum::Text(&self.state),
-            Column::PrevFireTime => number(self.prev),
-            Column::NextFireTime => number(self.next),
+            Column::PrevFireTime => number(self.prev.map(Timestamp::millis)),
+            Column::NextFireTime => number(self.next.map(Timestamp::millis)),
             Column::Version => Datum::Number(self.version),
             Column::Generation => Datum::Number(self.generation),
             Column::TimeTriggered => Datum::Number(self.triggered),
@@ -277,7 +277,7 @@ impl Schedule {
             Column::PausedBy => Datum::Text(&self.paused_by),
             Column::PausedTime => Datum::time(self.paused),
             Column::PausedUntil => Datum::time(self.paused_until),
-            Column::ResumedTime => number(self.resumed),
+            Column::ResumedTime => number(self.resumed.map(Timestamp::millis)),
             _ => column.absent(Datum::Null),
         }
     }
@@ -285,8 +285,8 @@ impl Schedule {
     pub(super) fn set(&mut self, column: Column, value: Datum<'_>) {
         match column {
             Column::State => self.state = text(value),
-            Column::PrevFireTime => self.prev = Some(number(value)),
-            Column::NextFireTime => self.next = Some(number(value)),
+            Column::PrevFireTime => self.prev = Some(instant(value)),
+            Column::NextFireTime => self.next = Some(instant(value)),
             Column::Version => self.version = number(value),
             Column::Generation => self.generation = number(value),
             Column::TimeTriggered => self.triggered = number(value),
@@ -294,7 +294,7 @@ impl Schedule {
             Column::PausedBy => self.paused_by = text(value).into(),
             Column::PausedTime => self.paused = time(value),
             Column::PausedUntil => self.paused_until = time(value),
-            Column::ResumedTime => self.resumed = Some(number(value)),
+            Column::ResumedTime => self.resumed = Some(instant(value)),
             _ => column.absent(()),
         }
     }
@@ -325,13 +325,13 @@ impl Schedule {
     }
 
     /// The fire time the poll's index holds: only active rows have one.
-    pub(super) fn due(&self) -> Option<Millis> {
-        self.next.filter(|next| *next != NONE && self.is(ScheduleState::Active))
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        self.next.filter(|next| *next != NO_TIME && self.is(ScheduleState::Active))
     }
 
     pub(super) fn move_to(&mut self, cursor: Cursor) {
-        self.prev = Some(cursor.prev.unwrap_or(NONE));
-        self.next = Some(cursor.next.unwrap_or(NONE));
+        self.prev = Some(cursor.prev.unwrap_or(NO_TIME));
+        self.next = Some(cursor.next.unwrap_or(NO_TIME));
     }
 
     pub(super) fn put(&mut self, state: ScheduleState) {
@@ -346,7 +346,7 @@ impl Schedule {
         }
         let job = job.ok_or_else(|| format!("pid {} is no job's id", self.job()))?;
         let timing = self.shape.timing.clone()?;
-        let cursor = when::cursor(state, self.prev, self.next)?;
+        let cursor = when::cursor(state, self.prev.map(Timestamp::millis), self.next.map(Timestamp::millis))?;
         when::fence(self.fence)?;
         let settings = &self.settings;
         let misfire = settings.misfire.parse().map_err(|unknown| format!("misfire policy {unknown}"))?;
@@ -380,9 +380,9 @@ pub(super) struct Run {
     pub application: Arc<str>,
     pub generation: i64,
     pub origin: i64,
-    pub scheduled: Millis,
+    pub scheduled: Timestamp,
     /// For a skipped run of occurrences: the last of them, and how many.
-    pub until: Option<Millis>,
+    pub until: Option<Timestamp>,
     pub count: i64,
     pub attempt: u32,
     pub state: Text,
@@ -397,15 +397,15 @@ pub(super) struct Run {
     pub tags: Vec<String>,
     /// Its unique key among those of its job, and the period that this is for.
     pub key: Option<(Arc<str>, Millis)>,
-    pub due: Millis,
+    pub due: Timestamp,
     pub token: Option<Token>,
     pub fence: i64,
     pub node: Option<NodeId>,
-    pub claimed: Option<Millis>,
-    pub started: Option<Millis>,
-    pub finished: Option<Millis>,
-    pub prev: Option<Millis>,
-    pub following: Option<Millis>,
+    pub claimed: Option<Timestamp>,
+    pub started: Option<Timestamp>,
+    pub finished: Option<Timestamp>,
+    pub prev: Option<Timestamp>,
+    pub following: Option<Timestamp>,
     pub error: String,
     /// Of one that was skipped because it would have overlapped: the execution that ran.
     pub holder: Option<ExecutionId>,
@@ -422,20 +422,20 @@ pub(super) enum IndexedBy {
     Waiting {
         application: Arc<str>,
         schedule: i64,
-        due: Millis,
+        due: Timestamp,
     },
     Owned(Option<NodeId>),
 }
 
 /// What may exist once only: schedule, generation, origin, occurrence, attempt.
-pub(super) type Key = (i64, i64, i64, Millis, u32);
+pub(super) type Key = (i64, i64, i64, Timestamp, u32);
 
 impl Run {
     /// The first attempt at one occurrence, which is nobody's, has no reason and has not been claimed.
     pub(super) fn new(
         schedule: i64,
         application: &Arc<str>,
-        scheduled: Millis,
+        scheduled: Timestamp,
         state: ExecutionState,
     ) -> Self {
         Self {
@@ -476,7 +476,7 @@ impl Run {
     pub(super) fn asked(
         schedule: i64,
         application: &Arc<str>,
-        due: Millis,
+        due: Timestamp,
         (origin, reason): (i64, Reason),
     ) -> Self {
         Self {
@@ -501,7 +501,7 @@ impl Run {
             Column::ClaimedTime => Datum::time(self.claimed),
             Column::StartedTime => Datum::time(self.started),
             Column::FinishedTime => Datum::time(self.finished),
-            Column::DueTime => Datum::Number(self.due),
+            Column::DueTime => Datum::instant(self.due),
             Column::Snoozes => Datum::Number(self.snoozes.into()),
             // No question is about them.
             Column::ScheduledTime
@@ -524,9 +524,9 @@ impl Run {
             Column::ClaimedTime => self.claimed = time(value),
             Column::StartedTime => self.started = time(value),
             Column::FinishedTime => self.finished = time(value),
-            Column::DueTime => self.due = number(value),
+            Column::DueTime => self.due = instant(value),
             Column::Snoozes => self.snoozes = u32::try_from(number(value)).unwrap_or(u32::MAX),
-            Column::ScheduledTime => self.scheduled = number(value),
+            Column::ScheduledTime => self.scheduled = instant(value),
             Column::Payload => self.payload = shared(value),
             Column::Priority => self.priority = priority(value),
             Column::GroupKey => self.group = shared(value),
@@ -570,7 +570,7 @@ impl Run {
     pub(super) fn again(
         &self,
         (reason, cause): (&'static str, &'static str),
-        due: Millis,
+        due: Timestamp,
         token: Token,
     ) -> Self {
         Self {
@@ -591,8 +591,8 @@ impl Run {
     }
 }
 
-fn time(value: Datum<'_>) -> Option<Millis> {
-    Some(number(value)).filter(|time| *time != NONE)
+fn time(value: Datum<'_>) -> Option<Timestamp> {
+    Some(instant(value)).filter(|time| *time != NO_TIME)
 }
 
 /// States, which change most, are never copied.
@@ -617,7 +617,7 @@ fn uuid(value: Datum<'_>) -> Option<Uuid> {
 }
 
 /// Of an execution that counts: its group, and when it was claimed.
-pub(super) type BoundedRow = (Option<String>, Millis);
+pub(super) type BoundedRow = (Option<String>, Timestamp);
 
 /// A key of enqueued executions: the queue, the key, the period.
 pub(super) type UniqueKey = (i64, Arc<str>, Millis);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::rows::{Run, Schedule, Shape};
 use super::tables::Tables;
-use crate::domain::{Cause, Entry, Error, ErrorKind, Millis, ScheduleId, ScheduleState, shards};
-use crate::store::columns::{NONE, Settings};
+use crate::domain::{Cause, Entry, Error, ErrorKind, ScheduleId, ScheduleState, Timestamp, shards};
+use crate::store::columns::{NO_TIME, Settings};
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
 use crate::store::when::{self, Present};
 use crate::store::{
@@ -20,7 +20,7 @@ impl Tables {
         let timing = definition.timing(self.now).map_err(|error| senseless(error.to_string()))?;
         let when = when::storable(&timing, self.now).map_err(senseless)?;
         let app = self.apps.get(definition.application.as_str());
-        let present = Present { now: self.now, ledger_from: app.map_or(NONE, |app| app.ledger_from) };
+        let present = Present { now: self.now, ledger_from: app.map_or(NO_TIME, |app| app.ledger_from) };
         let wanted = WorkedOut { definition, timing, when, present };
         let job = self.put_job(&definition.application, &definition.job);
         let settings = definition.settings(job);
@@ -39,8 +39,8 @@ impl Tables {
         let name = (self.application(&definition.application), definition.name.as_str());
         let row = Schedule {
             shard: shards::of(&definition.name),
-            prev: Some(cursor.prev.unwrap_or(NONE)),
-            next: Some(cursor.next.unwrap_or(NONE)),
+            prev: Some(cursor.prev.unwrap_or(NO_TIME)),
+            next: Some(cursor.next.unwrap_or(NO_TIME)),
             fence,
             ..Schedule::new(name, state.into(), settings, wanted.when.clone().into())
         };
@@ -113,7 +113,7 @@ impl Tables {
     }
 
     fn schedule_row(&self, id: i64, row: &Schedule) -> ScheduleRow {
-        let some = |time: Option<Millis>| time.filter(|time| *time != NONE);
+        let some = |time: Option<Timestamp>| time.filter(|time| *time != NO_TIME);
         ScheduleRow {
             id,
             application: row.application.to_string(),

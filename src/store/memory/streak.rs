@@ -3,7 +3,7 @@
 use super::rows::Run;
 use super::tables::Tables;
 use crate::domain::{ExecutionId, ExecutionState, ScheduleState};
-use crate::store::columns::NONE;
+use crate::store::columns::NO_TIME;
 use crate::store::repairs::called;
 use crate::store::streak::{AttemptRow, Count, Streak, StreakQuery, count};
 use crate::store::when;
@@ -13,7 +13,7 @@ impl Tables {
         let id = query.schedule;
         let row = self.schedule(id.0).filter(|row| row.is(ScheduleState::Active))?;
         let pause_after = when::pause_after(row.settings.pause_after).ok()?;
-        let after = row.resumed.filter(|_| !self.hooks.forgets_resumes).unwrap_or(NONE);
+        let after = row.resumed.filter(|_| !self.hooks.forgets_resumes).unwrap_or(NO_TIME);
         let is_meant =
             |run: &Run| run.generation == row.generation && run.origin == 0 && run.scheduled > after;
         // What was never run counts as nothing.

@@ -6,7 +6,7 @@ use super::commits::RowKey;
 use super::hooks::Touch;
 use super::rows::Schedule;
 use super::tables::Tables;
-use crate::domain::{Entry, Millis, ScheduleState};
+use crate::domain::{Entry, ScheduleState, Timestamp};
 use crate::store::change::PauseEnd;
 use crate::store::switch::{EndedPause, PassedQuery, Scope, SeenSwitch, SwitchChange, SwitchOrder};
 use crate::store::switch::{Switch, SwitchRow, Switched};
@@ -51,7 +51,7 @@ impl Tables {
     }
 
     /// Some pause in the application ends by itself then.
-    pub(super) fn note_pause_end(&mut self, application: &str, until: Option<Millis>) {
+    pub(super) fn note_pause_end(&mut self, application: &str, until: Option<Timestamp>) {
         let Some(until) = until else { return };
         self.touch(Touch::PauseEnd, RowKey::App(application.into()));
         if let Some(app) = self.apps.get_mut(application) {
@@ -78,7 +78,7 @@ impl Tables {
     }
 
     /// All pauses that end by themselves, each with when.
-    fn ending(&self, application: &str) -> Vec<(Millis, EndedPause)> {
+    fn ending(&self, application: &str) -> Vec<(Timestamp, EndedPause)> {
         let Some(index) = self.index(application) else { return Vec::new() };
         let mut ending = Vec::new();
         for id in index.schedules.values() {

@@ -7,7 +7,9 @@ use super::commits::{Commits, RowKey};
 use super::hooks::Hooks;
 use super::rows::{App, BoundedRow, IndexedBy, Job, Key, Node, Pause, Run, Schedule, Slot, UniqueKey};
 use super::table::Table;
-use crate::domain::{Entry, Error, ErrorKind, ExecutionId, JobSpec, Lineage, Millis, NodeId, ScheduleState};
+use crate::domain::{
+    Entry, Error, ErrorKind, ExecutionId, JobSpec, Lineage, NodeId, ScheduleState, Timestamp,
+};
 use crate::store::audit::AuditRow;
 use crate::store::change::PolicyChange;
 use crate::store::order::CancelRow;
@@ -45,9 +47,9 @@ impl Ids {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
     /// Active schedules by (next fire time, id).
-    pub due: BTreeSet<(Millis, i64)>,
+    pub due: BTreeSet<(Timestamp, i64)>,
     /// PENDING executions by (due time, id).
-    pub pending: BTreeSet<(Millis, i64)>,
+    pub pending: BTreeSet<(Timestamp, i64)>,
     pub schedules: BTreeMap<Arc<str>, i64>,
     pub jobs: BTreeMap<Arc<str>, i64>,
 }
@@ -83,7 +85,7 @@ pub(super) struct Tables {
     /// How many copies have taken over so far.
     pub(super) timeline: i64,
     /// What the database's clock says.
-    pub now: Millis,
+    pub now: Timestamp,
     pub hooks: Hooks,
 }
 
@@ -224,8 +226,8 @@ impl Tables {
 
     /// A schedule's executions in the order of their key: generation, origin, occurrence, attempt.
     pub(super) fn ledger(&self, schedule: i64) -> impl DoubleEndedIterator<Item = (ExecutionId, &Run)> {
-        let keys =
-            (schedule, i64::MIN, i64::MIN, i64::MIN, 0)..(schedule + 1, i64::MIN, i64::MIN, i64::MIN, 0);
+        let keys = (schedule, i64::MIN, i64::MIN, Timestamp::MIN, 0)
+            ..(schedule + 1, i64::MIN, i64::MIN, Timestamp::MIN, 0);
         self.unique.range(keys).filter_map(|(_, id)| Some((ExecutionId(*id), self.runs.get(id)?)))
     }
 

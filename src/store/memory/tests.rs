@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::MemoryStore;
 use super::hooks::{CoversFault, MemberFault, SlotFault, Touch};
-use crate::domain::{Candidate, ExecutionId};
+use crate::domain::{Candidate, ExecutionId, Timestamp};
 use crate::store::audit::Order;
 use crate::store::columns::Column;
 use crate::store::conformance::{self, Bench, Fixture, RowKey, conformance, conformance_of_row_locks};
@@ -18,7 +18,7 @@ struct MemoryFixture(Arc<MemoryStore>);
 impl Fixture for MemoryFixture {
     fn open() -> Self {
         // 2026-01-02 03:04:05.678 UTC
-        Self(Arc::new(MemoryStore::new(1_767_323_045_678)))
+        Self(Arc::new(MemoryStore::new(Timestamp::at(1_767_323_045_678))))
     }
 
     fn store(&self) -> Arc<dyn Store> {
@@ -168,6 +168,6 @@ fn the_databases_clock_is_what_it_is_set_to() {
     let (model, db) = model();
     model.0.set_time(db.now + 5);
     assert_eq!(db.store.now().unwrap(), db.now + 5);
-    let (sample, now) = (db.poll(db.now).time, 1_000 * (db.now + 5));
+    let (sample, now) = (db.poll(db.now).time, 1_000 * (db.now + 5).millis());
     assert_eq!((sample.asked, sample.told, sample.answered), (now, now, now));
 }

@@ -6,7 +6,7 @@ use super::inspect::of_application;
 use super::news;
 use super::session::Session;
 use super::statement::{Row, Statement, single, sql};
-use crate::domain::Millis;
+use crate::domain::Timestamp;
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow, news_of};
 use crate::store::news::News;
 
@@ -80,7 +80,7 @@ fn read(row: &mut Row) -> Step<AuditRow> {
     Ok(AuditRow {
         id: row.int()?,
         application: row.loose_text()?,
-        made: row.loose_int()?,
+        made: row.instant()?,
         actor: row.loose_text()?,
         verb: row.loose_text()?,
         target_type: row.loose_text()?,
@@ -92,7 +92,7 @@ fn read(row: &mut Row) -> Step<AuditRow> {
 }
 
 /// Removes requests to cancel that were made before and whose execution is gone.
-pub(super) fn purge_cancels(session: &mut dyn Session, application: &str, before: Millis) -> Step<()> {
+pub(super) fn purge_cancels(session: &mut dyn Session, application: &str, before: Timestamp) -> Step<()> {
     let delete = sql("DELETE FROM QRTZ_CANCEL WHERE application = ? AND asked_time < ? AND NOT EXISTS \
                       (SELECT 1 FROM QRTZ_RUN r WHERE r.id = QRTZ_CANCEL.execution_id)");
     session.execute(&delete.bind(application).bind(before))?;
@@ -103,7 +103,7 @@ pub(super) fn purge_cancels(session: &mut dyn Session, application: &str, before
 pub(super) fn purge(
     session: &mut dyn Session,
     application: &str,
-    before: Millis,
+    before: Timestamp,
     limit: usize,
 ) -> Step<usize> {
     let old = sql(

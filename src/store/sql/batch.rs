@@ -4,6 +4,7 @@
 //! size; SQLite's batches are padded to a few sizes ([`padded`]). So their statements are found prepared
 //! again. What is the same for all rows is bound beside them, once.
 
+use crate::domain::Timestamp;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use serde::ser::{SerializeSeq, Serializer};
 
 use super::dialect::{BatchForm, Dialect};
 use super::statement::{Statement, Value, padded, sql};
-use crate::store::columns::Column;
+use crate::store::columns::{Column, NO_TIME};
 use crate::store::guard::Guard;
 
 impl Statement {
@@ -68,6 +69,14 @@ impl BatchRows {
     pub(super) fn ints(mut self, name: &'static str, values: impl Iterator<Item = i64>) -> Self {
         self.each.push((name, Values::Ints(Arc::new(values.collect()))));
         self
+    }
+
+    pub(super) fn times<T: Into<Option<Timestamp>>>(
+        self,
+        name: &'static str,
+        values: impl Iterator<Item = T>,
+    ) -> Self {
+        self.ints(name, values.map(|at| at.into().unwrap_or(NO_TIME).millis()))
     }
 
     pub(super) fn texts(mut self, name: &'static str, values: impl Iterator<Item = String>) -> Self {

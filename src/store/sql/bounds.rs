@@ -15,7 +15,7 @@ use super::fault::Step;
 use super::policy;
 use super::session::Session;
 use super::statement::{Row, Statement, sql};
-use crate::domain::{Entry, Millis, Noted, Room};
+use crate::domain::{Entry, Noted, Room, Timestamp};
 
 /// What became of the attempt to lock a job's row.
 pub(super) enum Lock {
@@ -28,7 +28,7 @@ pub(super) enum Lock {
 /// A job's row, locked by this transaction.
 pub(super) struct Locked {
     job: i64,
-    now: Millis,
+    now: Timestamp,
     /// What may be claimed; none if the job has no bounds any more.
     pub room: Option<Room>,
 }
@@ -49,7 +49,7 @@ pub(super) fn lock(session: &mut dyn Session, entries: &[&Entry], groups: &[Opti
     let Some(mut row) = session.rows(&row.push(&dialect.lock_free("j")))?.pop() else {
         return Ok(Lock::Held);
     };
-    let (bounds, now) = (policy::bounds(&mut row)?, row.int()?);
+    let (bounds, now) = (policy::bounds(&mut row)?, row.instant()?);
     if bounds.is_none() {
         return Ok(Lock::Locked(Locked { job, now, room: None }));
     }
@@ -59,7 +59,7 @@ pub(super) fn lock(session: &mut dyn Session, entries: &[&Entry], groups: &[Opti
         session.execute(&touch.bind(job).bind(name))?;
     }
     let read = |mut row: Row| {
-        let (id, runs, claimed, group) = (row.int()?, row.int()? == 1, row.int()?, row.text()?);
+        let (id, runs, claimed, group) = (row.int()?, row.int()? == 1, row.instant()?, row.text()?);
         Ok((id, Noted { group: Some(group).filter(|group| !group.is_empty()), claimed, runs }))
     };
     let of_groups_alone = !bounds.apply_to(None);

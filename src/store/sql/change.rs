@@ -12,9 +12,9 @@ use super::fault::{Fault, FaultKind, Step};
 use super::run_end;
 use super::session::Session;
 use super::statement::{self, Statement, guarded_by, ids, sql};
-use crate::domain::{Attempt, ExecutionId, LONGEST_ERROR, Millis, Reason, ScheduleId, ScheduleState, Token};
+use crate::domain::{Attempt, ExecutionId, LONGEST_ERROR, Reason, ScheduleId, ScheduleState, Token};
 use crate::store::change::{LedgerColumns, NextAttempt, RunEnd, Seen, WithdrawChange};
-use crate::store::columns::{Column, Datum, NONE};
+use crate::store::columns::{Column, Datum};
 use crate::store::enqueue::HIGHEST_BY_HAND;
 use crate::store::repairs::called;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set, Table};
@@ -427,7 +427,7 @@ pub(super) fn insert_attempts(dialect: Dialect, attempts: &[(&ExecutionChange, N
     let want = BatchRows::new(changes().map(|change| change.execution.0))
         .texts("claim_token", changes().map(|change| change.token_after().to_string()))
         .texts("state", changes().map(|change| change.becomes().as_str().to_owned()))
-        .ints("due", next().map(|next| next.due))
+        .times("due", next().map(|next| next.due))
         .texts("fresh", next().map(|next| next.token.to_string()))
         .texts("reason", next().map(|next| next.reason.as_str().to_owned()))
         .same("most", i64::from(u32::MAX - 1));
@@ -480,20 +480,20 @@ pub(super) fn make(session: &mut dyn Session, changes: &[Change]) -> Step<()> {
 fn insert_ledger(session: &mut dyn Session, rows: &[(&Repair, &LedgerRow)]) -> Step<()> {
     let dialect = session.dialect();
     let columns: Vec<LedgerColumns> = rows.iter().map(|(repair, row)| repair.columns_of(row)).collect();
-    let (lines, time) = (|| columns.iter(), |time: Option<Millis>| time.unwrap_or(NONE));
+    let lines = || columns.iter();
     let want = BatchRows::new(lines().map(|it| it.id))
-        .ints("at", lines().map(|it| it.at))
-        .ints("until", lines().map(|it| time(it.until)))
+        .times("at", lines().map(|it| it.at))
+        .times("until", lines().map(|it| it.until))
         .ints("occurrences", lines().map(|it| it.occurrences))
         .texts("state", lines().map(|it| it.state.as_str().to_owned()))
         .texts("reason", lines().map(|it| it.reason.as_str().to_owned()))
         .texts("cause", lines().map(|it| it.cause.map_or("", Reason::as_str).to_owned()))
         .ints("holder", lines().map(|it| it.holder.map_or(0, |holder| holder.0)))
-        .ints("due", lines().map(|it| it.due))
+        .times("due", lines().map(|it| it.due))
         .texts("token", lines().map(|it| it.token.map(|token| token.to_string()).unwrap_or_default()))
-        .ints("finished", lines().map(|it| time(it.finished)))
-        .ints("behind", lines().map(|it| time(it.prev)))
-        .ints("following", lines().map(|it| time(it.following)));
+        .times("finished", lines().map(|it| it.finished))
+        .times("behind", lines().map(|it| it.prev))
+        .times("following", lines().map(|it| it.following));
     let insert = sql(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, until_time, \
                       occurrences, attempt, state, reason, due_time, claim_token, finished_time, prev_fire_time, \

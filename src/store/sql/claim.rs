@@ -299,13 +299,13 @@ fn pending_want<'a>(pending: impl Iterator<Item = &'a PendingRequest<'a>> + Clon
         .ints("schedule", pendings().map(|it| it.entry.id.0))
         .ints("generation", pendings().map(|it| it.generation))
         .ints("origin", pendings().map(|it| it.origin))
-        .ints("scheduled", pendings().map(|it| it.scheduled))
+        .times("scheduled", pendings().map(|it| it.scheduled))
         .same("state", ExecutionState::Pending.as_str())
         .texts("claim_token", pendings().map(|it| it.token.to_string()))
         .texts("token", requests().map(|it| it.token.to_string()))
         .alike("node", requests().map(|it| it.node))
         .alike("claimed", requests().map(|it| it.now))
-        .ints("started", requests().map(|it| it.started().unwrap_or(-1)))
+        .times("started", requests().map(ClaimRequest::started))
 }
 
 /// The schedules whose PENDING executions may be claimed: by their states, and by a fence that can grow.

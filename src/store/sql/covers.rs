@@ -7,7 +7,7 @@
 use super::fault::Step;
 use super::session::Session;
 use super::statement::{Statement, sql};
-use crate::domain::{Covers, ExecutionId, LastAttempt, LeftOut, Millis, ScheduleId};
+use crate::domain::{Covers, ExecutionId, LastAttempt, LeftOut, ScheduleId, Timestamp};
 
 /// The most generations that are looked through for a success.
 const MOST_GENERATIONS: usize = 64;
@@ -17,7 +17,7 @@ const MOST_GENERATIONS: usize = 64;
 pub(super) struct Stretch {
     pub schedule: ScheduleId,
     pub generation: i64,
-    pub before: Millis,
+    pub before: Timestamp,
 }
 
 /// None if there is no such execution.
@@ -28,16 +28,16 @@ pub(super) fn covers(session: &mut dyn Session, execution: ExecutionId, most: us
     let own = sql("SELECT r.execute_id, r.generation, r.origin, r.scheduled_time FROM QRTZ_RUN r \
                    WHERE r.id = ?");
     let Some(mut row) = session.rows(&own.bind(execution.0))?.pop() else { return Ok(None) };
-    let (schedule, own, origin, until) = (ScheduleId(row.int()?), row.int()?, row.int()?, row.int()?);
+    let (schedule, own, origin, until) = (ScheduleId(row.int()?), row.int()?, row.int()?, row.instant()?);
     let mut next = if origin == 0 { Some(own) } else { generation_before(session, schedule, i64::MAX)? };
     let (mut before, mut left_out, mut room) = (until, LeftOut::default(), most);
     for _ in 0..MOST_GENERATIONS {
         let Some(generation) = next else { break };
         let stretch = Stretch { schedule, generation, before };
-        let success = session.rows(&last_success(stretch))?.pop().map(|mut row| row.int()).transpose()?;
+        let success = session.rows(&last_success(stretch))?.pop().map(|mut row| row.instant()).transpose()?;
         for mut row in session.rows(&ends_after(stretch, success, room))? {
             let (state, reason, has_finished) = (row.loose_text()?, row.loose_text()?, row.int()? == 1);
-            let (occurrences, rows, first, followed) = (row.int()?, row.int()?, row.int()?, row.int()?);
+            let (occurrences, rows, first, followed) = (row.int()?, row.int()?, row.instant()?, row.int()?);
             room = room.saturating_sub(usize::try_from(rows).unwrap_or(0));
             before = before.min(first);
             if followed == 0 {
@@ -55,7 +55,7 @@ pub(super) fn covers(session: &mut dyn Session, execution: ExecutionId, most: us
         if room == 0
             && let Some(mut row) = session.rows(&first_of(stretch))?.pop()
         {
-            before = row.maybe_int()?.map_or(before, |first| before.min(first));
+            before = row.maybe_instant()?.map_or(before, |first| before.min(first));
         }
         next = generation_before(session, schedule, generation)?;
     }
@@ -77,7 +77,7 @@ pub(super) fn last_success(Stretch { schedule, generation, before }: Stretch) ->
 /// A join with the attempts that follow would be planned for a few rows, and read all for each of many.
 pub(super) fn ends_after(
     Stretch { schedule, generation, before }: Stretch,
-    success: Option<Millis>,
+    success: Option<Timestamp>,
     most: usize,
 ) -> Statement {
     sql("SELECT t.state, t.reason, t.finished, t.occurrences, COUNT(*) AS alike, \
@@ -92,7 +92,7 @@ pub(super) fn ends_after(
          GROUP BY t.state, t.reason, t.finished, t.occurrences, t.followed")
     .bind(schedule.0)
     .bind(generation)
-    .bind(success.unwrap_or(Millis::MIN))
+    .bind(success.unwrap_or(Timestamp::MIN))
     .bind(before)
     .bind(most)
 }

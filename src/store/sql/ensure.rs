@@ -6,7 +6,7 @@ use super::node;
 use super::session::{Session, Work, now};
 use super::statement::{Statement, guarded_by, listed, set_all, single, sql};
 use super::{audit, change};
-use crate::domain::{Entry, Error, ErrorKind, Millis, ScheduleId, ScheduleState, shards};
+use crate::domain::{Entry, Error, ErrorKind, ScheduleId, ScheduleState, Timestamp, shards};
 use crate::store::change::WithdrawChange;
 use crate::store::columns::{Cell, Column, Settings, When};
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
@@ -184,13 +184,13 @@ fn present(
     session: &mut dyn Session,
     definition: &Definition,
     timing: &Timing,
-    now: Millis,
+    now: Timestamp,
 ) -> Step<Present> {
     if !when::is_past_one_shot(timing, now) {
         return Ok(Present::at(now));
     }
     let mark = sql("SELECT COALESCE(MAX(ledger_from), -1) FROM QRTZ_APP WHERE application = ?");
-    let ledger_from = single(session.rows(&mark.bind(definition.application.as_str()))?)?;
+    let ledger_from = Timestamp::at(single(session.rows(&mark.bind(definition.application.as_str()))?)?);
     Ok(Present { now, ledger_from })
 }
 
@@ -219,7 +219,7 @@ fn load(
     let question = question.bind(definition.application.as_str()).bind(definition.name.as_str());
     let Some(mut row) = session.rows(&question)?.pop() else { return Ok(None) };
     let guarded = Guarded { id: row.int()?, prev: row.next()?, next: row.next()? };
-    let time = |cell: &Cell| if let Cell::Int(time) = cell { Some(*time) } else { None };
+    let time = |cell: &Cell| if let Cell::Int(time) = cell { Some(Timestamp::at(*time)) } else { None };
     let (prev, next) = (time(&guarded.prev), time(&guarded.next));
     let (version, generation, state) = (row.loose_int()?, row.loose_int()?, row.loose_text()?);
     let settings = Settings::read(|| row.next())?;

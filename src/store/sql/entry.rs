@@ -4,7 +4,7 @@ use super::fault::Step;
 use super::policy;
 use super::statement::{Row, listed};
 use crate::domain::shards::{self, SHARDS};
-use crate::domain::{Bounds, Entry, Millis, ScheduleId, ScheduleState};
+use crate::domain::{Bounds, Entry, ScheduleId, ScheduleState, Timestamp};
 use crate::store::columns::{QUEUE, When};
 use crate::store::poll::SMALL_PAYLOAD;
 use crate::store::when;
@@ -100,8 +100,8 @@ impl Raw {
     }
 
     /// Its place among the due ones.
-    pub(super) fn key(&self) -> (Millis, i64) {
-        (self.next.unwrap_or(Millis::MIN), self.id)
+    pub(super) fn key(&self) -> (Timestamp, i64) {
+        (self.next.map_or(Timestamp::MIN, Timestamp::at), self.id)
     }
 
     /// What the row means, or why it means nothing.

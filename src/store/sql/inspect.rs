@@ -105,8 +105,8 @@ fn node(row: &mut Row) -> Step<NodeRow> {
         beat: row.loose_int()?,
         jobs: super::node::jobs(&row.loose_text()?),
         figures: Figures { threads: count(row)?, busy: count(row)?, queued: count(row)?, stuck: count(row)? },
-        started: row.loose_int()?,
-        last_beat: row.loose_int()?,
+        started: row.instant()?,
+        last_beat: row.instant()?,
         ended: {
             let (time, reason) = (row.time()?, row.loose_text()?);
             time.map(|time| (time, reason))
@@ -288,7 +288,7 @@ fn execution(row: &mut Row) -> Step<ExecutionRow> {
         reason: row.loose_text()?,
         generation: row.loose_int()?,
         origin: row.loose_int()?,
-        scheduled: row.loose_int()?,
+        scheduled: row.instant()?,
         until: row.time()?,
         count: row.loose_int()?,
         attempt: row.loose_int()?,
@@ -298,7 +298,7 @@ fn execution(row: &mut Row) -> Step<ExecutionRow> {
         finished: row.time()?,
         error: row.loose_text()?,
         cancel: {
-            let (asked, actor, reason) = (row.maybe_int()?, row.loose_text()?, row.loose_text()?);
+            let (asked, actor, reason) = (row.maybe_instant()?, row.loose_text()?, row.loose_text()?);
             let seen = row.time()?;
             asked.map(|asked| CancelRow { asked, actor, reason, seen })
         },
@@ -307,7 +307,7 @@ fn execution(row: &mut Row) -> Step<ExecutionRow> {
             Cause::read(word.as_deref(), actor.zip(why))
         },
         fence: row.loose_int()?,
-        due: row.loose_int()?,
+        due: row.instant()?,
         payload: row.maybe_text()?,
         failures: row.loose_int()?,
         snoozes: row.loose_int()?,

@@ -6,7 +6,7 @@ use super::ensure::{self, CallerConnection, find_locked, seen_locked, told};
 use super::fault::{Fault, FaultKind, Step};
 use super::session::{Session, now};
 use super::{change, inspect, order, poll, queue, switch};
-use crate::domain::{Entry, ExecutionId, Millis};
+use crate::domain::{Entry, ExecutionId, Timestamp};
 use crate::store::audit::AuditEntry;
 use crate::store::enqueue::{EnqueueOrder, Keyed};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
@@ -60,7 +60,7 @@ impl Verbs for Joined<'_> {
         self.with(|session| seen_locked(session, application, name))
     }
 
-    fn now(&self) -> Result<Millis> {
+    fn now(&self) -> Result<Timestamp> {
         self.with(now)
     }
 

@@ -102,7 +102,7 @@ use super::{
     PollQuery, Polled, Prepared, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow,
     SeenSchedule, Store, StoreLimits, StrandedPage, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
 };
-use crate::domain::{Covers, Entry, ErrorKind, ExecutionId, Lineage, Millis, ScheduleId};
+use crate::domain::{Covers, Entry, ErrorKind, ExecutionId, Lineage, Millis, ScheduleId, Timestamp};
 use crate::time::{Clock, TimeSample, span};
 
 /// Opens a store on the database `url` names. Nothing is connected to yet.
@@ -215,8 +215,8 @@ impl Verbs for SqlStore {
         self.read("find a schedule", |session| ensure::seen(session, application, name))
     }
 
-    fn now(&self) -> Result<Millis> {
-        self.read("read the database's clock", |session| Ok(self.sample(session)?.millis()))
+    fn now(&self) -> Result<Timestamp> {
+        self.read("read the database's clock", |session| Ok(Timestamp::at(self.sample(session)?.millis())))
     }
 
     fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
@@ -365,7 +365,7 @@ impl Store for SqlStore {
         self.read("read the audit", |session| audit::list(session, query))
     }
 
-    fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<Applied> {
+    fn elect(&self, application: &str, now: Timestamp, interval: Millis) -> Result<Applied> {
         let operation = "elect the misfire handler";
         let elect = |session: &mut dyn Session| node::elect(session, application, now, interval);
         let elected = self.alone(operation, elect)?;

@@ -9,7 +9,9 @@ use super::open_executions::{Whose, owns, stuck_nowhere};
 use super::policy::{settings, settings_columns};
 use super::session::Session;
 use super::statement::{Row, Statement, guarded_by, sql};
-use crate::domain::{ExecutionId, JobSettings, JobSpec, Millis, NodeId, ScheduleId, Token, UnknownWord};
+use crate::domain::{
+    ExecutionId, JobSettings, JobSpec, Millis, NodeId, ScheduleId, Timestamp, Token, UnknownWord,
+};
 use crate::store::change::PolicyChange;
 use crate::store::columns::{Column, JobColumn};
 use crate::store::repairs::called;
@@ -56,7 +58,7 @@ pub(super) fn fence_mark(session: &mut dyn Session, application: &str) -> Step<i
 }
 
 /// The rows of the jobs this node has handlers for, with their settings; a few statements, however many.
-fn own_jobs(session: &mut dyn Session, application: &str, specs: &[JobSpec], now: Millis) -> Step<()> {
+fn own_jobs(session: &mut dyn Session, application: &str, specs: &[JobSpec], now: Timestamp) -> Step<()> {
     let mut specs: Vec<&JobSpec> = specs.iter().collect();
     specs.sort_by(|one, other| one.name.cmp(&other.name));
     for specs in specs.chunks(session.dialect().batch()) {
@@ -75,7 +77,7 @@ fn own_jobs(session: &mut dyn Session, application: &str, specs: &[JobSpec], now
 }
 
 /// The id of the job's row, which is made if it is missing.
-pub(super) fn job(session: &mut dyn Session, application: &str, spec: &JobSpec, now: Millis) -> Step<i64> {
+pub(super) fn job(session: &mut dyn Session, application: &str, spec: &JobSpec, now: Timestamp) -> Step<i64> {
     let found = jobs_there(session, application, &[spec], now)?.remove(&spec.name).map(|(id, _)| id);
     let problem = || format!("job {:?} is not there after its INSERT", spec.name);
     found.ok_or_else(|| Fault::new(FaultKind::Conflict, problem()))
@@ -86,7 +88,7 @@ fn jobs_there(
     session: &mut dyn Session,
     application: &str,
     specs: &[&JobSpec],
-    now: Millis,
+    now: Timestamp,
 ) -> Step<HashMap<String, (i64, JobSettings)>> {
     let rows = job_rows(session, application, specs)?;
     let missing: Vec<&&JobSpec> = specs.iter().filter(|spec| !rows.contains_key(&spec.name)).collect();
@@ -128,7 +130,7 @@ fn job_rows(
 pub(super) fn elect(
     session: &mut dyn Session,
     application: &str,
-    now: Millis,
+    now: Timestamp,
     interval: Millis,
 ) -> Step<Applied> {
     let update = sql("UPDATE QRTZ_APP SET time_pre = ?, time_next = ?, time_interval = ?")

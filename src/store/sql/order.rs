@@ -178,7 +178,7 @@ pub(super) fn retry(session: &mut dyn Session, order: &ExecutionOrder) -> Step<R
     ));
     let question = question.bind(order.execution.0).bind(order.application.as_str());
     let Some(mut row) = session.rows(&question)?.pop() else { return Ok(Retry::Unknown) };
-    let (state, attempt, scheduled) = (row.loose_text()?.parse().ok(), row.loose_int()?, row.loose_int()?);
+    let (state, attempt, scheduled) = (row.loose_text()?.parse().ok(), row.loose_int()?, row.instant()?);
     let schedule = sql("SELECT e.name, e.state FROM QRTZ_EXECUTE e WHERE e.id = ?").bind(row.loose_int()?);
     let (name, schedule) = match session.rows(&schedule)?.pop() {
         Some(mut row) => (row.loose_text()?, row.loose_text()?),

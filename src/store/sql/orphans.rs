@@ -7,7 +7,7 @@ use super::fault::Step;
 use super::purge;
 use super::session::{Session, now};
 use super::statement::{Statement, sql};
-use crate::domain::{Millis, ScheduleId};
+use crate::domain::{ScheduleId, Timestamp};
 use crate::store::{OrphanWalk, PurgedOrphans};
 
 /// How many schedules a step passes.
@@ -59,7 +59,7 @@ fn first_between(session: &mut dyn Session, after: i64, ids: &[i64], to_end: boo
 }
 
 /// Removes the executions of a schedule without a row that are old enough; how many.
-fn remove(session: &mut dyn Session, walk: &OrphanWalk, orphan: i64, before: Millis) -> Step<usize> {
+fn remove(session: &mut dyn Session, walk: &OrphanWalk, orphan: i64, before: Timestamp) -> Step<usize> {
     let old = |statement: Statement| {
         statement
             .push(

@@ -24,14 +24,14 @@ pub(super) fn planned_want(planned: &[PlannedRequest<'_>]) -> BatchRows {
     let occurrences = || planned.iter().map(|(_, occurrence)| *occurrence);
     BatchRows::new(occurrences().map(|it| it.entry.id.0))
         .same("state", ScheduleState::Active.as_str())
-        .ints("prev_fire_time", occurrences().map(|it| it.prev.unwrap_or(-1)))
-        .ints("next_fire_time", occurrences().map(|it| it.at))
+        .times("prev_fire_time", occurrences().map(|it| it.prev))
+        .times("next_fire_time", occurrences().map(|it| it.at))
         .ints("version", occurrences().map(|it| it.entry.version))
-        .ints("following", occurrences().map(|it| it.following.unwrap_or(-1)))
+        .times("following", occurrences().map(|it| it.following))
         .texts("token", requests().map(|it| it.token.to_string()))
         .alike("node", requests().map(|it| it.node))
         .alike("claimed", requests().map(|it| it.now))
-        .ints("started", requests().map(|it| it.started().unwrap_or(-1)))
+        .times("started", requests().map(ClaimRequest::started))
 }
 
 /// A claim puts its execution into this state.

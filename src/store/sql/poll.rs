@@ -14,11 +14,11 @@ use super::session::Session;
 use super::statement::{Row, Statement, ids, padded, sql};
 use crate::domain::shards::SHARDS;
 use crate::domain::{
-    Cause, Entry, ExecutionId, Millis, MisfirePolicy, Pending, Reason, ScheduleId, Token, shards,
+    Cause, Entry, ExecutionId, MisfirePolicy, Pending, Reason, ScheduleId, Timestamp, Token, shards,
 };
 use crate::store::switch::{PassedQuery, Switch};
 use crate::store::{
-    DueRows, LargePayload, OverduePage, OverdueQuery, Page, PollQuery, Polled, Section, Unstarted, when,
+    DueRows, LargePayload, OverduePage, OverdueQuery, Page, PollQuery, Polled, Section, Unstarted,
 };
 use crate::time::Clock;
 
@@ -118,7 +118,7 @@ fn pendings(
     query: &PollQuery,
     parts: &[Part<'_>],
     polled: &mut Polled,
-) -> Step<Option<(Millis, i64)>> {
+) -> Step<Option<(Timestamp, i64)>> {
     if query.page.pendings == Page::END || parts.is_empty() {
         return Ok(None);
     }
@@ -170,9 +170,9 @@ fn first_answer(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> 
     let row = session.rows(&question)?.pop();
     let answered = clock.host();
     let mut row = row.ok_or_else(|| Fault::undecodable("a poll without an answer".to_owned()))?;
-    let (app_enabled, node, election) = (row.text()? == "Y", row.loose_text()?, row.maybe_int()?);
+    let (app_enabled, node, election) = (row.text()? == "Y", row.loose_text()?, row.maybe_instant()?);
     let pause_ended = row.int()? == 1;
-    let (is_due, pending) = (row.int()? == 1, row.maybe_int()?);
+    let (is_due, pending) = (row.int()? == 1, row.maybe_instant()?);
     let polled = Polled {
         app_enabled,
         node_enabled: node == Switch::On.word(false),
@@ -180,7 +180,7 @@ fn first_answer(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> 
         pause_ended,
         election,
         late: row.int()? == 1 || pending.is_some_and(|at| at < query.late),
-        earliest: row.maybe_int()?.filter(|at| *at < query.until),
+        earliest: row.maybe_instant()?.filter(|at| *at < query.until),
         earliest_pending: pending.filter(|at| *at < query.until),
         time: session.dialect().sample(asked, row.int()?, answered),
         rows: 0,
@@ -249,7 +249,7 @@ fn heads() -> String {
 }
 
 /// The sections of what is due in this span of these jobs in all shards.
-pub(super) fn sections(jobs: &[i64], due: &Range<Millis>) -> Vec<Section> {
+pub(super) fn sections(jobs: &[i64], due: &Range<Timestamp>) -> Vec<Section> {
     let section = |job: i64| shards::every().map(move |shard| Section::new(job, shard, due.clone()));
     jobs.iter().flat_map(|job| section(*job)).collect()
 }
@@ -297,7 +297,8 @@ pub(super) fn section_rows(
             dialect.join()
         )
     };
-    let nothing = Section { job: -1, shard: 0, after: (0, 0), until: 0 };
+    let nothing =
+        Section { job: -1, shard: 0, after: (Timestamp::default(), 0), until: Timestamp::default() };
     let size = padded(sections.len());
     let question = sql((0..size).map(section).collect::<Vec<String>>().join(" UNION ALL "));
     sections.iter().copied().chain(std::iter::repeat(nothing)).take(size).fold(
@@ -357,7 +358,7 @@ fn of_order(column: &str) -> String {
 }
 
 /// A row's place in the order of its pages, and what it means, if that can be understood.
-type Keyed<T> = ((Millis, i64), Option<T>);
+type Keyed<T> = ((Timestamp, i64), Option<T>);
 
 /// A due schedule, and the size of its payload if that was left out.
 struct DueRow {
@@ -402,11 +403,11 @@ impl Known {
 /// A PENDING execution's row; those of one schedule share its entry. One that cannot be read was written by
 /// hand: it is left alone.
 fn waiting(mut row: Row, known: &mut Known, large: &mut HashMap<ScheduleId, usize>) -> Step<Keyed<Pending>> {
-    let (id, due, wanted) = (row.int()?, row.loose_int()?, row.int()? == 1);
+    let (id, due, wanted) = (row.int()?, row.instant()?, row.int()? == 1);
     if !wanted {
         return Ok(((due, id), None));
     }
-    let (scheduled, attempt) = (row.maybe_int()?, row.maybe_int()?.map(u32::try_from));
+    let (scheduled, attempt) = (row.maybe_instant()?, row.maybe_int()?.map(u32::try_from));
     let generation = row.loose_int()?;
     let (origin, token) = (row.maybe_int()?, uuid::Uuid::parse_str(&row.loose_text()?));
     let (cause, payload) = (row.maybe_text()?, row.maybe_text()?);
@@ -425,7 +426,7 @@ fn waiting(mut row: Row, known: &mut Known, large: &mut HashMap<ScheduleId, usiz
         known.entries.entry(schedule.id).or_insert_with(|| schedule.understand().ok().map(Arc::new)).clone();
     let pending = match (entry, scheduled, attempt, origin, token) {
         (Some(entry), Some(scheduled), Some(Ok(attempt)), Some(origin), Ok(token))
-            if when::is_instant(scheduled) =>
+            if scheduled.utc().is_some() =>
         {
             let (id, token, cause) = (ExecutionId(id), Token(token), Cause::read(cause.as_deref(), by));
             let payload = payload.map(Arc::from);
@@ -481,7 +482,7 @@ pub(super) fn passed(session: &mut dyn Session, query: &PassedQuery) -> Step<Vec
     let jobs = query.job.iter().fold(jobs, |jobs, job| jobs.bind(job.as_str()));
     let jobs = ids(session.rows(&jobs)?)?;
     let mut entries = Vec::new();
-    for sections in sections(&jobs, &(0..query.before)).chunks(SECTIONS) {
+    for sections in sections(&jobs, &(Timestamp::default()..query.before)).chunks(SECTIONS) {
         let mut see = |_, raw: Raw| entries.extend(raw.understand().ok());
         read_sections(session, &query.application, sections, query.limit, Payload::None, &mut see)?;
         if entries.len() >= query.limit {
@@ -500,7 +501,7 @@ fn sections_behind(session: &mut dyn Session, query: &OverdueQuery) -> Step<Vec<
     rows.into_iter().map(section).collect()
 }
 
-pub(super) fn behind(application: &str, due: &Range<Millis>) -> Statement {
+pub(super) fn behind(application: &str, due: &Range<Timestamp>) -> Statement {
     sql(format!("SELECT head.pid, head.shard FROM ({}) AS head WHERE head.fire_time < ?", heads()))
         .bind(due.start)
         .bind(due.end)

@@ -12,9 +12,9 @@ use super::node;
 use super::open_executions::owned_by_none;
 use super::session::{Session, now};
 use super::statement::{Statement, sql};
-use crate::domain::Millis;
 #[cfg(test)]
 use crate::domain::ScheduleState;
+use crate::domain::Timestamp;
 use crate::store::when::HIGHEST_FENCE_MARK;
 use crate::store::{Purge, Purged, guard};
 
@@ -31,7 +31,7 @@ struct Old {
     schedule: i64,
     generation: i64,
     origin: i64,
-    scheduled: Millis,
+    scheduled: Timestamp,
     attempts: usize,
 }
 
@@ -39,8 +39,8 @@ struct Old {
 struct Spent {
     id: i64,
     state: String,
-    prev: Millis,
-    next: Millis,
+    prev: Timestamp,
+    next: Timestamp,
     version: i64,
     fence: i64,
 }
@@ -61,14 +61,14 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
     let mut at_end = page.len() < PAGE;
     let (mut next, mut found) = (purge.after.clone(), Found::default());
     for mut row in page {
-        let (schedule, name, ended) = (row.int()?, row.maybe_text()?, row.maybe_int()?);
+        let (schedule, name, ended) = (row.int()?, row.maybe_text()?, row.maybe_instant()?);
         let (is_over, state) = (row.int()? == 1, row.loose_text()?);
-        let (prev, next_fire, version) = (row.loose_int()?, row.loose_int()?, row.loose_int()?);
+        let (prev, next_fire, version) = (row.instant()?, row.instant()?, row.loose_int()?);
         let fence = row.loose_int()?.min(HIGHEST_FENCE_MARK);
         if is_over {
             found.fence = found.fence.max(fence);
         }
-        if ended.is_some_and(|ended| (0..before).contains(&ended)) {
+        if ended.is_some_and(|ended| (Timestamp::default()..before).contains(&ended)) {
             let known = found.old.len();
             let is_whole = found.read(session, schedule, before, purge.limit)?;
             if found.old.len() == purge.limit || (!is_whole && found.old.len() > known) {
@@ -106,7 +106,7 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
 
 /// The schedules of a page, without queues, with when their ledgers' first rows ended, or if one has not, when
 /// it was planned; whether each is over: a one-shot that has been run, or skipped, long ago, or removed.
-pub(super) fn oldest(purge: &Purge, before: Millis) -> Statement {
+pub(super) fn oldest(purge: &Purge, before: Timestamp) -> Statement {
     sql("SELECT e.id, e.name, (SELECT CASE WHEN r.finished_time < 0 THEN r.scheduled_time ELSE r.finished_time END \
          FROM QRTZ_RUN r WHERE r.execute_id = e.id ORDER BY r.generation, r.origin, r.scheduled_time, r.attempt \
          LIMIT 1) AS ended, \
@@ -124,7 +124,13 @@ pub(super) fn oldest(purge: &Purge, before: Millis) -> Statement {
 
 impl Found {
     /// Reads a schedule's generations from the oldest on; whether it came to the last.
-    fn read(&mut self, session: &mut dyn Session, schedule: i64, before: Millis, limit: usize) -> Step<bool> {
+    fn read(
+        &mut self,
+        session: &mut dyn Session,
+        schedule: i64,
+        before: Timestamp,
+        limit: usize,
+    ) -> Step<bool> {
         let mut generation = i64::MIN;
         loop {
             let Some((first, last)) = generations(session, schedule, generation)? else { return Ok(true) };
@@ -165,13 +171,13 @@ fn ended_before(
     schedule: i64,
     generation: i64,
     kind: &str,
-    before: Millis,
+    before: Timestamp,
     limit: usize,
 ) -> Step<Vec<Old>> {
     let mut old = Vec::new();
     for mut row in session.rows(&occurrences(schedule, generation, kind, before, limit))? {
-        let (origin, scheduled) = (row.maybe_int()?, row.maybe_int()?);
-        let (attempts, ended) = (usize::try_from(row.int()?).unwrap_or(0), row.maybe_int()?);
+        let (origin, scheduled) = (row.maybe_int()?, row.maybe_instant()?);
+        let (attempts, ended) = (usize::try_from(row.int()?).unwrap_or(0), row.maybe_instant()?);
         // What cannot be read was written by hand and stays, as does all behind it.
         let (Some(origin), Some(scheduled)) = (origin, scheduled) else { break };
         if ended.is_none_or(|ended| ended >= before) {
@@ -187,7 +193,7 @@ pub(super) fn occurrences(
     schedule: i64,
     generation: i64,
     kind: &str,
-    before: Millis,
+    before: Timestamp,
     limit: usize,
 ) -> Statement {
     sql(format!(
@@ -204,7 +210,7 @@ pub(super) fn occurrences(
     .bind(limit)
 }
 
-fn move_mark(session: &mut dyn Session, application: &str, before: Millis) -> Step<()> {
+fn move_mark(session: &mut dyn Session, application: &str, before: Timestamp) -> Step<()> {
     let mark = sql("UPDATE QRTZ_APP SET ledger_from = ? WHERE application = ? AND ledger_from < ?");
     node::app(session, application)?;
     session.execute(&mark.bind(before).bind(application).bind(before))?;
@@ -223,7 +229,12 @@ fn raise_fence_mark(session: &mut dyn Session, application: &str, fence: i64) ->
 }
 
 /// Nodes that ended before, but for those that executions under way name; how many.
-fn remove_nodes(session: &mut dyn Session, application: &str, before: Millis, limit: usize) -> Step<usize> {
+fn remove_nodes(
+    session: &mut dyn Session,
+    application: &str,
+    before: Timestamp,
+    limit: usize,
+) -> Step<usize> {
     let dialect = session.dialect();
     let ended = |statement: Statement| {
         let statement = statement.push(" WHERE application = ? AND ended_time >= 0 AND ended_time < ?");
@@ -253,8 +264,8 @@ pub(super) fn remove<T>(
 fn delete_spent(dialect: Dialect, spent: &[Spent]) -> Statement {
     let want = BatchRows::new(spent.iter().map(|it| it.id))
         .texts("state", spent.iter().map(|it| it.state.clone()))
-        .ints("prev_fire_time", spent.iter().map(|it| it.prev))
-        .ints("next_fire_time", spent.iter().map(|it| it.next))
+        .times("prev_fire_time", spent.iter().map(|it| it.prev))
+        .times("next_fire_time", spent.iter().map(|it| it.next))
         .ints("version", spent.iter().map(|it| it.version));
     let has_none = "NOT EXISTS (SELECT 1 FROM QRTZ_RUN r WHERE r.execute_id = e.id)";
     let condition = format!("{} AND {has_none}", guarded(dialect, &guard::FORGET, "e"));
@@ -279,7 +290,7 @@ fn delete_chains(dialect: Dialect, ends: &[&Old]) -> Statement {
     let want = BatchRows::new(ends.iter().map(|it| it.schedule))
         .ints("generation", ends.iter().map(|it| it.generation))
         .ints("origin", ends.iter().map(|it| it.origin))
-        .ints("scheduled", ends.iter().map(|it| it.scheduled));
+        .times("scheduled", ends.iter().map(|it| it.scheduled));
     let condition = format!(
         "{} AND r.generation = w.generation AND r.origin = w.origin AND r.scheduled_time <= w.scheduled",
         dialect.seek("r.execute_id", "w.id")
@@ -288,9 +299,9 @@ fn delete_chains(dialect: Dialect, ends: &[&Old]) -> Statement {
 }
 
 #[cfg(test)]
-pub(super) fn delete_for_test(dialect: Dialect, schedule: i64, scheduled: Millis) -> [Statement; 2] {
+pub(super) fn delete_for_test(dialect: Dialect, schedule: i64, scheduled: Timestamp) -> [Statement; 2] {
     let last = Old { schedule, generation: 0, origin: 0, scheduled, attempts: 0 };
     let state = ScheduleState::Complete.as_str().to_owned();
-    let spent = Spent { id: schedule, state, prev: scheduled, next: -1, version: 0, fence: 0 };
+    let spent = Spent { id: schedule, state, prev: scheduled, next: scheduled, version: 0, fence: 0 };
     [delete_chains(dialect, &[&last]), delete_spent(dialect, &[spent])]
 }

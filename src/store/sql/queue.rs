@@ -8,7 +8,7 @@ use super::purge;
 use super::session::{Session, now};
 use super::statement::{Row, Statement, listed, sql};
 use super::{bounds, change, news, node, policy};
-use crate::domain::{ExecutionId, ExecutionState, JobSpec, Millis, Reason, Token};
+use crate::domain::{ExecutionId, ExecutionState, JobSpec, Millis, Reason, Timestamp, Token};
 use crate::store::columns::{NO_PRIORITY, NONE, Settings, When};
 use crate::store::enqueue::{
     DueAt, EnqueueOrder, Keyed, OnConflict, QueueRow, first_origin, origins_before, queue_of, read_tags,
@@ -171,7 +171,12 @@ struct OpenAttempt {
 }
 
 /// Gives an execution that waits what another was to have; whether it waits.
-fn replace(session: &mut dyn Session, order: &EnqueueOrder, open: &OpenAttempt, due: Millis) -> Step<bool> {
+fn replace(
+    session: &mut dyn Session,
+    order: &EnqueueOrder,
+    open: &OpenAttempt,
+    due: Timestamp,
+) -> Step<bool> {
     if !open.is_waiting {
         return Ok(false);
     }
@@ -372,7 +377,7 @@ struct Attempt {
     id: i64,
     origin: i64,
     /// None while it has not ended.
-    ended: Option<Millis>,
+    ended: Option<Timestamp>,
     /// Its key and that one's period.
     key: Option<(String, Millis)>,
     tags: Vec<String>,
@@ -417,7 +422,7 @@ pub(super) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQ
 fn page(
     session: &mut dyn Session,
     (queue, after): (i64, i64),
-    before: Millis,
+    before: Timestamp,
     limit: usize,
 ) -> Step<(Vec<Attempt>, bool)> {
     let mut read = |after: i64, until: i64, limit: usize| -> Step<Vec<Attempt>> {
@@ -502,7 +507,11 @@ fn next_queue(session: &mut dyn Session, walk: &QueueWalk) -> Step<NextQueue> {
 }
 
 /// The attempts at executions whose origins lie behind one and before another, the oldest first.
-pub(super) fn oldest((queue, after): (i64, i64), (before, until): (Millis, i64), limit: usize) -> Statement {
+pub(super) fn oldest(
+    (queue, after): (i64, i64),
+    (before, until): (Timestamp, i64),
+    limit: usize,
+) -> Statement {
     sql("SELECT r.origin, \
          CASE WHEN r.state IN ('PENDING', 'CLAIMED', 'RUNNING') OR r.scheduled_time >= ? THEN 0 ELSE 1 END AS is_over, \
          r.finished_time, r.unique_key, r.key_period, r.tags, r.id, r.group_key \

@@ -9,11 +9,10 @@ use super::batch::{BatchRows, update};
 use super::fault::Step;
 use super::session::Session;
 use super::statement::{ids, sql};
-use crate::domain::{Millis, ScheduleId};
+use crate::domain::{ScheduleId, Timestamp, after_run};
 use crate::store::change::{AfterRun, RunEnd};
-use crate::store::columns::NONE;
 use crate::store::{Applied, Change, ExecutionChange};
-use crate::trigger::{AWAITED, Delay};
+use crate::trigger::AWAITED;
 
 /// Locks the schedules that these changes may plan; gives those that others hold. Mostly there are none.
 pub(super) fn lock(session: &mut dyn Session, changes: &[Change]) -> Step<BTreeSet<i64>> {
@@ -54,7 +53,7 @@ pub(super) struct Ended {
 /// follows, and it is the one that the schedule waits for.
 pub(super) fn ended(session: &mut dyn Session, changes: &[&ExecutionChange]) -> Step<Vec<Ended>> {
     let dialect = session.dialect();
-    let now: HashMap<i64, Millis> = changes.iter().map(|it| (it.execution.0, it.now)).collect();
+    let now: HashMap<i64, Timestamp> = changes.iter().map(|it| (it.execution.0, it.now)).collect();
     let want = BatchRows::new(changes.iter().map(|change| change.execution.0));
     let question =
         sql("SELECT r.id, r.execute_id, r.generation, r.scheduled_time, e.repeat_interval, e.start_time, \
@@ -74,11 +73,11 @@ pub(super) fn ended(session: &mut dyn Session, changes: &[&ExecutionChange]) -> 
         ));
     let mut ended: BTreeMap<i64, Ended> = BTreeMap::new();
     for mut row in session.rows(&question)? {
-        let (execution, schedule, generation, at) = (row.int()?, row.int()?, row.int()?, row.int()?);
+        let (execution, schedule, generation, at) = (row.int()?, row.int()?, row.int()?, row.instant()?);
         let (delay, window) = (row.maybe_int()?, (row.time()?, row.time()?));
         // Without a delay the row cannot be understood, and is for the misfire handler to find.
         let Some((delay, now)) = delay.zip(now.get(&execution)) else { continue };
-        let next = Delay::after_run(delay, window, at, *now);
+        let next = after_run(delay, window, at, *now);
         let plan = AfterRun { schedule: ScheduleId(schedule), at, next };
         ended.insert(schedule, Ended { generation, plan });
     }
@@ -94,8 +93,8 @@ pub(super) fn record(session: &mut dyn Session, ended: &[Ended]) -> Step<()> {
     let dialect = session.dialect();
     let want = BatchRows::new(ended.iter().map(|it| it.plan.schedule.0))
         .ints("generation", ended.iter().map(|it| it.generation))
-        .ints("at", ended.iter().map(|it| it.plan.at))
-        .ints("next", ended.iter().map(|it| it.plan.next.unwrap_or(NONE)));
+        .times("at", ended.iter().map(|it| it.plan.at))
+        .times("next", ended.iter().map(|it| it.plan.next));
     let is_its_row = format!(
         "{} AND r.generation = w.generation AND r.origin = 0 AND r.scheduled_time = w.at \
          AND r.following_fire_time = {AWAITED}",

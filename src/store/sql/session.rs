@@ -14,7 +14,7 @@ use diesel::{QueryResult, RunQueryDsl};
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
 use super::statement::{Row, Statement, Value, single, sql};
-use crate::domain::Millis;
+use crate::domain::Timestamp;
 use crate::store::columns::Cell;
 
 /// A connection on which statements run.
@@ -86,9 +86,9 @@ impl<S: Session + ?Sized> Session for &mut S {
 }
 
 /// The database's clock.
-pub(super) fn now(session: &mut dyn Session) -> Step<Millis> {
+pub(super) fn now(session: &mut dyn Session) -> Step<Timestamp> {
     let question = format!("SELECT {} AS now", session.dialect().clock());
-    single(session.rows(&sql(question))?)
+    single(session.rows(&sql(question))?).map(Timestamp::at)
 }
 
 /// Waits until a member of a Galera cluster has applied what others had committed when this began. Within a

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::fault::{Fault, Step};
-use crate::domain::NodeId;
-use crate::store::columns::{Cell, Column, Datum, Spec, Stored};
+use crate::domain::{NodeId, Timestamp};
+use crate::store::columns::{Cell, Column, Datum, NO_TIME, Spec, Stored};
 use crate::store::guard::Guard;
 
 /// A value that is bound. Ids and times are always `Int`, which every database binds as BIGINT:
@@ -29,6 +29,12 @@ pub enum Value {
 impl From<i64> for Value {
     fn from(value: i64) -> Self {
         Self::Int(value)
+    }
+}
+
+impl From<Timestamp> for Value {
+    fn from(at: Timestamp) -> Self {
+        Self::Int(at.millis())
     }
 }
 
@@ -84,10 +90,10 @@ impl From<Cell> for Value {
     }
 }
 
-/// `None` is stored as -1: times, and nothing else.
-impl From<Option<i64>> for Value {
-    fn from(value: Option<i64>) -> Self {
-        Self::Int(value.unwrap_or(-1))
+/// None is stored as -1.
+impl From<Option<Timestamp>> for Value {
+    fn from(at: Option<Timestamp>) -> Self {
+        at.unwrap_or(NO_TIME).into()
     }
 }
 
@@ -222,8 +228,18 @@ impl Row {
     }
 
     /// The next column, a time: -1, NULL and anything else are none.
-    pub(super) fn time(&mut self) -> Step<Option<i64>> {
-        Ok(self.maybe_int()?.filter(|time| *time != -1))
+    pub(super) fn time(&mut self) -> Step<Option<Timestamp>> {
+        Ok(self.maybe_instant()?.filter(|time| *time != NO_TIME))
+    }
+
+    /// The next column, an instant; NULL and anything else read as none.
+    pub(super) fn maybe_instant(&mut self) -> Step<Option<Timestamp>> {
+        Ok(self.maybe_int()?.map(Timestamp::at))
+    }
+
+    /// The next column, an instant; NULL and anything else read as [`NO_TIME`].
+    pub(super) fn instant(&mut self) -> Step<Timestamp> {
+        self.loose_int().map(Timestamp::at)
     }
 }
 

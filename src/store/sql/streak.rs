@@ -3,8 +3,8 @@
 use super::fault::Step;
 use super::session::Session;
 use super::statement::{Row, Statement, sql};
-use crate::domain::{ExecutionId, Millis, ScheduleId, ScheduleState};
-use crate::store::columns::NONE;
+use crate::domain::{ExecutionId, ScheduleId, ScheduleState, Timestamp};
+use crate::store::columns::NO_TIME;
 use crate::store::repairs::called;
 use crate::store::streak::{AttemptRow, Count, Reach, Streak, StreakQuery, count};
 use crate::store::when;
@@ -22,12 +22,12 @@ pub(super) fn streak(session: &mut dyn Session, query: &StreakQuery) -> Step<Opt
     let (Some(version), Ok(pause_after)) = (version, when::pause_after(row.maybe_int()?)) else {
         return Ok(None);
     };
-    let resumed = row.maybe_int()?;
+    let resumed = row.maybe_instant()?;
     if state != ScheduleState::Active.as_str() || pause_after == Some(0) {
         return Ok(None);
     }
     for reach in [query.reach.at_most(Reach::FIRST), query.reach] {
-        let rows = session.rows(&attempts(id, generation, resumed.unwrap_or(NONE), reach))?;
+        let rows = session.rows(&attempts(id, generation, resumed.unwrap_or(NO_TIME), reach))?;
         let rows: Vec<AttemptRow> = rows.into_iter().map(attempt).collect::<Step<_>>()?;
         match count(&rows, &query.dying, pause_after) {
             Count::Due(reason) => {
@@ -43,7 +43,7 @@ pub(super) fn streak(session: &mut dyn Session, query: &StreakQuery) -> Step<Opt
 
 /// The newest attempts at occurrences that were planned after an instant, but for what was never run. It is a
 /// first attempt: of a later one that was skipped the one before it must not become the last.
-pub(super) fn attempts(schedule: ScheduleId, generation: i64, after: Millis, reach: Reach) -> Statement {
+pub(super) fn attempts(schedule: ScheduleId, generation: i64, after: Timestamp, reach: Reach) -> Statement {
     sql("SELECT s.id, s.scheduled_time, s.state, s.reason, s.node, s.finished_time, \
          CASE WHEN s.state IN ('RUNNING', 'FAILED', 'TIMED_OUT', 'ABANDONED') \
          AND EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = s.id) THEN 1 ELSE 0 END AS cancelled \
@@ -62,7 +62,7 @@ pub(super) fn attempts(schedule: ScheduleId, generation: i64, after: Millis, rea
 fn attempt(mut row: Row) -> Step<AttemptRow> {
     Ok(AttemptRow {
         id: ExecutionId(row.int()?),
-        scheduled: row.loose_int()?,
+        scheduled: row.instant()?,
         state: row.loose_text()?.parse().ok(),
         reason: row.loose_text()?,
         node: row.loose_text()?,

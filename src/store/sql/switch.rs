@@ -6,7 +6,7 @@ use super::fault::{Fault, FaultKind, Step};
 use super::session::{Session, now};
 use super::statement::{Row, Statement, sql};
 use super::{audit, change};
-use crate::domain::Millis;
+use crate::domain::Timestamp;
 use crate::store::audit::AuditEntry;
 use crate::store::change::PauseEnd;
 use crate::store::switch::{EndedPause, Scope, SeenSwitch, SwitchChange, SwitchOrder, SwitchRow, Switched};
@@ -78,7 +78,7 @@ pub(super) fn apply_audited(session: &mut dyn Session, change: &Change, entry: &
 /// Some pause in the application ends by itself then. The row is written in any case: whoever looks for the
 /// next end at the same time holds it, and must see this pause. That is why no guard compares what was seen,
 /// and the table of changes has no entry for it.
-fn note_end(session: &mut dyn Session, application: &str, until: Millis) -> Step<()> {
+fn note_end(session: &mut dyn Session, application: &str, until: Timestamp) -> Step<()> {
     let update = sql(format!(
         "UPDATE QRTZ_APP SET pause_ends = CASE WHEN pause_ends = -1 OR pause_ends > ? THEN ? \
          ELSE pause_ends END{} WHERE application = ?",
@@ -150,12 +150,12 @@ fn ended_switch(mut row: Row) -> Step<SeenSwitch> {
 }
 
 /// None of the pauses has ended: polls look again when the first of them does.
-fn note_next_end(session: &mut dyn Session, application: &str, seen: Millis) -> Step<()> {
+fn note_next_end(session: &mut dyn Session, application: &str, seen: Timestamp) -> Step<()> {
     let schedules = sql("SELECT MIN(e.paused_until) AS until FROM QRTZ_EXECUTE e \
                          WHERE e.application = ? AND e.state = 'PAUSED' AND e.paused_until <> -1");
-    let mut becomes: Option<Millis> = None;
+    let mut becomes: Option<Timestamp> = None;
     for question in [schedules.bind(application), ending("MIN(p.until) AS until", application)] {
-        let first = session.rows(&question)?.pop().map_or(Ok(None), |mut row| row.maybe_int())?;
+        let first = session.rows(&question)?.pop().map_or(Ok(None), |mut row| row.maybe_instant())?;
         becomes = becomes.into_iter().chain(first).min();
     }
     let end = PauseEnd { application: application.to_owned(), seen, becomes };

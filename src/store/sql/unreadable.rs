@@ -6,7 +6,7 @@ use super::fault::Step;
 use super::poll::{listed, read_sections, sections};
 use super::session::Session;
 use super::statement::{Statement, sql};
-use crate::domain::{Entry, Millis, ScheduleId};
+use crate::domain::{Entry, ScheduleId, Timestamp};
 use crate::store::columns::{Holds, STANDING, Settings, Spec, When};
 use crate::store::repairs::called;
 use crate::store::when::FIRST_PLAUSIBLE;
@@ -69,7 +69,7 @@ const LOOKED_AT: usize = 10;
 pub(super) fn unreadable(session: &mut dyn Session, query: &UnreadableQuery) -> Step<UnreadablePage> {
     let (mut broken, mut ahead, mut next, mut walked) = (Vec::new(), Vec::new(), None, 0);
     for mut row in session.rows(&suspects(session.dialect(), query))? {
-        let (is_asked_for, now, end_of_step) = (row.int()? == 1, row.int()?, row.maybe_int()?);
+        let (is_asked_for, now, end_of_step) = (row.int()? == 1, row.instant()?, row.maybe_int()?);
         let raw = Raw::read(&mut row)?;
         walked += 1;
         next = if walked == query.limit { Some(ScheduleId(raw.id)) } else { end_of_step.map(ScheduleId) };
@@ -81,7 +81,7 @@ pub(super) fn unreadable(session: &mut dyn Session, query: &UnreadableQuery) -> 
             }
         }
     }
-    let mut overdue = if query.before == Millis::MIN { Vec::new() } else { overdue(session, query)? };
+    let mut overdue = if query.before == Timestamp::MIN { Vec::new() } else { overdue(session, query)? };
     overdue.retain(|it: &UnreadableRow| {
         broken.iter().all(|walked: &UnreadableRow| walked.seen.id != it.seen.id)
     });
@@ -126,6 +126,6 @@ pub(super) fn suspects(dialect: Dialect, query: &UnreadableQuery) -> Statement {
     ));
     let application = query.application.as_str();
     let walk = statement.bind(application).bind(query.after.0).bind(query.step - 1).bind(query.after.0);
-    let ahead = query.ahead.unwrap_or(Millis::MAX);
+    let ahead = query.ahead.unwrap_or(Timestamp::MAX);
     walk.bind(application).bind(ahead).bind(ahead).bind(query.limit)
 }

@@ -95,9 +95,9 @@ fn one_row_that_is_refused_is_found_by_halves_and_keeps_no_other_from_repair() {
             }
             calls += 1;
             if batch.contains(&42) {
-                machine.done(at(boot - NOW), Err(Error::new(kind, "refused")));
+                machine.done(at(boot - NOW.millis()), Err(Error::new(kind, "refused")));
             } else {
-                repaired(&mut machine, &batch, at(boot - NOW));
+                repaired(&mut machine, &batch, at(boot - NOW.millis()));
                 done.extend(batch);
             }
         }

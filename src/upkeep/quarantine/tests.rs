@@ -54,7 +54,7 @@ fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
 }
 
 /// A pass at this many milliseconds of the boot clock; from which instant it looks for cursors ahead.
-fn looks_ahead_of(machine: &mut Stepped<MisfireMachine>, boot: Millis, db: Millis) -> Option<Millis> {
+fn looks_ahead_of(machine: &mut Stepped<MisfireMachine>, boot: Millis, db: Timestamp) -> Option<Timestamp> {
     let (now, mut ahead) = (Now { db, boot: Boot::at(boot), apart: 0 }, None);
     machine.receive(now, polled());
     run(machine, now, |op| {
@@ -131,7 +131,7 @@ fn a_clock_that_steps_in_a_pass_is_believed_no_more() {
                 Step::Wait(_) | Step::Stop => break,
             };
             if steps_at == Some(op.name()) {
-                now.db -= 24 * 3_600_000;
+                now.db = now.db - 24 * 3_600_000;
             }
             let answer = match op {
                 Op::FindUnreadable(query) => {

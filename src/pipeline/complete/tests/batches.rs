@@ -225,7 +225,7 @@ fn a_token_is_let_go_with_its_outcome_or_when_it_is_revoked() {
 fn the_earliest_retry_of_a_batch_is_told_once_it_is_stored() {
     let mut machine = machine(0);
     for (due, token) in [(700, Token::fresh()), (500, Token::fresh()), (600, Token::fresh())] {
-        let next = Some(NextAttempt::new(due, Reason::Retry));
+        let next = Some(NextAttempt::new(Timestamp::at(due), Reason::Retry));
         let settlement = ExecutionChange { token, ..changed(due, Transition::Fail("no".to_owned(), next)) };
         machine.receive(at(0), CompleteInput::Settle(settlement, None));
     }
@@ -236,7 +236,11 @@ fn the_earliest_retry_of_a_batch_is_told_once_it_is_stored() {
         Step::Tell(CompleteOutput::Event(_)) => Some(None),
         _ => None,
     });
-    assert_eq!(told.flatten().collect::<Vec<_>>(), [600], "of the revoked one nothing is stored");
+    assert_eq!(
+        told.flatten().collect::<Vec<_>>(),
+        [Timestamp::at(600)],
+        "of the revoked one nothing is stored"
+    );
 }
 
 #[test]
@@ -315,7 +319,7 @@ fn a_text_refused_while_other_outcomes_are_stored_is_written_in_ascii() {
 fn what_is_asked_for_is_stored() {
     use crate::fixtures::{claim, definition};
     use crate::trigger::Trigger;
-    const AT: Millis = 1_767_225_600_000;
+    const AT: Timestamp = Timestamp::at(1_767_225_600_000);
     let store = crate::store::memory::MemoryStore::new(AT);
     store.ensure(&definition("s", Trigger::every(std::time::Duration::from_secs(1)).unwrap())).unwrap();
     let outcome = claim(&store, "s", true, AT).finish(crate::domain::Answer::Done, None, AT);

@@ -3,20 +3,20 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::domain::{Cause, Entry, ExecutionId, Occurrence, Pending};
+use crate::domain::{Cause, Entry, ExecutionId, Occurrence, Pending, Timestamp};
 use crate::fixtures::{claim, definition, simple};
 
 /// A machine of one schedule, planned, and the instant at which that is due.
-fn planned() -> (Bench, Millis) {
+fn planned() -> (Bench, Timestamp) {
     let mut bench = Bench::new(1, 9);
     bench.poll(START + 3_000);
     (bench, START + 1_000)
 }
 
-pub(super) fn waits_until(bench: &mut Bench) -> Millis {
+pub(super) fn waits_until(bench: &mut Bench) -> Timestamp {
     assert!(bench.next().is_none(), "it asks for something");
     match bench.machine.next(bench.now()) {
-        Step::Wait(until) => until.millis(),
+        Step::Wait(until) => Timestamp::at(until.millis()),
         _ => panic!("it does not wait"),
     }
 }
@@ -46,7 +46,7 @@ fn it_sleeps_until_the_next_is_due_and_without_a_lease_for_good() {
     assert_eq!(waits_until(&mut bench), due + 1_000 - LEAST_LEAD, "a seat was left: nobody is waited for");
     bench.now = due + 900;
     bench.machine.receive(bench.now(), DispatchInput::Lease(lease(due + 900)));
-    assert_eq!(waits_until(&mut bench), Millis::MAX);
+    assert_eq!(waits_until(&mut bench), Timestamp::MAX);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn without_a_seat_it_waits_for_one() {
     let (mut bench, due) = planned();
     bench.chairs.store(0, Ordering::Relaxed);
     bench.now = due;
-    assert_eq!(waits_until(&mut bench), Millis::MAX);
+    assert_eq!(waits_until(&mut bench), Timestamp::MAX);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_locked_row_is_tried_once_more_after_a_moment() {
         assert!(!bench.held.contains(request.token));
         bench.now = waits_until(&mut bench);
     }
-    assert_eq!((bench.now, bench.machine.planned()), (Millis::MAX, 0), "then it is left to the next poll");
+    assert_eq!((bench.now, bench.machine.planned()), (Timestamp::MAX, 0), "then it is left to the next poll");
 }
 
 /// A machine of two schedules whose claims are in doubt because of a lost connection, and of which the second
@@ -130,7 +130,7 @@ fn a_node_that_is_switched_off_makes_no_claim_that_is_in_doubt() {
         complete: true,
         covered: Covered::ALL,
         enabled: false,
-        sent: Boot::at(bench.now),
+        sent: Boot::at(bench.now.millis()),
     };
     bench.machine.receive(bench.now(), DispatchInput::Planned(off));
     assert!(matches!(bench.next(), Some(Op::Resolve(_, false))));
@@ -357,7 +357,7 @@ fn what_a_node_that_is_switched_off_polls_is_not_planned() {
         complete: true,
         covered: Covered::ALL,
         enabled: false,
-        sent: Boot::at(sent),
+        sent: Boot::at(sent.millis()),
     };
     bench.machine.receive(bench.now(), DispatchInput::Planned(off));
     assert_eq!(bench.machine.planned(), 0);
@@ -397,7 +397,7 @@ impl Seats for Waiting {
     }
 
     fn tick(&mut self, boot: Boot) -> Vec<Claimed> {
-        self.looks.lock().unwrap().push(boot - Boot::at(START));
+        self.looks.lock().unwrap().push(boot - Boot::at(START.millis()));
         std::mem::take(&mut self.late)
     }
 
@@ -412,7 +412,7 @@ impl Seats for Waiting {
 
 fn machine<S: Seats>(seats: S, now: Now) -> Stepped<DispatchMachine<S>> {
     let (node, seats) = (NodeId::fresh(), (Lanes::default(), seats));
-    Stepped::new(DispatchMachine::new(node, Arc::default(), lease(Millis::MAX), seats, now))
+    Stepped::new(DispatchMachine::new(node, Arc::default(), lease(Timestamp::MAX), seats, now))
 }
 
 #[test]
@@ -422,7 +422,7 @@ fn what_waited_too_long_in_the_pool_goes_back_and_the_next_look_is_not_missed() 
     let claimed = claim(&store, "s", false, START);
     let (execution, looks) = (claimed.execution(), Arc::default());
     let seats = Waiting { late: vec![claimed], looks: Arc::clone(&looks) };
-    let mut now = Now { db: START, boot: Boot::at(START), apart: 0 };
+    let mut now = Now { db: START, boot: Boot::at(START.millis()), apart: 0 };
     let mut machine = machine(seats, now);
     let told = machine.next(now);
     assert!(
@@ -433,7 +433,7 @@ fn what_waited_too_long_in_the_pool_goes_back_and_the_next_look_is_not_missed() 
     );
     for _ in 0..3 {
         let Step::Wait(until) = machine.next(now) else { panic!("nothing else is to be done") };
-        now = Now { db: until.millis(), boot: until, apart: 0 };
+        now = Now { db: Timestamp::at(until.millis()), boot: until, apart: 0 };
         machine.next(Now { db: now.db - 1, boot: now.boot - 1, apart: 0 });
     }
     assert_eq!(*looks.lock().unwrap(), [0, 250, 500]);
@@ -508,7 +508,7 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
     ];
     for (seat, (occurrences, pendings), at_once) in cases {
         let context = format!("{seat:?} {occurrences:?} {pendings:?}");
-        let now = Now { db: START, boot: Boot::at(START), apart: 0 };
+        let now = Now { db: START, boot: Boot::at(START.millis()), apart: 0 };
         let mut machine = machine(All(seat), now);
         let planned = PollPlan {
             occurrences,
@@ -516,7 +516,7 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
             complete: true,
             covered: Covered::ALL,
             enabled: true,
-            sent: Boot::at(START),
+            sent: Boot::at(START.millis()),
         };
         machine.receive(now, DispatchInput::Planned(planned));
         let Step::Do(Op::Claim(requests)) = machine.next(now) else { panic!("nothing due") };
@@ -529,10 +529,10 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
 fn a_doubt_won_for_a_place_in_the_queue_goes_back() {
     for (seat, runs) in [(Seat::Thread, true), (Seat::Soon, false), (Seat::Place, false)] {
         let store = MemoryStore::new(START);
-        let every = Trigger::every(Duration::from_secs(3_600)).unwrap().anchored(START).unwrap();
+        let every = Trigger::every(Duration::from_secs(3_600)).unwrap().anchored(START.millis()).unwrap();
         store.ensure(&definition("s", every)).unwrap();
         let entry = Arc::new(store.find("app", "s").unwrap().unwrap());
-        let mut now = Now { db: START, boot: Boot::at(START), apart: 0 };
+        let mut now = Now { db: START, boot: Boot::at(START.millis()), apart: 0 };
         let mut machine = machine(All(seat), now);
         let planned = PollPlan {
             occurrences: vec![Occurrence::head(&entry).unwrap()],
@@ -540,7 +540,7 @@ fn a_doubt_won_for_a_place_in_the_queue_goes_back() {
             complete: true,
             covered: Covered::ALL,
             enabled: true,
-            sent: Boot::at(START),
+            sent: Boot::at(START.millis()),
         };
         machine.receive(now, DispatchInput::Planned(planned));
         let held = Ok(Answer::Resolve(vec![Claim::Skipped]));

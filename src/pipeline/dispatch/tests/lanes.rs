@@ -67,7 +67,7 @@ fn without_a_seat_in_any_lane_it_waits_for_one() {
     bench.chairs.store(0, Ordering::Relaxed);
     bench.poll(START + 6_000);
     bench.run(START + 1_000);
-    assert_eq!(waits_until(&mut bench), Millis::MAX);
+    assert_eq!(waits_until(&mut bench), Timestamp::MAX);
 }
 
 /// The seat that it gave back when its row was held.

@@ -106,7 +106,7 @@ fn who_is_queued_begins_when_the_other_ends_and_not_with_the_next_poll() {
 #[test]
 fn eight_skips_in_a_row_are_told() {
     let mut bench = Bench::new(1, 9);
-    let every = Trigger::every(Duration::from_secs(1)).unwrap().anchored(START + 1_000).unwrap();
+    let every = Trigger::every(Duration::from_secs(1)).unwrap().anchored(START.millis() + 1_000).unwrap();
     let job = JobSpec::new("job", JobPolicy::DEFAULT);
     let definition = crate::fixtures::definition("s0", every);
     bench.store.ensure(&Definition { job, overlap: Some(Overlap::Skip), ..definition }).unwrap();
@@ -180,7 +180,7 @@ fn who_is_parked_does_not_put_the_others_to_sleep() {
     bench.run(START + 1_001);
     assert_eq!((bench.times(), orders.len()), (vec![1_000], 3), "they wait");
     match bench.machine.next(bench.now()) {
-        Step::Wait(until) => assert_eq!(until, Boot::at(START + 1_300 - LEAST_LEAD)),
+        Step::Wait(until) => assert_eq!(until, Boot::at(START.millis() + 1_300 - LEAST_LEAD)),
         _ => panic!("it waits"),
     }
 }
@@ -235,8 +235,8 @@ fn a_held_row_is_passed_over_once_more_and_then_left_to_the_next_poll() {
     bench.poll(START + 2_500);
     bench.run(START + 1_000);
     let mut passes = 0;
-    for now in (START + 2_000..START + 4_000).step_by(5) {
-        bench.now = now;
+    for after in (2_000..4_000).step_by(5) {
+        bench.now = START + after;
         while let Some(op) = bench.next() {
             let answer = match op {
                 Op::PassOver(changes) => {

@@ -21,7 +21,7 @@ impl Catalog for Quick {
 }
 
 fn row(id: i64, job: &str) -> Arc<Entry> {
-    Arc::new(Entry { job: job.into(), ..cron(id, "0 * * * * ?", 1_000_000 - id) })
+    Arc::new(Entry { job: job.into(), ..cron(id, "0 * * * * ?", Timestamp::at(1_000_000 - id)) })
 }
 
 fn rows(ids: std::ops::Range<i64>, job: &str) -> Vec<Arc<Entry>> {
@@ -125,7 +125,7 @@ fn decoders_that_hang_are_bounded() {
 #[test]
 fn what_is_asked_for_stays_known_and_memory_is_bounded() {
     let mut verdicts = Verdicts::default();
-    let entry = cron(0, "0 * * * * ?", 0);
+    let entry = cron(0, "0 * * * * ?", Timestamp::at(0));
     let of = |id| Entry { id: ScheduleId(id), ..entry.clone() };
     let generation = i64::try_from(GENERATION).unwrap();
     for id in 0..4 * generation {

@@ -16,7 +16,7 @@ fn ticks(told: &[PollOutput]) -> impl Iterator<Item = Millis> {
 #[test]
 fn polls_stay_on_the_grid_over_100_hours_of_random_delays() {
     const HOURS: Millis = 100 * 3_600_000;
-    let begin = 1_767_225_601_234;
+    let begin = Timestamp::at(1_767_225_601_234);
     let mut machine = machine(begin);
     let phase = machine.timetable.ticker.phase;
     let (mut now, mut seed, mut on_grid, mut skipped) = (begin, 1_u64, 0, 0);
@@ -44,18 +44,18 @@ fn polls_stay_on_the_grid_over_100_hours_of_random_delays() {
 
 #[test]
 fn an_overrun_leaves_ticks_out_and_says_so() {
-    let mut ticker = Ticker::new(PERIOD, 0, 1);
-    assert_eq!(ticker.tick(4_999), None);
-    assert_eq!(ticker.tick(5_003), Some((5_000, 0)));
-    assert_eq!(ticker.tick(21_000), Some((20_000, 2)));
-    assert_eq!(ticker.next, 25_000);
+    let mut ticker = Ticker::new(PERIOD, 0, Timestamp::at(1));
+    assert_eq!(ticker.tick(Timestamp::at(4_999)), None);
+    assert_eq!(ticker.tick(Timestamp::at(5_003)), Some((Timestamp::at(5_000), 0)));
+    assert_eq!(ticker.tick(Timestamp::at(21_000)), Some((Timestamp::at(20_000), 2)));
+    assert_eq!(ticker.next, Timestamp::at(25_000));
 }
 
 #[test]
 fn extra_polls_never_move_the_grid() {
-    let mut machine = machine(1_000_000);
-    let (first, _) = until_asked(&mut machine, 1_000_000);
-    assert_eq!(first, 1_000_000, "a node polls at once when it starts");
+    let mut machine = machine(Timestamp::at(1_000_000));
+    let (first, _) = until_asked(&mut machine, Timestamp::at(1_000_000));
+    assert_eq!(first, Timestamp::at(1_000_000), "a node polls at once when it starts");
     machine.done(at(first), Ok(Answer::Page(answer(first, Vec::new()))));
     let grid = machine.timetable.next_tick();
     machine.receive(at(first + 500), PollInput::Wake);
@@ -68,9 +68,9 @@ fn extra_polls_never_move_the_grid() {
 /// An execution that is enqueued right behind another begins soon, too; many in a row share polls.
 #[test]
 fn pauses_behind_extra_polls_grow_and_begin_anew_after_a_rest() {
-    let mut machine = machine(1_000_000);
+    let mut machine = machine(Timestamp::at(1_000_000));
     let mut pauses = Vec::new();
-    let mut now = 1_000_000;
+    let mut now = Timestamp::at(1_000_000);
     for rest in [0, 0, 0, 0, 0, 0, 999, 0, 1_000, 0] {
         let (asked, _) = until_asked(&mut machine, now + rest);
         pauses.push(asked - now);
@@ -84,10 +84,10 @@ fn pauses_behind_extra_polls_grow_and_begin_anew_after_a_rest() {
 #[test]
 fn a_retry_is_looked_for_before_it_is_due_and_once_with_others() {
     let polled_at = |retries: &[Millis]| {
-        let mut machine = machine(1_000_000);
-        let (first, _) = until_asked(&mut machine, 1_000_000);
+        let mut machine = machine(Timestamp::at(1_000_000));
+        let (first, _) = until_asked(&mut machine, Timestamp::at(1_000_000));
         machine.done(at(first), Ok(Answer::Page(answer(first, Vec::new()))));
-        retries.iter().for_each(|due| machine.receive(at(first), PollInput::Retry(first + due)));
+        retries.iter().for_each(|due| machine.receive(at(first), PollInput::Retry(first + *due)));
         let (extra, _) = until_asked(&mut machine, first);
         machine.done(at(extra), Ok(Answer::Page(answer(extra, Vec::new()))));
         [extra, until_asked(&mut machine, extra).0].map(|at| at - first)
@@ -99,7 +99,7 @@ fn a_retry_is_looked_for_before_it_is_due_and_once_with_others() {
 
 #[test]
 fn a_backward_clock_step_does_not_sleep_for_hours() {
-    let day = 86_400_000;
+    let day = Timestamp::at(86_400_000);
     let mut ticker = Ticker::new(PERIOD, 0, day);
     assert_eq!(ticker.tick(day - 3_600_000), None);
     assert_eq!(ticker.next, day - 3_600_000 + PERIOD);
@@ -108,12 +108,12 @@ fn a_backward_clock_step_does_not_sleep_for_hours() {
     let (asked, _) = until_asked(&mut machine, day);
     machine.done(at(asked), Ok(Answer::Page(answer(asked, Vec::new()))));
     let (asked, _) = until_asked(&mut machine, asked);
-    let time = sample(asked, asked - 3_600_000);
+    let time = sample(asked.millis(), asked.millis() - 3_600_000);
     machine.done(at(asked), Ok(Answer::Page(Polled { time, ..answer(asked, Vec::new()) })));
     // The correction comes before what was planned by it, and so does word that the plan is gone.
-    let (mut boot, mut step, mut told) = (asked, 0, Vec::new());
+    let (mut boot, mut step, mut told) = (asked.millis(), 0, Vec::new());
     let again = loop {
-        match machine.next(Now { db: boot + step, boot: Boot::at(boot), apart: 0 }) {
+        match machine.next(Now { db: Timestamp::at(boot + step), boot: Boot::at(boot), apart: 0 }) {
             Step::Do(_) => break boot,
             Step::Tell(PollOutput::Offset(offset)) => step = offset.div_euclid(1_000),
             Step::Tell(PollOutput::Jumped) => told.push("jumped"),
@@ -124,5 +124,5 @@ fn a_backward_clock_step_does_not_sleep_for_hours() {
         }
     };
     assert_eq!((step, told), (-3_600_000, vec!["jumped", "planned"]));
-    assert!(again <= asked + PERIOD, "polled again after {} ms", again - asked);
+    assert!(again - asked.millis() <= PERIOD, "polled again after {} ms", again - asked.millis());
 }

@@ -11,13 +11,13 @@ fn me() -> NodeId {
 
 #[test]
 fn what_this_process_changed_is_asked_for_whatever_its_shard_until_its_owner_has_polled() {
-    let mut machine = beside_another(1_000_000);
+    let mut machine = beside_another(Timestamp::at(1_000_000));
     for n in 0..=CHANGED {
-        machine.receive(at(1_000_000), PollInput::Changed(format!("schedule-{n}")));
+        machine.receive(at(Timestamp::at(1_000_000)), PollInput::Changed(format!("schedule-{n}")));
     }
-    machine.receive(at(1_000_000), PollInput::Changed("schedule-7".to_owned()));
-    let (mut now, query) = asked(&mut machine, 1_000_000);
-    assert_eq!((now, query.names.len()), (1_000_000, CHANGED));
+    machine.receive(at(Timestamp::at(1_000_000)), PollInput::Changed("schedule-7".to_owned()));
+    let (mut now, query) = asked(&mut machine, Timestamp::at(1_000_000));
+    assert_eq!((now, query.names.len()), (Timestamp::at(1_000_000), CHANGED));
     assert_eq!(query.names.last().map(String::as_str), Some("schedule-7"));
     assert!(!query.names.contains(&"schedule-0".to_owned()), "the oldest is left to its owner");
     let mut until = now;
@@ -30,13 +30,13 @@ fn what_this_process_changed_is_asked_for_whatever_its_shard_until_its_owner_has
         }
         until = now;
     }
-    assert!((1_005_000..1_010_000).contains(&until), "until {until}");
+    assert!((1_005_000..1_010_000).contains(&until.millis()), "until {until}");
 }
 
 /// Its owner may be dead.
 #[test]
 fn a_late_occurrence_of_another_nodes_schedule_is_planned_though_its_slot_became_free_here() {
-    const NOW: Millis = 1_000_000;
+    const NOW: Timestamp = Timestamp::at(1_000_000);
     for (due, is_planned) in [(NOW + 500, false), (NOW - 2_000, false), (NOW - 2_001, true)] {
         let mut machine = beside_another(NOW);
         let mut names = (0..).map(|n| format!("schedule-{n}"));
@@ -53,8 +53,8 @@ fn a_late_occurrence_of_another_nodes_schedule_is_planned_though_its_slot_became
 
 #[test]
 fn a_node_that_leaves_or_a_new_name_brings_a_poll_and_other_shards() {
-    let mut machine = beside_another(1_000_000);
-    let (now, _) = asked(&mut machine, 1_000_000);
+    let mut machine = beside_another(Timestamp::at(1_000_000));
+    let (now, _) = asked(&mut machine, Timestamp::at(1_000_000));
     machine.done(at(now), Ok(Answer::Page(answer(now, Vec::new()))));
     let members = machine.home.members.clone();
     machine.receive(at(now), PollInput::Members(members));

@@ -10,14 +10,14 @@ use crate::pipeline::poll::{PollInput, PollMachine, PollOutput, PollPlan};
 use crate::store::{PollQuery, Section};
 use crate::time::GRACE;
 
-fn late(now: Millis, entries: Vec<Entry>) -> Polled {
+fn late(now: Timestamp, entries: Vec<Entry>) -> Polled {
     Polled { late: true, ..answer(now, entries) }
 }
 
 #[test]
 fn what_is_late_in_others_shards_is_asked_for_behind_ones_own() {
-    let mut machine = beside_another(1_000_000);
-    let (now, home) = asked(&mut machine, 1_000_000);
+    let mut machine = beside_another(Timestamp::at(1_000_000));
+    let (now, home) = asked(&mut machine, Timestamp::at(1_000_000));
     assert_eq!((shards(&home).len(), home.until > now), (8, true));
     machine.done(at(now), Ok(Answer::Page(late(now, Vec::new()))));
     let (now, others) = asked(&mut machine, now);
@@ -34,13 +34,13 @@ fn what_is_late_in_others_shards_is_asked_for_behind_ones_own() {
 /// While their node hangs the others need not wait for a tick for each page.
 #[test]
 fn late_rows_of_others_that_do_not_fit_are_cut_off() {
-    let mut machine = beside_another(1_000_000);
-    let (now, _) = asked(&mut machine, 1_000_000);
+    let mut machine = beside_another(Timestamp::at(1_000_000));
+    let (now, _) = asked(&mut machine, Timestamp::at(1_000_000));
     machine.done(at(now), Ok(Answer::Page(late(now, Vec::new()))));
     let (now, others) = asked(&mut machine, now);
     assert_eq!(others.limit, OTHERS);
-    let rows = (1..).take(OTHERS).map(|id| cron(id, "0 * * * * ?", 990_000)).collect();
-    let next = Some(Page { pendings: (990_000, 1), ..Page::FIRST });
+    let rows = (1..).take(OTHERS).map(|id| cron(id, "0 * * * * ?", Timestamp::at(990_000))).collect();
+    let next = Some(Page { pendings: (Timestamp::at(990_000), 1), ..Page::FIRST });
     machine.done(at(now), Ok(Answer::Page(Polled { next, ..late(now, rows) })));
     let plan = planned(until_asked(&mut machine, now).1);
     assert_eq!((plan.occurrences.len(), plan.complete), (OTHERS, false));
@@ -48,15 +48,16 @@ fn late_rows_of_others_that_do_not_fit_are_cut_off() {
 
 #[test]
 fn others_shards_are_left_alone_while_nothing_is_late_or_one_is_alone_or_behind() {
-    let backlog = |count| (0..count).map(|id| cron(id, "0 * * * * ?", 990_000)).collect::<Vec<_>>();
+    let backlog =
+        |count| (0..count).map(|id| cron(id, "0 * * * * ?", Timestamp::at(990_000))).collect::<Vec<_>>();
     let cases = [
-        (beside_another(1_000_000), answer(1_000_000, backlog(255)), false),
-        (machine(1_000_000), late(1_000_000, backlog(255)), false),
-        (beside_another(1_000_000), late(1_000_000, backlog(255)), true),
-        (beside_another(1_000_000), late(1_000_000, backlog(256)), false),
+        (beside_another(Timestamp::at(1_000_000)), answer(Timestamp::at(1_000_000), backlog(255)), false),
+        (machine(Timestamp::at(1_000_000)), late(Timestamp::at(1_000_000), backlog(255)), false),
+        (beside_another(Timestamp::at(1_000_000)), late(Timestamp::at(1_000_000), backlog(255)), true),
+        (beside_another(Timestamp::at(1_000_000)), late(Timestamp::at(1_000_000), backlog(256)), false),
     ];
     for (n, (mut machine, polled, asks)) in cases.into_iter().enumerate() {
-        let (now, _) = asked(&mut machine, 1_000_000);
+        let (now, _) = asked(&mut machine, Timestamp::at(1_000_000));
         machine.done(at(now), Ok(Answer::Page(polled)));
         let (_, told) = until_asked(&mut machine, now);
         let planned = told.iter().any(|output| matches!(output, PollOutput::Planned(_)));
@@ -67,10 +68,10 @@ fn others_shards_are_left_alone_while_nothing_is_late_or_one_is_alone_or_behind(
 /// It was brought by its name already: twice in the plan it would be claimed twice.
 #[test]
 fn what_was_changed_here_and_is_late_elsewhere_is_planned_once() {
-    let mut machine = beside_another(1_000_000);
-    let entry = cron(1, "0 * * * * ?", 990_000);
-    machine.receive(at(1_000_000), PollInput::Changed(entry.name.to_string()));
-    let (now, _) = asked(&mut machine, 1_000_000);
+    let mut machine = beside_another(Timestamp::at(1_000_000));
+    let entry = cron(1, "0 * * * * ?", Timestamp::at(990_000));
+    machine.receive(at(Timestamp::at(1_000_000)), PollInput::Changed(entry.name.to_string()));
+    let (now, _) = asked(&mut machine, Timestamp::at(1_000_000));
     machine.done(at(now), Ok(Answer::Page(late(now, vec![entry.clone()]))));
     let (now, _) = asked(&mut machine, now);
     machine.done(at(now), Ok(Answer::Page(late(now, vec![entry]))));
@@ -82,8 +83,8 @@ fn what_was_changed_here_and_is_late_elsewhere_is_planned_once() {
 /// What a call that fails has left of the page's size.
 #[test]
 fn a_poll_that_fails_halves_the_page_and_one_that_does_not_doubles_it() {
-    let mut machine = machine(1_000_000);
-    let mut now = 1_000_000;
+    let mut machine = machine(Timestamp::at(1_000_000));
+    let mut now = Timestamp::at(1_000_000);
     let mut limits = Vec::new();
     for n in 0..20 {
         let query;
@@ -98,7 +99,7 @@ fn a_poll_that_fails_halves_the_page_and_one_that_does_not_doubles_it() {
 }
 
 fn section(job: i64) -> Section {
-    Section { job, shard: 0, after: (-1, 0), until: 0 }
+    Section { job, shard: 0, after: (Timestamp::at(-1), 0), until: Timestamp::at(0) }
 }
 
 fn sections(query: &PollQuery) -> Vec<i64> {
@@ -109,31 +110,35 @@ fn sections(query: &PollQuery) -> Vec<i64> {
 /// Then it plans what it has, and the next begins where this one stopped.
 #[test]
 fn a_poll_begins_no_page_when_its_time_is_over() {
-    let mut machine = machine(1_000_000);
+    let mut machine = machine(Timestamp::at(1_000_000));
     machine.bookmark.limit = 2;
     let page = |jobs: &[i64], walked| Page {
         schedules: DueRows::Sections(jobs.iter().copied().map(section).collect()),
         pendings: walked,
         newest: false,
     };
-    let (sent, first) = asked(&mut machine, 1_000_000);
+    let (sent, first) = asked(&mut machine, Timestamp::at(1_000_000));
     assert_eq!(first.page, Page::FIRST);
-    let next = Some(page(&[1, 2, 3, 4, 5], (7, 7)));
+    let next = Some(page(&[1, 2, 3, 4, 5], (Timestamp::at(7), 7)));
     machine.done(at(sent), Ok(Answer::Page(Polled { next, ..answer(sent, Vec::new()) })));
     let (now, second) = asked(&mut machine, sent);
-    assert_eq!((now, sections(&second), second.page.pendings), (sent, vec![1, 2, 3, 4, 5], (7, 7)));
-    let next = Some(page(&[3, 4, 5, 1], (8, 8)));
+    assert_eq!(
+        (now, sections(&second), second.page.pendings),
+        (sent, vec![1, 2, 3, 4, 5], (Timestamp::at(7), 7))
+    );
+    let next = Some(page(&[3, 4, 5, 1], (Timestamp::at(8), 8)));
     let now = sent + PATIENCE;
-    let rows = vec![cron(1, "0 * * * * ?", 990_000)];
+    let rows = vec![cron(1, "0 * * * * ?", Timestamp::at(990_000))];
     machine.done(at(now), Ok(Answer::Page(Polled { next: next.clone(), ..answer(sent, rows) })));
     let (_, told) = until_asked(&mut machine, now);
     let plan = planned(told);
     assert_eq!((plan.occurrences.len(), plan.complete), (1, false));
-    let covered = Covered { schedules: false, pendings: (Page::FIRST.pendings, (8, 8)), ..Covered::ALL };
+    let covered =
+        Covered { schedules: false, pendings: (Page::FIRST.pendings, (Timestamp::at(8), 8)), ..Covered::ALL };
     assert_eq!(plan.covered, covered);
 
     let (now, third) = asked(&mut machine, now);
-    assert_eq!(third.page, Page { pendings: (8, 8), newest: true, ..Page::FIRST });
+    assert_eq!(third.page, Page { pendings: (Timestamp::at(8), 8), newest: true, ..Page::FIRST });
     let next = Some(page(&[1, 2, 3, 4, 5], Page::END));
     machine.done(at(now), Ok(Answer::Page(Polled { next, ..answer(now, Vec::new()) })));
     let (_, fourth) = asked(&mut machine, now);
@@ -143,8 +148,8 @@ fn a_poll_begins_no_page_when_its_time_is_over() {
 /// Or it would bring nothing, and the next one neither.
 #[test]
 fn a_page_that_does_not_hold_all_rows_is_followed_by_another_however_long_it_took() {
-    let mut machine = machine(1_000_000);
-    let (now, _) = asked(&mut machine, 1_000_000);
+    let mut machine = machine(Timestamp::at(1_000_000));
+    let (now, _) = asked(&mut machine, Timestamp::at(1_000_000));
     let next =
         Some(Page { schedules: DueRows::Sections(vec![section(1)]), pendings: Page::END, newest: false });
     let late = now + 2 * PATIENCE;
@@ -155,7 +160,7 @@ fn a_page_that_does_not_hold_all_rows_is_followed_by_another_however_long_it_too
 
 /// A table of PENDING executions, of which this node runs only the one that became due last.
 struct PendingTable {
-    keys: Vec<(Millis, i64)>,
+    keys: Vec<(Timestamp, i64)>,
     own: Pending,
     /// How long a page takes.
     takes: Millis,
@@ -163,14 +168,14 @@ struct PendingTable {
 
 impl PendingTable {
     fn new(others: i64, takes: Millis) -> Self {
-        let entry = Arc::new(cron(1, "0 * * * * ?", 1_060_000));
+        let entry = Arc::new(cron(1, "0 * * * * ?", Timestamp::at(1_060_000)));
         let id = ExecutionId(others + 1);
         let token = Token::fresh();
         let own = Pending {
             id,
             entry,
-            scheduled: 1_000_000,
-            due: 1_000_000,
+            scheduled: Timestamp::at(1_000_000),
+            due: Timestamp::at(1_000_000),
             attempt: 2,
             generation: 0,
             origin: 0,
@@ -183,11 +188,11 @@ impl PendingTable {
             failures: 0,
             snoozes: 0,
         };
-        let keys = (1..=others).map(|id| (900_000, id)).chain([(own.due, id.0)]).collect();
+        let keys = (1..=others).map(|id| (Timestamp::at(900_000), id)).chain([(own.due, id.0)]).collect();
         Self { keys, own, takes }
     }
 
-    fn answer(&self, query: &PollQuery, now: Millis) -> Polled {
+    fn answer(&self, query: &PollQuery, now: Timestamp) -> Polled {
         let Page { pendings: after, newest, .. } = query.page;
         let behind: Vec<_> = self.keys.iter().filter(|key| **key > after && key.0 < query.until).collect();
         let more = behind.len().saturating_sub(query.limit);
@@ -200,7 +205,7 @@ impl PendingTable {
     }
 
     /// One poll of a machine: the page asked for, and what it planned.
-    fn poll(&self, machine: &mut Stepped<PollMachine>, now: Millis) -> (Vec<PollQuery>, PollPlan) {
+    fn poll(&self, machine: &mut Stepped<PollMachine>, now: Timestamp) -> (Vec<PollQuery>, PollPlan) {
         let (mut now, mut query) = asked(machine, now);
         let mut queries = Vec::new();
         loop {
@@ -236,10 +241,10 @@ impl PendingTable {
 fn what_is_new_does_not_wait_for_a_long_walk() {
     for takes in [300, 2 * PATIENCE] {
         let waiting = PendingTable::new(1_000_000, takes);
-        let mut machine = machine(1_000_000);
+        let mut machine = machine(Timestamp::at(1_000_000));
         let (mut found, mut walked, mut last) = (Vec::new(), 0, Page::FIRST.pendings);
         for poll in 1..=20 {
-            let (_, plan) = waiting.poll(&mut machine, 1_000_000 + poll * PERIOD);
+            let (_, plan) = waiting.poll(&mut machine, Timestamp::at(1_000_000 + poll * PERIOD));
             assert!(plan.pendings.len() <= 1, "brought twice");
             assert_eq!(plan.pendings.len() == 1, plan.covered.has(&waiting.own));
             found.push(plan.pendings.len());
@@ -256,10 +261,10 @@ fn what_is_new_does_not_wait_for_a_long_walk() {
 #[test]
 fn a_walk_ends_where_the_newest_begin() {
     let waiting = PendingTable::new(60_000, PATIENCE / 2);
-    let mut machine = machine(1_000_000);
+    let mut machine = machine(Timestamp::at(1_000_000));
     let mut polls = Vec::new();
     for poll in 1..=4 {
-        let (queries, plan) = waiting.poll(&mut machine, 1_000_000 + poll * PERIOD);
+        let (queries, plan) = waiting.poll(&mut machine, Timestamp::at(1_000_000 + poll * PERIOD));
         let newest: Vec<bool> = queries.iter().map(|query| query.page.newest).collect();
         polls.push((newest, plan.pendings.len(), plan.complete));
     }

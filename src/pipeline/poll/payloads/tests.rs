@@ -9,19 +9,19 @@ use crate::pipeline::poll::tests::{answer, asked, at, decode, machine, planned, 
 use crate::store::Polled;
 
 /// What the machine does next: a store call, and when.
-fn call(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Millis, Op) {
+fn call(machine: &mut Stepped<PollMachine>, mut now: Timestamp) -> (Timestamp, Op) {
     loop {
         match machine.next(at(now)) {
             Step::Do(op @ Op::Decode(_)) => decode(machine, now, op),
             Step::Do(op) => return (now, op),
             Step::Tell(_) => {}
-            Step::Wait(until) => now = now.max(until.millis()),
+            Step::Wait(until) => now = now.max(Timestamp::at(until.millis())),
             Step::Stop => panic!("stopped"),
         }
     }
 }
 
-fn large(id: i64, job: &str, next: Millis) -> Entry {
+fn large(id: i64, job: &str, next: Timestamp) -> Entry {
     let mut entry = cron(id, "0 * * * * ?", next);
     (entry.job, entry.payload) = (job.into(), "".into());
     entry
@@ -34,11 +34,12 @@ fn payload(id: i64, version: i64) -> LargePayload {
 /// In turn, so that one job's never keep another's out; and no more bytes than a poll may bring.
 #[test]
 fn large_payloads_are_fetched_for_each_job_in_turn_until_the_bytes_are_used() {
-    let mut machine = machine(1_000_000);
-    let (mut now, _) = asked(&mut machine, 1_000_000);
-    let heavy = (0..400).map(|id| large(id, "heavy", 990_000 + id));
-    let ticking = large(1_000, "ticking", 1_000_500);
-    let entries: Vec<Entry> = heavy.chain([ticking, cron(2_000, "0 * * * * ?", 1_001_000)]).collect();
+    let mut machine = machine(Timestamp::at(1_000_000));
+    let (mut now, _) = asked(&mut machine, Timestamp::at(1_000_000));
+    let heavy = (0..400).map(|id| large(id, "heavy", Timestamp::at(990_000 + id)));
+    let ticking = large(1_000, "ticking", Timestamp::at(1_000_500));
+    let entries: Vec<Entry> =
+        heavy.chain([ticking, cron(2_000, "0 * * * * ?", Timestamp::at(1_001_000))]).collect();
     let sizes = entries[..401].iter().map(|entry| (entry.id, 200_000)).collect();
     machine.done(at(now), Ok(Answer::Page(Polled { large: sizes, ..answer(now, entries) })));
     let mut fetched = Vec::new();
@@ -66,9 +67,13 @@ fn large_payloads_are_fetched_for_each_job_in_turn_until_the_bytes_are_used() {
 
 #[test]
 fn a_row_that_changed_before_its_payload_was_fetched_is_left_to_the_next_poll() {
-    let mut machine = machine(1_000_000);
-    let (now, _) = asked(&mut machine, 1_000_000);
-    let entries = vec![large(1, "job", 990_000), large(2, "job", 991_000), large(3, "job", 992_000)];
+    let mut machine = machine(Timestamp::at(1_000_000));
+    let (now, _) = asked(&mut machine, Timestamp::at(1_000_000));
+    let entries = vec![
+        large(1, "job", Timestamp::at(990_000)),
+        large(2, "job", Timestamp::at(991_000)),
+        large(3, "job", Timestamp::at(992_000)),
+    ];
     let large = entries.iter().map(|entry| (entry.id, 2_000)).collect();
     machine.done(at(now), Ok(Answer::Page(Polled { large, ..answer(now, entries) })));
     let (_, op) = call(&mut machine, now);
@@ -82,7 +87,7 @@ fn a_row_that_changed_before_its_payload_was_fetched_is_left_to_the_next_poll() 
 /// Beyond its time a poll fetches one batch in any case, or none would ever come.
 #[test]
 fn a_slow_poll_fetches_some_large_payloads_and_fewer_after_a_failure() {
-    let mut machine = machine(1_000_000);
+    let mut machine = machine(Timestamp::at(1_000_000));
     let poll = |machine: &mut Stepped<PollMachine>, now| {
         let (now, _) = asked(machine, now);
         let entries: Vec<Entry> = (0..100).map(|id| large(id, "job", now - 1_000)).collect();
@@ -92,7 +97,7 @@ fn a_slow_poll_fetches_some_large_payloads_and_fewer_after_a_failure() {
         let (_, Op::Payloads(ids)) = call(machine, late) else { panic!("some are to be fetched") };
         (late, ids)
     };
-    let (now, ids) = poll(&mut machine, 1_000_000);
+    let (now, ids) = poll(&mut machine, Timestamp::at(1_000_000));
     assert_eq!(ids.len(), 20);
     let error = Error::new(ErrorKind::Unknown, "no answer within 3 s");
     machine.done(at(now), Err(error));

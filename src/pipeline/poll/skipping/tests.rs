@@ -11,7 +11,7 @@ use crate::time::GRACE;
 const CALL: Millis = 3_000;
 
 /// What the machine asks for next, and when: (the beginning, whether it is a look at all overdue schedules).
-fn next_question(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Millis, Millis, bool) {
+fn next_question(machine: &mut Stepped<PollMachine>, mut now: Timestamp) -> (Timestamp, Timestamp, bool) {
     loop {
         match machine.next(at(now)) {
             Step::Do(Op::Page(query)) => return (now, query.from, false),
@@ -23,7 +23,7 @@ fn next_question(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Millis
             Step::Do(Op::Payloads(_)) => panic!("nothing is large"),
             Step::Do(Op::Glance(_)) => panic!("who is told does not glance"),
             Step::Tell(_) => {}
-            Step::Wait(until) => now = now.max(until.millis()),
+            Step::Wait(until) => now = now.max(Timestamp::at(until.millis())),
             Step::Stop => panic!("stopped"),
         }
     }
@@ -32,29 +32,29 @@ fn next_question(machine: &mut Stepped<PollMachine>, mut now: Millis) -> (Millis
 /// What a question comes to: an answer after so long, or none.
 fn comes_after(
     machine: &mut Stepped<PollMachine>,
-    now: Millis,
+    now: Timestamp,
     takes: Millis,
-    earliest: Option<Millis>,
-) -> Millis {
+    earliest: Option<Timestamp>,
+) -> Timestamp {
     told_earliest(machine, now + takes, earliest);
     now + takes
 }
 
-fn comes_to_nothing(machine: &mut Stepped<PollMachine>, now: Millis) {
+fn comes_to_nothing(machine: &mut Stepped<PollMachine>, now: Timestamp) {
     machine.done(at(now), Err(Error::new(ErrorKind::Unknown, "no answer in time")));
 }
 
 /// Where polls that skip begin after one that was asked for then and knew of nothing due.
-fn before_a_poll(asked: Millis) -> Millis {
+fn before_a_poll(asked: Timestamp) -> Timestamp {
     asked - GRACE - MARGIN
 }
 
 /// A machine whose first poll, at `now`, knew of nothing due and whose second failed.
-fn behind_a_failed_poll(now: Millis) -> Stepped<PollMachine> {
+fn behind_a_failed_poll(now: Timestamp) -> Stepped<PollMachine> {
     let mut machine = machine(now);
     for fails in [false, true] {
         let (now, from, look) = next_question(&mut machine, now);
-        assert!((from, look) == (0, false), "nothing is skipped without need");
+        assert!((from, look) == (Timestamp::at(0), false), "nothing is skipped without need");
         if fails {
             comes_to_nothing(&mut machine, now)
         } else {
@@ -67,11 +67,11 @@ fn behind_a_failed_poll(now: Millis) -> Stepped<PollMachine> {
 
 #[test]
 fn polls_begin_with_the_first_entry_while_that_is_quick() {
-    let begin = 10_000_000;
+    let begin = Timestamp::at(10_000_000);
     let mut machine = machine(begin);
     for minute in 0..10 {
         let (now, from, look) = next_question(&mut machine, begin + minute * 60_000);
-        assert_eq!((from, look), (0, false));
+        assert_eq!((from, look), (Timestamp::at(0), false));
         comes_after(&mut machine, now, IN_VAIN, None);
     }
 }
@@ -81,9 +81,14 @@ fn polls_begin_with_the_first_entry_while_that_is_quick() {
 fn a_poll_that_reads_many_rows_is_slow_later() {
     let polled = |rows, takes| {
         let mut skipping = Skipping::new(&Window::default());
-        let polled = Polled { rows, ..answer(0, Vec::new()) };
-        skipping.polled(at(1_000_000), Boot::at(1_000_000 - takes), 998_000, &polled);
-        skipping.floor(at(1_000_000)) > 0
+        let polled = Polled { rows, ..answer(Timestamp::at(0), Vec::new()) };
+        skipping.polled(
+            at(Timestamp::at(1_000_000)),
+            Boot::at(1_000_000 - takes),
+            Timestamp::at(998_000),
+            &polled,
+        );
+        skipping.floor(at(Timestamp::at(1_000_000))) > Timestamp::at(0)
     };
     assert_eq!([polled(FEW, IN_VAIN + 1), polled(FEW - 1, IN_VAIN + 1)], [false, true]);
     assert_eq!([polled(FEW, CALL / 3), polled(FEW, CALL / 3 + 1)], [false, true]);
@@ -92,7 +97,7 @@ fn a_poll_that_reads_many_rows_is_slow_later() {
 /// Ten seconds before the present at most, and where the first of them is due.
 #[test]
 fn polls_that_skip_begin_at_the_first_pending_execution_that_a_poll_or_a_look_saw() {
-    let begin = 10_000_000;
+    let begin = Timestamp::at(10_000_000);
     let mut machine = behind_a_failed_poll(begin);
     let floor = |machine: &PollMachine, now| machine.skipping.pending_floor(at(now));
     assert_eq!(floor(&machine, begin), begin - GRACE - PENDING_MARGIN);
@@ -119,7 +124,7 @@ fn polls_that_skip_begin_at_the_first_pending_execution_that_a_poll_or_a_look_sa
 /// However long they stay: an outage, a schedule that nobody claims.
 #[test]
 fn a_poll_that_skips_begins_where_the_earliest_due_schedule_was() {
-    let begin = 10_000_000;
+    let begin = Timestamp::at(10_000_000);
     let mut machine = behind_a_failed_poll(begin);
     let mut minutes = 0;
     let mut begins = |earliest| loop {
@@ -142,7 +147,7 @@ fn a_poll_that_skips_begins_where_the_earliest_due_schedule_was() {
 /// A schedule created after the last good poll, and due at once, is found by the next good one.
 #[test]
 fn polls_that_fail_hold_the_beginning_back() {
-    let begin = 10_000_000;
+    let begin = Timestamp::at(10_000_000);
     let mut machine = behind_a_failed_poll(begin);
     for minute in 1..10 {
         let (now, from, _) = next_question(&mut machine, begin + minute * 60_000);
@@ -154,7 +159,7 @@ fn polls_that_fail_hold_the_beginning_back() {
 /// A transaction may have begun minutes ago; and nothing at all is known if no poll has ended.
 #[test]
 fn a_poll_that_skips_looks_back_a_minute_at_least() {
-    let begin = 10_000_000;
+    let begin = Timestamp::at(10_000_000);
     let mut machine = machine(begin);
     let (now, ..) = next_question(&mut machine, begin);
     comes_to_nothing(&mut machine, now);
@@ -165,7 +170,7 @@ fn a_poll_that_skips_looks_back_a_minute_at_least() {
 /// Two poll intervals apart, then four, eight, and a minute at last.
 #[test]
 fn while_looks_fail_or_are_slow_they_come_more_and_more_rarely() {
-    let begin = 10_000_000;
+    let begin = Timestamp::at(10_000_000);
     for slow in [false, true] {
         let mut machine = behind_a_failed_poll(begin);
         let (mut now, mut looks) = (begin, Vec::new());
@@ -186,17 +191,17 @@ fn while_looks_fail_or_are_slow_they_come_more_and_more_rarely() {
 
 #[test]
 fn after_a_look_that_is_quick_polls_begin_with_the_first_entry_again() {
-    let begin = 10_000_000;
+    let begin = Timestamp::at(10_000_000);
     let mut machine = behind_a_failed_poll(begin);
     let (now, from, look) = next_question(&mut machine, begin);
-    assert!(from > 0 && !look);
+    assert!(from > Timestamp::at(0) && !look);
     told_earliest(&mut machine, now, None);
     let (now, from, look) = next_question(&mut machine, now);
-    assert_eq!((from, look), (0, true));
+    assert_eq!((from, look), (Timestamp::at(0), true));
     comes_after(&mut machine, now, IN_VAIN, None);
     for _ in 0..20 {
         let (now, from, look) = next_question(&mut machine, now + PERIOD);
-        assert_eq!((from, look), (0, false));
+        assert_eq!((from, look), (Timestamp::at(0), false));
         told_earliest(&mut machine, now, None);
     }
 }
@@ -204,7 +209,7 @@ fn after_a_look_that_is_quick_polls_begin_with_the_first_entry_again() {
 /// And the next begins with the first entry no more.
 #[test]
 fn a_slow_poll_is_followed_by_a_look() {
-    let begin = 10_000_000;
+    let begin = Timestamp::at(10_000_000);
     let mut machine = machine(begin);
     let (slow, ..) = next_question(&mut machine, begin);
     let now = comes_after(&mut machine, slow, CALL / 3 + 1, None);
@@ -218,7 +223,7 @@ fn a_slow_poll_is_followed_by_a_look() {
 /// Until it has been seen to.
 #[test]
 fn what_lies_before_the_beginning_is_polled_at_once() {
-    let begin = 10_000_000;
+    let begin = Timestamp::at(10_000_000);
     let mut machine = behind_a_failed_poll(begin);
     let (now, from, _) = next_question(&mut machine, begin);
     assert_eq!(from, before_a_poll(begin));
@@ -247,7 +252,7 @@ fn what_lies_before_the_beginning_is_polled_at_once() {
 
 #[test]
 fn a_look_that_fails_costs_no_poll() {
-    let begin = 10_000_000;
+    let begin = Timestamp::at(10_000_000);
     let mut machine = behind_a_failed_poll(begin);
     let (now, ..) = next_question(&mut machine, begin);
     told_earliest(&mut machine, now, None);
@@ -267,7 +272,7 @@ fn a_look_that_fails_costs_no_poll() {
 /// A look that is given up must not take the next tick's time.
 #[test]
 fn a_look_waits_for_a_poll_that_leaves_it_time() {
-    let begin = 10_000_000;
+    let begin = Timestamp::at(10_000_000);
     let mut machine = behind_a_failed_poll(begin);
     let (now, ..) = next_question(&mut machine, begin + PERIOD - 1_000);
     assert_eq!(machine.timetable.next_tick(), now + 1_000);
@@ -280,7 +285,7 @@ fn a_look_waits_for_a_poll_that_leaves_it_time() {
 
 #[test]
 fn a_job_that_a_node_lists_anew_is_looked_for_at_once() {
-    let begin = 10_000_000;
+    let begin = Timestamp::at(10_000_000);
     let mut machine = behind_a_failed_poll(begin);
     let (now, ..) = next_question(&mut machine, begin);
     told_earliest(&mut machine, now, None);

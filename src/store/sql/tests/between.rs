@@ -76,7 +76,7 @@ impl<'a> Case<'a> {
 fn an_edit_sees_each_column_of_its_guard(database: &Database) {
     let case = Case::new(database);
     database.store().ensure(&case.definition()).unwrap();
-    let trigger = Trigger::Simple(Simple::new(Some(AT), 2_000, -1).unwrap());
+    let trigger = Trigger::Simple(Simple::new(Some(AT.millis()), 2_000, -1).unwrap());
     let retimed = Definition { trigger, ..case.definition() };
     let edited = Definition { priority: 9, ..case.definition() };
     let state_and_version = ["state = 'PAUSED'", "version = version + 1"];
@@ -96,7 +96,7 @@ fn an_edit_sees_each_column_of_its_guard(database: &Database) {
 /// Another writes the row of a spent one-shot after the purge has read it.
 fn a_purge_sees_each_column_of_its_guard(database: &Database) {
     let case = Case::new(database);
-    let trigger = Trigger::Simple(Simple::new(Some(AT), 0, 0).unwrap());
+    let trigger = Trigger::Simple(Simple::new(Some(AT.millis()), 0, 0).unwrap());
     database.store().ensure(&Definition { trigger, ..case.definition() }).unwrap();
     let spent = "state = 'COMPLETE', prev_fire_time = 1000000000000, next_fire_time = -1";
     database.session().execute(&sql(case.by_hand(spent))).unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::fixture::LIMITS;
 use super::fixture::{AT, Database, definition, request};
 use crate::domain::shards::Share;
-use crate::domain::{Entry, ExecutionId, ExecutionState, Millis, NodeId};
+use crate::domain::{Entry, ExecutionId, ExecutionState, NodeId, Timestamp};
 use crate::fixtures::Changes;
 use crate::store::columns::Cell;
 use crate::store::conformance::all_broken;
@@ -98,17 +98,23 @@ impl<'a> Case<'a> {
             shares: vec![Share::whole(vec!["work".to_owned()])],
             names: vec!["named".to_owned()],
             listed: vec!["work".to_owned()],
-            from: 0,
-            pending_from: Millis::MIN,
-            until: Millis::MAX,
-            late: Millis::MAX,
+            from: Timestamp::default(),
+            pending_from: Timestamp::MIN,
+            until: Timestamp::MAX,
+            late: Timestamp::MAX,
             page: Page::FIRST,
             limit: 1_000,
             drains: false,
         };
         self.store.poll(&query).unwrap();
         let application = self.app.clone();
-        let behind = OverdueQuery { application, from: 0, before: AT + 9_000, sections: None, limit: 1_000 };
+        let behind = OverdueQuery {
+            application,
+            from: Timestamp::default(),
+            before: AT + 9_000,
+            sections: None,
+            limit: 1_000,
+        };
         self.store.overdue(&behind).unwrap();
         self.store.stranded(&self.app, ExecutionId(0), 1_000).unwrap();
         self.store.elect(&self.app, AT, 15_000).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::domain::{Boot, Candidate, Entry, ExecutionId, NodeId, Occurrence, Overlap, Token};
+use crate::domain::{Boot, Candidate, Entry, ExecutionId, NodeId, Occurrence, Overlap, Timestamp, Token};
 use crate::store::conformance::{Fixture, RowKey};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
@@ -33,11 +33,11 @@ pub(in crate::store::sql) fn application() -> String {
 }
 
 /// The first fire time of [`definition`]: 2033-05-18 03:33:20.125 UTC.
-pub(super) const AT: i64 = 2_000_000_000_125;
+pub(super) const AT: Timestamp = Timestamp::at(2_000_000_000_125);
 
 /// Every second from [`AT`], for ever.
 pub(super) fn definition(application: &str, name: &str) -> Definition {
-    let trigger = Trigger::Simple(Simple::new(Some(AT), 1_000, -1).unwrap());
+    let trigger = Trigger::Simple(Simple::new(Some(AT.millis()), 1_000, -1).unwrap());
     let (application, payload) = (application.to_owned(), "{}".to_owned());
     let overlap = Some(Overlap::Allow);
     Definition { application, payload, priority: 0, overlap, ..Definition::new(name, "work", trigger) }

@@ -1,13 +1,14 @@
 //! Query plans: the statements of the hot path find their rows by index, never by reading a table.
 
+use crate::store::columns::NO_TIME;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::fixture::{self, Database};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Boot, Bounds, Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, LeftOut, Millis,
-    MisfirePolicy, NodeId, Occurrence, Overlap, Reason, ScheduleId, ScheduleState, Token,
+    Boot, Bounds, Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, LeftOut,
+    MisfirePolicy, NodeId, Occurrence, Overlap, Reason, ScheduleId, ScheduleState, Timestamp, Token,
 };
 use crate::store::change::PolicyChange;
 use crate::store::sql::batch::{BatchRows, update};
@@ -33,7 +34,7 @@ use crate::trigger::{Simple, Timing, Trigger};
 
 /// Enough rows that a planner prefers an index, in an application of their own.
 const ROWS: i64 = 20_000;
-const START: i64 = 2_000_000_000_000;
+const START: Timestamp = Timestamp::at(2_000_000_000_000);
 
 /// A session without a node's time limits: many rows take a slow machine longer, and autovacuum gives its
 /// lock up only after a second.
@@ -115,7 +116,8 @@ fn outcomes(count: i64) -> Vec<Change> {
 }
 
 fn changes(count: i64, transition: &Transition) -> Vec<Change> {
-    let change = |id| ExecutionChange::of(ExecutionId(id), Token::fresh(), transition.clone(), 0);
+    let change =
+        |id| ExecutionChange::of(ExecutionId(id), Token::fresh(), transition.clone(), Timestamp::default());
     (1..=count).map(|id| change(id).into()).collect()
 }
 
@@ -211,7 +213,7 @@ fn scans(session: &mut dyn Session, statement: &Statement) -> Vec<String> {
 }
 
 fn requests(count: i64) -> Vec<ClaimRequest> {
-    let simple = Simple::new(Some(START), 1_000, -1).unwrap();
+    let simple = Simple::new(Some(START.millis()), 1_000, -1).unwrap();
     let timing = Timing::new(Trigger::Simple(simple), None, None).unwrap();
     let request = |id| {
         let entry = Arc::new(Entry {
@@ -256,7 +258,7 @@ fn poll_of(application: &str) -> PollQuery {
         names: vec![format!("{application}-17"), format!("{application}-18")],
         listed: vec!["work".to_owned()],
         from: START,
-        pending_from: Millis::MIN,
+        pending_from: Timestamp::MIN,
         until: START + 10_000,
         late: START + 2_000,
         page: Page::FIRST,
@@ -287,7 +289,7 @@ fn the_hot_path_never_scans(database: &Database) {
         application: application.clone(),
         after,
         step: 1_000,
-        from: 0,
+        from: Timestamp::default(),
         before: START,
         limit: 200,
         ahead: None,
@@ -307,8 +309,8 @@ fn the_hot_path_never_scans(database: &Database) {
         ("covers: first", covers::first_of(stretch(ScheduleId(1)))),
         ("covers: generation", covers::last_generation(ScheduleId(1), 1)),
         ("page of stranded", node::stranded_page(dialect, &application, ExecutionId(0), 1_000)),
-        ("sections behind", poll::behind(&application, &(0..START))),
-        ("streak", streak::attempts(ScheduleId(7), 0, -1, Reach::FIRST)),
+        ("sections behind", poll::behind(&application, &(Timestamp::default()..START))),
+        ("streak", streak::attempts(ScheduleId(7), 0, NO_TIME, Reach::FIRST)),
         ("unstarted repairs", poll::unstarted_of(dialect, &application, (1..=4_000).collect())),
     ];
     statements.extend(purge::delete_for_test(dialect, 1, START).map(|it| ("purge: remove", it)));
@@ -389,11 +391,14 @@ fn what_an_execution_covers_reads_what_is_left_out(database: &Database) {
     let stretch = stretch(schedule);
     let success = START + 19_900_000;
     let mut found = session.rows(&covers::last_success(stretch)).unwrap();
-    assert_eq!(found.pop().map(|mut row| row.int().unwrap()), Some(success));
+    assert_eq!(found.pop().map(|mut row| row.instant().unwrap()), Some(success));
     let mut ends = session.rows(&covers::ends_after(stretch, Some(success), LeftOut::MOST)).unwrap();
     let mut end = ends.pop().unwrap();
     assert_eq!((end.text().unwrap().as_str(), end.text().unwrap().as_str()), ("FAILED", ""));
-    assert_eq!([end.int(), end.int(), end.int(), end.int()].map(Result::unwrap), [1, 1, 99, success + 1_000]);
+    assert_eq!(
+        [end.int(), end.int(), end.int(), end.int()].map(Result::unwrap),
+        [1, 1, 99, (success + 1_000).millis()]
+    );
     let mut took = |after| {
         let begun = Instant::now();
         session.rows(&covers::last_success(stretch)).unwrap();
@@ -442,18 +447,21 @@ fn the_rows_of_a_job_nobody_runs_are_not_read(database: &Database) {
     let dialect = database.dialect();
     let late = START + 200_000_000;
     let shares = vec![Share::whole((0..50).map(|number| format!("job-{number}")).collect())];
-    let query = PollQuery { shares, from: 0, until: late, late, ..poll_of(&application) };
+    let query = PollQuery { shares, from: Timestamp::default(), until: late, late, ..poll_of(&application) };
     let mut jobs = poll::jobs(session.as_mut(), &application).unwrap();
     let nobodys = jobs.remove("nobodys").unwrap();
     let ids: Vec<i64> = jobs.values().copied().collect();
     let mut statements = vec![
-        ("sections behind", poll::behind(&application, &(0..late))),
-        ("overdue", section_rows(dialect, &query, &poll::sections(&ids, &(0..late))[..64])),
+        ("sections behind", poll::behind(&application, &(Timestamp::default()..late))),
+        (
+            "overdue",
+            section_rows(dialect, &query, &poll::sections(&ids, &(Timestamp::default()..late))[..64]),
+        ),
         ("look", poll::look(dialect, &query)),
     ];
     let parts = due::parts(&query, &jobs);
     statements.extend(polls(dialect, &query, &parts).into_iter().map(|statement| ("poll", statement)));
-    let sections = poll::sections(&[nobodys], &(0..late));
+    let sections = poll::sections(&[nobodys], &(Timestamp::default()..late));
     statements.push(("its own sections", section_rows(dialect, &query, &sections)));
     for (name, statement) in statements {
         let read = read(session.as_mut(), &statement);
@@ -472,7 +480,7 @@ fn the_rows_of_a_job_nobody_runs_are_not_read(database: &Database) {
 }
 
 /// However many are overdue: a look that read them all would take longer than a call may.
-fn looking_for_misfires_reads_a_page(session: &mut dyn Session, application: &str, before: Millis) {
+fn looking_for_misfires_reads_a_page(session: &mut dyn Session, application: &str, before: Timestamp) {
     let (host_ip, host_name) = ("192.0.2.7".to_owned(), "db-host".to_owned());
     let policy = fixture::definition(application, "any").job.settings.policy;
     let jobs = vec![JobSpec::new("nobodys", policy)];
@@ -482,7 +490,13 @@ fn looking_for_misfires_reads_a_page(session: &mut dyn Session, application: &st
     node::register(session, &new).unwrap();
     let mut sections = None;
     for _ in 0..3 {
-        let query = OverdueQuery { application: application.clone(), from: 0, before, sections, limit: 200 };
+        let query = OverdueQuery {
+            application: application.clone(),
+            from: Timestamp::default(),
+            before,
+            sections,
+            limit: 200,
+        };
         let read = handler_reads(session);
         let page = poll::overdue(session, &query).unwrap();
         let read = handler_reads(session) - read;
@@ -677,7 +691,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
         application: application.clone(),
         after,
         step: 1_000,
-        from: 0,
+        from: Timestamp::default(),
         before: START,
         limit: 200,
         ahead: None,
@@ -693,7 +707,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
     ];
     let jobs = std::collections::HashMap::from([("work".to_owned(), 1)]);
     let parts = due::parts(&query, &jobs);
-    let stalled = poll::behind(&application, &(0..START));
+    let stalled = poll::behind(&application, &(Timestamp::default()..START));
     let with_slots = [claims::claim_waiting(&want, true), claims::claim_skipping(&want, true)];
     let others = [poll::look(Dialect::Postgres, &query), unreadable::suspects(Dialect::Postgres, &broken)]
         .into_iter()

@@ -2,7 +2,7 @@
 
 use super::fixture::Database;
 use crate::domain::shards::Share;
-use crate::domain::{Millis, NodeId};
+use crate::domain::{NodeId, Timestamp};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, sql};
@@ -10,9 +10,9 @@ use crate::store::sql::{due, poll};
 use crate::store::{Page, PollQuery};
 
 const CLAIMS: i64 = 300_000;
-const START: Millis = 3_000_000_000_000;
+const START: Timestamp = Timestamp::at(3_000_000_000_000);
 /// When the polls look: every schedule was due before and is due again after.
-const NOW: Millis = START + 1_000 * CLAIMS;
+const NOW: Timestamp = START.saturating_add(1_000 * CLAIMS);
 
 /// Each of [`CLAIMS`] schedules of a job moves on once, as claims move it, and as many PENDING executions are
 /// claimed.
@@ -85,14 +85,14 @@ fn a_poll_does_not_walk_over_the_entries_of_earlier_claims() {
         names: Vec::new(),
         listed: vec!["work".to_owned()],
         from,
-        pending_from: if from == 0 { Millis::MIN } else { NOW - 10_000 },
+        pending_from: if from == Timestamp::default() { Timestamp::MIN } else { NOW - 10_000 },
         until: NOW + 6_000,
         late: NOW - 2_000,
         page: Page::FIRST,
         limit: 1_000,
         drains: false,
     };
-    let mut costs = |from: Millis| {
+    let mut costs = |from: Timestamp| {
         let query = query(from);
         let parts = due::parts(&query, &jobs);
         let due = Dialect::Postgres.database().due_rows(&query, &parts[0], query.limit + 1);
@@ -100,7 +100,7 @@ fn a_poll_does_not_walk_over_the_entries_of_earlier_claims() {
         let waiting = poll::waiting_rows(Dialect::Postgres, &query, &parts);
         [poll::look(Dialect::Postgres, &query), due, misfires, waiting].map(|it| cost(session.as_mut(), &it))
     };
-    let (whole, begun) = (costs(0), costs(NOW - 60_000));
+    let (whole, begun) = (costs(Timestamp::default()), costs(NOW - 60_000));
     println!("blocks and milliseconds of the look, the due, late and waiting rows: {whole:?}, now {begun:?}");
     for ((before, _), (now, _)) in whole.iter().zip(begun) {
         assert!(*before > CLAIMS / 200, "the entries of {CLAIMS} claims are gone: {before} blocks");

@@ -105,7 +105,7 @@ fn the_operators_question_finds_what_the_ledger_lacks(database: &Database) {
         let rows = session.rows(&sql(include_str!("../../../../scripts/ops/ledger.sql"))).unwrap();
         let of_ours = rows.into_iter().filter_map(|mut row| {
             let (application, _, _) = (row.text().unwrap(), row.text().unwrap(), row.int().unwrap());
-            (application == app).then(|| row.int().unwrap() - AT)
+            (application == app).then(|| row.instant().unwrap() - AT)
         });
         of_ours.collect::<Vec<_>>()
     };
