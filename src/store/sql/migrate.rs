@@ -8,19 +8,19 @@
 //! it (ALTER TABLE). Taken later, that lock could wait for a running node's transaction, which waits for a
 //! weaker lock that the migration has.
 
-use super::database::{SCHEMA_WAIT, schema_is_locked};
+use super::connection::target::Target;
 use super::dialect::Dialect;
-use super::fault::{Fault, FaultKind, Step};
+use super::dialect::database::{SCHEMA_WAIT, schema_is_locked};
 use super::session::Session;
-use super::statement::{Statement, single, sql};
-use super::target::Target;
+use super::session::fault::{Fault, FaultKind, Step};
+use super::session::statement::{Statement, single, sql};
 use crate::domain::{Error, ErrorKind, Millis};
 use crate::store::{Result, StoreLimits};
 
 /// A version of the schema, and for each database the SQL that makes it out of the version before: an empty
 /// text if nothing changes there.
 #[derive(Clone, Copy)]
-pub(super) struct Migration<'a> {
+pub(crate) struct Migration<'a> {
     version: i64,
     name: &'a str,
     sqlite: &'a str,
@@ -29,7 +29,7 @@ pub(super) struct Migration<'a> {
 }
 
 /// In the order of their versions.
-pub(super) const MIGRATIONS: &[Migration<'_>] = &[Migration {
+pub(crate) const MIGRATIONS: &[Migration<'_>] = &[Migration {
     version: 1,
     name: "tables",
     sqlite: include_str!("../../../migrations/sqlite/0001_tables.sql"),
@@ -135,7 +135,7 @@ fn failed(fault: Fault) -> Error {
 
 /// Brings a session's database to the last of these versions, under a lock that only one session holds at a
 /// time.
-pub(super) fn bring_up(session: &mut dyn Session, migrations: &[Migration<'_>]) -> Step<MigrationReport> {
+pub(crate) fn bring_up(session: &mut dyn Session, migrations: &[Migration<'_>]) -> Step<MigrationReport> {
     let database = session.dialect().database();
     database.lift_limits(session)?;
     database.lock_schema(session)?;

@@ -1,74 +1,29 @@
 //! The store on SQLite, PostgreSQL and MariaDB: one implementation, and what differs behind
 //! [`Dialect`](dialect::Dialect) and [`Database`](database::Database).
 //!
-//! Files import those above them in this table, or to their left. None do so in a circle:
-//! `tests/it/architecture` sees to that.
-//!
 //! ```text
-//! fault      what an error of a statement means      statement  SQL text, binds, rows
-//! dialect    differences of a word or a line         session    diesel behind a trait
-//! batch      rows that statements join with          entry      columns to values and back
-//! reach, watched  clients that may hang            opened     which file SQLite's is
-//! hosts      the servers that a URL names
-//! open_executions CLAIMED and RUNNING executions
-//! target     the database that a URL names, and passwords, which no message repeats
-//! planned    claims of planned occurrences           due        the due schedules of a poll
-//! database   what a database does as a whole in its own way; sqlite, postgres, mariadb
-//! databases  which of these is whose
-//! connection the pool                                call       transactions, retries, errors
-//! claim      batches, answers, and what became of a claim whose commit is unknown
-//! audit      who changed what
-//! change     the table of changes                    node       nodes, and executions of dead ones
-//! news       what others have changed
-//! poll       schedules and executions to be planned  unreadable schedules' rows that nobody understands
-//! purge, orphans  the end of a retention             ensure     definitions
-//! order      executions that somebody asks for       streak     occurrences in a row that failed
-//! inspect    views for people                        covers     what an execution covers
-//! migrate    the schema
+//! session     diesel behind a trait: statements, rows, batches, and what their errors mean
+//! connection  the database that a URL names, the pool, calls with their retries, a caller's connection
+//! dialect     differences of a word or a line; sqlite, postgres and mariadb have what each does as a whole
+//! rows        schedules, policies and executions under way, as statements read them
+//! claim       claims of planned occurrences and of waiting executions, and the bounds of jobs
+//! verbs       the table of changes, and what clients and nodes change
+//! poll        schedules and executions to be planned, and the news of others' changes
+//! upkeep      what the misfire handler looks for and removes
+//! views       views for people
+//! migrate     the schema
 //! ```
 
-mod audit;
-mod batch;
-mod bounds;
-mod call;
-mod change;
 mod claim;
 mod connection;
-mod covers;
-mod database;
-mod databases;
 mod dialect;
-mod due;
-mod ensure;
-mod entry;
-mod fault;
-mod hosts;
-mod inspect;
-mod joined;
-mod mariadb;
 mod migrate;
-mod news;
-mod node;
-mod open_executions;
-mod opened;
-mod order;
-mod orphans;
-mod planned;
-mod policy;
 mod poll;
-mod postgres;
-mod purge;
-mod queue;
-mod reach;
-mod run_end;
+mod rows;
 mod session;
-mod sqlite;
-mod statement;
-mod streak;
-mod switch;
-mod target;
-mod unreadable;
-mod watched;
+mod upkeep;
+mod verbs;
+mod views;
 
 #[cfg(test)]
 #[cfg_attr(
@@ -80,15 +35,18 @@ pub(crate) mod tests;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use call::SqlStore;
 use connection::Connections;
-pub use ensure::CallerConnection;
-use fault::{Fault, Step};
-pub(crate) use joined::joined;
+use connection::call::SqlStore;
+pub use connection::caller::CallerConnection;
+pub(crate) use connection::target::Target;
 pub use migrate::MigrationReport;
 pub(crate) use migrate::{check_schema, migrate};
 use session::Session;
-pub(crate) use target::Target;
+use session::fault::{Fault, Step};
+use upkeep::{orphans, purge, streak, unreadable};
+pub(crate) use verbs::joined::joined;
+use verbs::{audit, change, ensure, node, order, queue, switch};
+use views::{covers, inspect};
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::enqueue::{EnqueueOrder, Keyed};
@@ -339,7 +297,7 @@ impl Store for SqlStore {
     }
 
     fn glance(&self, query: &GlanceQuery) -> Result<Glance> {
-        self.read("glance", |session| news::glance(session, query))
+        self.read("glance", |session| poll::news::glance(session, query))
     }
 
     fn listen(&self, application: &str) -> Result<Box<dyn Ear>> {

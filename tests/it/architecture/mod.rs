@@ -181,9 +181,9 @@ fn no_files_import_each_other_in_a_circle() {
 
 /// Calls of methods that a file adds to a type from further below: they need no import of that file.
 const ADDED: &[(&str, &str)] = &[
-    (".database()", "store/sql/databases.rs"),
-    ("target.connect", "store/sql/databases.rs"),
-    (".want(", "store/sql/batch.rs"),
+    (".database()", "store/sql/dialect/databases.rs"),
+    ("target.connect", "store/sql/dialect/databases.rs"),
+    (".want(", "store/sql/session/batch.rs"),
 ];
 
 /// The files that each file imports. Tests import what they test, and are left out.
@@ -308,10 +308,10 @@ const BELONGS: &[(&str, &[&str])] = &[
     ("log::", &["domain/event.rs", "node/teller.rs"]),
     ("tokio::", &["members/bell.rs", "node/tasks.rs", "api/"]),
     ("clock_gettime", &["time/clock.rs"]),
-    ("thread::Builder", &["machine/driver.rs", "pipeline/pool/", "store/sql/reach.rs"]),
-    ("Dialect::Sqlite", &["store/sql/dialect.rs", "store/sql/sqlite"]),
-    ("Dialect::Postgres", &["store/sql/dialect.rs", "store/sql/postgres"]),
-    ("Dialect::Mysql", &["store/sql/dialect.rs", "store/sql/mariadb"]),
+    ("thread::Builder", &["machine/driver.rs", "pipeline/pool/", "store/sql/connection/reach.rs"]),
+    ("Dialect::Sqlite", &["store/sql/dialect/mod.rs", "store/sql/dialect/sqlite"]),
+    ("Dialect::Postgres", &["store/sql/dialect/mod.rs", "store/sql/dialect/postgres"]),
+    ("Dialect::Mysql", &["store/sql/dialect/mod.rs", "store/sql/dialect/mariadb"]),
     ("Utc::now", &[]),
     ("Instant::now", &[]),
     ("SystemTime::now", &[]),

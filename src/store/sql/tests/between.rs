@@ -2,9 +2,9 @@
 
 use super::fixture::{AT, Database, application, definition};
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::fault::{Fault, FaultKind};
 use crate::store::sql::session::Session;
-use crate::store::sql::statement::{Row, Statement, sql};
+use crate::store::sql::session::fault::{Fault, FaultKind};
+use crate::store::sql::session::statement::{Row, Statement, sql};
 use crate::store::sql::{ensure, purge};
 use crate::store::{Definition, Purge};
 use crate::trigger::{Simple, Trigger};

@@ -7,7 +7,7 @@ use crate::domain::{Answer, Entry, NodeId};
 use crate::fixtures::Changes;
 use crate::store::sql::SqlStore;
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::statement::sql;
+use crate::store::sql::session::statement::sql;
 use crate::store::{Claim, ClaimRequest, Store, StoreLimits};
 use crate::time::Clock;
 

@@ -9,7 +9,7 @@ use super::count;
 use super::fixture::{AT, Database, LIMITS, application, definition, request, schedules};
 use crate::domain::{Answer, Entry, JobPolicy, JobSpec, NodeId};
 use crate::store::sql::SqlStore;
-use crate::store::sql::statement::{single, sql};
+use crate::store::sql::session::statement::{single, sql};
 use crate::store::{Change, Claim, ClaimRequest, Claimed, NewNode, Store, Verbs};
 use crate::time::Clock;
 
@@ -116,9 +116,9 @@ mod mariadb {
 mod postgres {
     use super::*;
     use crate::store::sql::dialect::Dialect;
-    use crate::store::sql::postgres::claims;
+    use crate::store::sql::dialect::postgres::claims;
     use crate::store::sql::session::Session;
-    use crate::store::sql::statement::Statement;
+    use crate::store::sql::session::statement::Statement;
     use crate::store::sql::{change, claim};
 
     #[test]

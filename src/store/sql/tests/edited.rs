@@ -12,7 +12,7 @@ use crate::fixtures::Changes;
 use crate::store::columns::Cell;
 use crate::store::conformance::all_broken;
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::statement::sql;
+use crate::store::sql::session::statement::sql;
 use crate::store::{
     Claim, Claimed, Definition, ExecutionQuery, Figures, Heartbeat, HeartbeatReply, NewNode, OverdueQuery,
     Page, PollQuery, Purge, Store, UnreadableRow,
@@ -259,7 +259,7 @@ mod bytes {
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     use super::*;
     #[cfg(any(feature = "postgres", feature = "mysql"))]
-    use crate::store::sql::{migrate, target::Target};
+    use crate::store::sql::{Target, migrate};
 
     /// A database of its own; the edits follow the making of its tables.
     #[cfg(any(feature = "postgres", feature = "mysql"))]

@@ -9,9 +9,9 @@ use super::fixture::{AT, Database, LIMITS, definition, request};
 use crate::domain::{Answer, Candidate, Entry, Error, ErrorKind, NodeId};
 use crate::fixtures::Changes;
 use crate::store::conformance::RowKey;
-use crate::store::sql::database::LOCK_WAIT;
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::statement::{single, sql};
+use crate::store::sql::dialect::database::LOCK_WAIT;
+use crate::store::sql::session::statement::{single, sql};
 use crate::store::sql::{Session, SqlStore, claim};
 use crate::store::{
     Applied, Claim, ClaimRequest, Claimed, Ensured, ExecutionChange, Figures, Heartbeat, HeartbeatReply,
@@ -371,9 +371,9 @@ mod postgres {
     use super::*;
     use crate::domain::Lineage;
     use crate::store::sql::Target;
-    use crate::store::sql::fault::FaultKind;
-    use crate::store::sql::planned::{Found, by_first_column};
-    use crate::store::sql::postgres::claims;
+    use crate::store::sql::claim::planned::{Found, by_first_column};
+    use crate::store::sql::dialect::postgres::claims;
+    use crate::store::sql::session::fault::FaultKind;
     use crate::time::SKIP_RETRY;
 
     #[test]
@@ -593,8 +593,8 @@ mod postgres {
 mod mariadb {
     use super::super::fixture::{application, schedules};
     use super::*;
-    use crate::store::sql::fault::FaultKind;
-    use crate::store::sql::mariadb::claims::just_inserted;
+    use crate::store::sql::dialect::mariadb::claims::just_inserted;
+    use crate::store::sql::session::fault::FaultKind;
 
     /// As a server may set them for all. With safe updates nothing was ever claimed.
     #[test]

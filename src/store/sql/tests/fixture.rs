@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::domain::{Boot, Candidate, Entry, ExecutionId, NodeId, Occurrence, Overlap, Timestamp, Token};
 use crate::store::conformance::{Fixture, RowKey};
+use crate::store::sql::connection::target::Target;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
-use crate::store::sql::statement::sql;
-use crate::store::sql::target::Target;
+use crate::store::sql::session::statement::sql;
 use crate::store::sql::{migrate, open};
 use crate::store::{ClaimRequest, Definition, Store, StoreLimits};
 use crate::time::{Clock, Lease};

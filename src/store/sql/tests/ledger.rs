@@ -2,8 +2,8 @@
 
 use super::fixture::LIMITS;
 use crate::sim::judge::Execution;
-use crate::store::sql::statement::{Row, sql};
-use crate::store::sql::target::Target;
+use crate::store::sql::connection::target::Target;
+use crate::store::sql::session::statement::{Row, sql};
 
 pub(crate) fn ledger(url: &str) -> Vec<Execution> {
     let question = sql(

@@ -6,8 +6,8 @@ use super::fixture::{AT, Database, application, request, schedules};
 use crate::domain::{Answer, Candidate, Cause, ExecutionId, ExecutionState, NodeId, Pending, Token};
 use crate::fixtures::Changes;
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::open_executions::Whose;
-use crate::store::sql::statement::{single, sql};
+use crate::store::sql::rows::open_executions::Whose;
+use crate::store::sql::session::statement::{single, sql};
 use crate::store::{Applied, Claim, ClaimRequest, Claimed, ExecutionQuery};
 
 struct Case {

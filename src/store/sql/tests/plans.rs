@@ -11,18 +11,20 @@ use crate::domain::{
     MisfirePolicy, NodeId, Occurrence, Overlap, Reason, ScheduleId, ScheduleState, Timestamp, Token,
 };
 use crate::store::change::PolicyChange;
-use crate::store::sql::batch::{BatchRows, update};
-use crate::store::sql::covers::Stretch;
+use crate::store::sql::claim::{self, bounds, planned};
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::entry::Payload;
-use crate::store::sql::mariadb::claims as mariadb_claims;
-use crate::store::sql::open_executions::Whose;
-use crate::store::sql::postgres::{claims, notes::ended};
+use crate::store::sql::dialect::mariadb::claims as mariadb_claims;
+use crate::store::sql::dialect::postgres::{claims, notes::ended};
+use crate::store::sql::poll::{self, due};
+use crate::store::sql::rows::entry::Payload;
+use crate::store::sql::rows::open_executions::Whose;
 use crate::store::sql::session::Session;
-use crate::store::sql::statement::{Statement, Value, sql};
-use crate::store::sql::{
-    bounds, change, claim, covers, due, inspect, node, planned, poll, purge, streak, unreadable,
-};
+use crate::store::sql::session::batch::{BatchRows, update};
+use crate::store::sql::session::statement::{Statement, Value, sql};
+use crate::store::sql::upkeep::{purge, streak, unreadable};
+use crate::store::sql::verbs::{change, node};
+use crate::store::sql::views::covers::Stretch;
+use crate::store::sql::views::{covers, inspect};
 use crate::store::streak::Reach;
 use crate::store::{
     Change, ClaimRequest, ExecutionChange, ExecutionQuery, NewNode, NextAttempt, NodeEnd, OverdueQuery, Page,
@@ -181,7 +183,7 @@ fn scans(session: &mut dyn Session, statement: &Statement) -> Vec<String> {
         }
         Dialect::Sqlite => {
             let rows = session.rows(&explain("EXPLAIN QUERY PLAN")).unwrap();
-            let detail = |row: crate::store::sql::statement::Row| {
+            let detail = |row: crate::store::sql::session::statement::Row| {
                 let mut row = row;
                 (0..3).for_each(|_| drop(row.int()));
                 row.text().unwrap()
@@ -196,7 +198,7 @@ fn scans(session: &mut dyn Session, statement: &Statement) -> Vec<String> {
         Dialect::Mysql => {
             // id, select_type, table, type, possible_keys, key, …
             let rows = session.rows(&explain("EXPLAIN")).unwrap();
-            let line = |row: crate::store::sql::statement::Row| {
+            let line = |row: crate::store::sql::session::statement::Row| {
                 let mut row = row;
                 drop(row.next());
                 drop(row.next());
@@ -427,7 +429,7 @@ fn what_an_execution_covers_reads_what_is_left_out(database: &Database) {
 fn sought_by_time(session: &mut dyn Session, statement: &Statement) -> i64 {
     let text = format!("EXPLAIN QUERY PLAN {}", statement.text);
     let rows = session.rows(&Statement { text, ..statement.clone() }).unwrap();
-    let detail = |mut row: crate::store::sql::statement::Row| {
+    let detail = |mut row: crate::store::sql::session::statement::Row| {
         (0..3).for_each(|_| drop(row.int()));
         row.text().unwrap()
     };
@@ -533,7 +535,7 @@ fn read(session: &mut dyn Session, statement: &Statement) -> i64 {
         Dialect::Sqlite => {
             let text = format!("EXPLAIN QUERY PLAN {}", statement.text);
             let rows = session.rows(&Statement { text, ..statement.clone() }).unwrap();
-            let detail = |mut row: crate::store::sql::statement::Row| {
+            let detail = |mut row: crate::store::sql::session::statement::Row| {
                 (0..3).for_each(|_| drop(row.int()));
                 row.text().unwrap()
             };

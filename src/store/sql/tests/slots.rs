@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::fixture::{Database, application, definition, request};
 use crate::domain::{Entry, NodeId, Overlap};
-use crate::store::sql::statement::sql;
+use crate::store::sql::session::statement::sql;
 use crate::store::{Claim, Definition};
 
 /// The holder's outcome is written and not committed: until it is, the slot is taken.

@@ -4,9 +4,9 @@ use super::fixture::Database;
 use crate::domain::shards::Share;
 use crate::domain::{NodeId, Timestamp};
 use crate::store::sql::dialect::Dialect;
+use crate::store::sql::poll::{self, due};
 use crate::store::sql::session::Session;
-use crate::store::sql::statement::{Statement, sql};
-use crate::store::sql::{due, poll};
+use crate::store::sql::session::statement::{Statement, sql};
 use crate::store::{Page, PollQuery};
 
 const CLAIMS: i64 = 300_000;

@@ -9,10 +9,11 @@ use crate::fixtures::Changes;
 #[cfg(feature = "mysql")]
 use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::statement::sql;
-use crate::store::sql::{SqlStore, open};
 #[cfg(feature = "mysql")]
-use crate::store::sql::{inspect, statement::Statement};
+use crate::store::sql::session::statement::Statement;
+use crate::store::sql::session::statement::sql;
+use crate::store::sql::views::inspect;
+use crate::store::sql::{SqlStore, open};
 use crate::store::{Applied, Claim, NewNode};
 use crate::time::Clock;
 

@@ -1,0 +1,87 @@
+//! Glances, and the notifications of PostgreSQL.
+
+use crate::store::audit::{ASKED_TO_CANCEL, CANCEL};
+use crate::store::news::{Glance, GlanceQuery, Marks, News};
+use crate::store::sql::dialect::Dialect;
+use crate::store::sql::session::Session;
+use crate::store::sql::session::fault::{Fault, Step};
+use crate::store::sql::session::statement::{Statement, sql};
+
+/// The channel of all applications of a database. A notification's payload is what it is about, and the
+/// application.
+pub(crate) const CHANNEL: &str = "firetime";
+
+const WORK_WORD: &str = "work";
+const CANCEL_WORD: &str = "cancel";
+
+/// Ends the list of columns that an INSERT returns: its commit tells the application's nodes of this.
+pub(crate) fn tell(dialect: Dialect, news: News, insert: Statement, application: &str) -> Statement {
+    let word = if news.cancel { CANCEL_WORD } else { WORK_WORD };
+    if !dialect.notifies() || news.is_none() {
+        return insert;
+    }
+    insert
+        .push(&format!(", CAST(pg_notify('{CHANNEL}', ?) AS TEXT) AS told"))
+        .bind(format!("{word}:{application}"))
+}
+
+/// Tells of a change that is no INSERT.
+pub(crate) fn tell_of(session: &mut dyn Session, news: News, application: &str) -> Step<()> {
+    let dialect = session.dialect();
+    if dialect.notifies() && !news.is_none() {
+        session.rows(&tell(dialect, news, sql("SELECT 1 AS one"), application))?;
+    }
+    Ok(())
+}
+
+/// What a notification says to this application's nodes.
+#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL notifies"))]
+pub(crate) fn notified(payload: &str, application: &str) -> News {
+    let is = |word: &str| payload.split_once(':') == Some((word, application));
+    News { work: is(WORK_WORD), cancel: is(CANCEL_WORD) }
+}
+
+pub(crate) fn glance(session: &mut dyn Session, query: &GlanceQuery) -> Step<Glance> {
+    let row = session.rows(&question(session.dialect(), query))?.pop();
+    let mut row = row.ok_or_else(|| Fault::undecodable("a glance without an answer".to_owned()))?;
+    let marks = Marks { run: row.int()?, audit: row.int()? };
+    Ok(Glance { marks, news: News { work: row.int()? == 1, cancel: row.int()? == 1 } })
+}
+
+/// The highest ids, and whether there is news behind the last ones.
+pub(crate) fn question(dialect: Dialect, query: &GlanceQuery) -> Statement {
+    let (application, Marks { run, audit }) = (query.application.as_str(), query.after);
+    let (runs, changes) = (dialect.behind("QRTZ_RUN", "r"), dialect.behind("QRTZ_AUDIT", "a"));
+    sql(format!(
+        "SELECT COALESCE((SELECT MAX(r.id) FROM QRTZ_RUN r), 0) AS run, \
+         COALESCE((SELECT MAX(a.id) FROM QRTZ_AUDIT a), 0) AS audit, \
+         CASE WHEN EXISTS (SELECT 1 FROM {runs} AND r.application = ? AND r.state = 'PENDING' AND r.attempt = 1 AND r.due_time < ?) \
+         OR EXISTS (SELECT 1 FROM {changes} AND a.application = ? AND a.verb <> '{CANCEL}') \
+         THEN 1 ELSE 0 END AS work, \
+         CASE WHEN EXISTS (SELECT 1 FROM {changes} AND a.application = ? AND a.verb = '{CANCEL}' \
+         AND a.became = '{ASKED_TO_CANCEL}') THEN 1 ELSE 0 END AS cancel"
+    ))
+    .bind(run)
+    .bind(application)
+    .bind(query.until)
+    .bind(audit)
+    .bind(application)
+    .bind(audit)
+    .bind(application)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notification_is_for_the_nodes_of_its_application() {
+        let news = |payload: &str| notified(payload, "shop");
+        assert_eq!(news("work:shop"), News { work: true, cancel: false });
+        assert_eq!(news("cancel:shop"), News { work: false, cancel: true });
+        for other in ["work:shop2", "work:", "hello:shop", "shop", "", "work:shop:x"] {
+            assert!(news(other).is_none(), "{other}");
+        }
+        assert_eq!(notified("work:a:b", "a:b"), News { work: true, cancel: false });
+    }
+}

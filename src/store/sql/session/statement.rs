@@ -1,0 +1,257 @@
+//! SQL text with its binds, and the rows that come back: the whole vocabulary between store code and diesel.
+//!
+//! A statement's text never contains a value, so the same question always has the same text and its prepared
+//! form is found again. Lists are padded to a few sizes ([`padded`]).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::fault::{Fault, Step};
+use crate::domain::{NodeId, Timestamp};
+use crate::store::columns::{Cell, Column, Datum, NO_TIME, Spec, Stored};
+use crate::store::guard::Guard;
+
+/// A value that is bound. Ids and times are always `Int`, which every database binds as BIGINT:
+/// another type than the column's would make it scan the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    Int(i64),
+    Text(String),
+    Null,
+    /// NULL in a column of numbers.
+    NoNumber,
+    /// A column of a batch, on PostgreSQL.
+    Ints(Arc<Vec<i64>>),
+    /// A column of a batch, on PostgreSQL.
+    Texts(Arc<Vec<String>>),
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<Timestamp> for Value {
+    fn from(at: Timestamp) -> Self {
+        Self::Int(at.millis())
+    }
+}
+
+impl From<usize> for Value {
+    fn from(value: usize) -> Self {
+        Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl From<Cow<'_, str>> for Value {
+    fn from(value: Cow<'_, str>) -> Self {
+        Self::Text(value.into_owned())
+    }
+}
+
+impl From<NodeId> for Value {
+    fn from(value: NodeId) -> Self {
+        Self::Text(value.to_string())
+    }
+}
+
+impl From<Datum<'_>> for Value {
+    fn from(value: Datum<'_>) -> Self {
+        match value {
+            Datum::Number(value) => Self::Int(value),
+            Datum::Text(text) => text.into(),
+            Datum::Uuid(id) => Self::Text(id.to_string()),
+            Datum::Null => Self::Null,
+        }
+    }
+}
+
+impl From<Cell> for Value {
+    fn from(cell: Cell) -> Self {
+        match cell {
+            Cell::Int(value) => Self::Int(value),
+            Cell::Text(text) => Self::Text(text),
+            Cell::Null => Self::Null,
+            Cell::NoNumber => Self::NoNumber,
+        }
+    }
+}
+
+/// None is stored as -1.
+impl From<Option<Timestamp>> for Value {
+    fn from(at: Option<Timestamp>) -> Self {
+        at.unwrap_or(NO_TIME).into()
+    }
+}
+
+/// SQL text with a `?` for each bind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    pub(crate) text: String,
+    pub(crate) binds: Vec<Value>,
+}
+
+/// Starts a statement.
+pub(crate) fn sql(text: impl Into<String>) -> Statement {
+    Statement { text: text.into(), binds: Vec::new() }
+}
+
+impl Statement {
+    pub(crate) fn bind(mut self, value: impl Into<Value>) -> Self {
+        self.binds.push(value.into());
+        self
+    }
+
+    pub(crate) fn push(mut self, text: &str) -> Self {
+        self.text.push_str(text);
+        self
+    }
+
+    /// Appends another statement.
+    pub(crate) fn and(mut self, mut other: Self) -> Self {
+        self.text.push_str(&other.text);
+        self.binds.append(&mut other.binds);
+        self
+    }
+
+    /// `column = ?`
+    pub(crate) fn equals(self, column: Column, value: impl Into<Value>) -> Self {
+        self.push(column.name()).push(" = ?").bind(value)
+    }
+
+    /// `(?, ?, …)` over the values, padded with the last one; matches nothing if there are none.
+    pub(crate) fn list<V: Into<Value>>(mut self, values: impl IntoIterator<Item = V>) -> Self {
+        let mut values: Vec<Value> = values.into_iter().map(Into::into).collect();
+        let last = values.last().cloned().unwrap_or(Value::Null);
+        values.resize(padded(values.len()), last);
+        self.text.push('(');
+        self.text.push_str(&vec!["?"; values.len()].join(", "));
+        self.text.push(')');
+        self.binds.append(&mut values);
+        self
+    }
+}
+
+/// Appends a guard to a statement that changes one row; `compare` appends the condition on a column.
+pub(crate) fn guarded_by(
+    statement: Statement,
+    guard: &Guard,
+    compare: impl Fn(Statement, Column) -> Statement,
+) -> Statement {
+    let condition =
+        |(statement, and): (Statement, &str), column| (compare(statement.push(and), column), " AND ");
+    guard.columns().fold((statement, " WHERE "), condition).0
+}
+
+/// `a, b, c`, each behind `prefix`.
+pub(crate) fn listed(prefix: &str, columns: &[Spec]) -> String {
+    columns.iter().map(|column| format!("{prefix}{}", column.name)).collect::<Vec<_>>().join(", ")
+}
+
+/// Appends `, a = ?, b = ?, c = ?`.
+pub(crate) fn set_all(statement: Statement, columns: &[Spec], cells: Vec<Cell>) -> Statement {
+    columns.iter().zip(cells).fold(statement, |statement, (column, cell)| {
+        statement.push(&format!(", {} = ?", column.name)).bind(cell)
+    })
+}
+
+/// The sizes batches are padded to.
+const SIZES: [usize; 6] = [1, 4, 16, 64, 256, 1_024];
+
+/// The size a batch of `count` is padded to.
+pub(crate) fn padded(count: usize) -> usize {
+    SIZES.into_iter().find(|size| count <= *size).unwrap_or(count)
+}
+
+/// One row, read from left to right.
+#[derive(Debug)]
+pub struct Row(std::vec::IntoIter<Cell>);
+
+impl Row {
+    pub(crate) fn new(cells: Vec<Cell>) -> Self {
+        Self(cells.into_iter())
+    }
+
+    /// The next column as it is.
+    pub(crate) fn next(&mut self) -> Step<Cell> {
+        self.0.next().ok_or_else(|| Fault::undecodable("a column is missing".to_owned()))
+    }
+
+    /// The next column, an integer.
+    pub(crate) fn int(&mut self) -> Step<i64> {
+        match self.next()? {
+            Cell::Int(value) => Ok(value),
+            other => Err(Fault::undecodable(format!("an integer was expected, not {other:?}"))),
+        }
+    }
+
+    /// The next column, a text; NULL is the empty text.
+    pub(crate) fn text(&mut self) -> Step<String> {
+        match self.next()? {
+            Cell::Text(value) => Ok(value),
+            Cell::Null | Cell::NoNumber => Ok(String::new()),
+            other => Err(Fault::undecodable(format!("a text was expected, not {other:?}"))),
+        }
+    }
+
+    /// The next column, an integer; NULL and anything else read as none.
+    pub(crate) fn maybe_int(&mut self) -> Step<Option<i64>> {
+        self.next().map(Stored::read)
+    }
+
+    /// The next column, a text; NULL and anything else read as none.
+    pub(crate) fn maybe_text(&mut self) -> Step<Option<String>> {
+        self.next().map(Stored::read)
+    }
+
+    /// The next column, a text; NULL and anything else read as the empty text.
+    pub(crate) fn loose_text(&mut self) -> Step<String> {
+        self.next().map(Stored::read)
+    }
+
+    /// The next column, an integer; NULL and anything else read as -1.
+    pub(crate) fn loose_int(&mut self) -> Step<i64> {
+        Ok(self.maybe_int()?.unwrap_or(-1))
+    }
+
+    /// The next column, a time: -1, NULL and anything else are none.
+    pub(crate) fn time(&mut self) -> Step<Option<Timestamp>> {
+        Ok(self.maybe_instant()?.filter(|time| *time != NO_TIME))
+    }
+
+    /// The next column, an instant; NULL and anything else read as none.
+    pub(crate) fn maybe_instant(&mut self) -> Step<Option<Timestamp>> {
+        Ok(self.maybe_int()?.map(Timestamp::at))
+    }
+
+    /// The next column, an instant; NULL and anything else read as [`NO_TIME`].
+    pub(crate) fn instant(&mut self) -> Step<Timestamp> {
+        self.loose_int().map(Timestamp::at)
+    }
+}
+
+/// The only row's only integer.
+pub(crate) fn single(rows: Vec<Row>) -> Step<i64> {
+    match rows.into_iter().next() {
+        Some(mut row) => row.int(),
+        None => Err(Fault::undecodable("a row was expected".to_owned())),
+    }
+}
+
+/// The first column of each row: an id.
+pub(crate) fn ids(rows: Vec<Row>) -> Step<Vec<i64>> {
+    rows.into_iter().map(|mut row| row.int()).collect()
+}

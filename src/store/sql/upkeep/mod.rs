@@ -1,0 +1,6 @@
+//! The searches and removals of the misfire handler.
+
+pub(super) mod orphans;
+pub(super) mod purge;
+pub(super) mod streak;
+pub(super) mod unreadable;

@@ -1,0 +1,118 @@
+//! The audit.
+
+use crate::domain::Timestamp;
+use crate::store::audit::{AuditEntry, AuditQuery, AuditRow, news_of};
+use crate::store::news::News;
+use crate::store::sql::dialect::Dialect;
+use crate::store::sql::poll::news;
+use crate::store::sql::session::Session;
+use crate::store::sql::session::fault::Step;
+use crate::store::sql::session::statement::{Row, Statement, single, sql};
+use crate::store::sql::views::inspect::of_application;
+
+/// Records a change that this transaction has made.
+pub(crate) fn record(session: &mut dyn Session, entry: &AuditEntry) -> Step<()> {
+    let dialect = session.dialect();
+    if dialect.notifies() {
+        return record_with_id(session, entry).map(drop);
+    }
+    session.execute(&insert(dialect, entry))?;
+    Ok(())
+}
+
+/// As [`record`]; the row's id.
+pub(crate) fn record_with_id(session: &mut dyn Session, entry: &AuditEntry) -> Step<i64> {
+    let insert = insert(session.dialect(), entry);
+    insert_telling(session, insert, news_of(entry.verb, &entry.became), &entry.application)
+}
+
+/// Inserts a row whose id the database draws; that id.
+pub(crate) fn insert_with_id(session: &mut dyn Session, insert: Statement) -> Step<i64> {
+    insert_telling(session, insert, News::default(), "")
+}
+
+/// As [`insert_with_id`]; the commit tells the application's nodes of it.
+fn insert_telling(session: &mut dyn Session, insert: Statement, news: News, application: &str) -> Step<i64> {
+    let dialect = session.dialect();
+    if dialect.returns_inserted_rows() {
+        let insert = news::tell(dialect, news, insert.push(" RETURNING id"), application);
+        return single(session.rows(&insert)?);
+    }
+    session.execute(&insert)?;
+    single(session.rows(&sql("SELECT CAST(LAST_INSERT_ID() AS SIGNED) AS id"))?)
+}
+
+fn insert(dialect: Dialect, entry: &AuditEntry) -> Statement {
+    let insert = sql(format!(
+        "INSERT INTO QRTZ_AUDIT (application, made_time, actor, verb, target_type, target, was, became, reason) \
+         VALUES (?, {}, ?, ?, ?, ?, ?, ?, ?)",
+        dialect.clock()
+    ));
+    insert
+        .bind(entry.application.as_str())
+        .bind(entry.order.actor.as_str())
+        .bind(entry.verb)
+        .bind(entry.target_type)
+        .bind(entry.target.as_str())
+        .bind(entry.was.as_str())
+        .bind(entry.became.as_str())
+        .bind(entry.order.reason.as_str())
+}
+
+pub(crate) fn list(session: &mut dyn Session, query: &AuditQuery) -> Step<Vec<AuditRow>> {
+    let question =
+        sql("SELECT a.id, a.application, a.made_time, a.actor, a.verb, a.target_type, a.target, a.was, \
+                        a.became, a.reason FROM QRTZ_AUDIT a WHERE 1 = 1");
+    let mut question = of_application(question, "a", Some(&query.application));
+    for (column, wanted) in [("target", &query.target), ("actor", &query.actor), ("verb", &query.verb)] {
+        if let Some(wanted) = wanted {
+            question = question.push(&format!(" AND a.{column} = ?")).bind(wanted.as_str());
+        }
+    }
+    if let Some(since) = query.since {
+        question = question.push(" AND a.made_time >= ?").bind(since);
+    }
+    let question = question.push(" ORDER BY a.made_time DESC, a.id DESC LIMIT ?").bind(query.limit);
+    session.rows(&question)?.into_iter().map(|mut row| read(&mut row)).collect()
+}
+
+fn read(row: &mut Row) -> Step<AuditRow> {
+    Ok(AuditRow {
+        id: row.int()?,
+        application: row.loose_text()?,
+        made: row.instant()?,
+        actor: row.loose_text()?,
+        verb: row.loose_text()?,
+        target_type: row.loose_text()?,
+        target: row.loose_text()?,
+        was: row.loose_text()?,
+        became: row.loose_text()?,
+        reason: row.loose_text()?,
+    })
+}
+
+/// Removes requests to cancel that were made before and whose execution is gone.
+pub(crate) fn purge_cancels(session: &mut dyn Session, application: &str, before: Timestamp) -> Step<()> {
+    let delete = sql("DELETE FROM QRTZ_CANCEL WHERE application = ? AND asked_time < ? AND NOT EXISTS \
+                      (SELECT 1 FROM QRTZ_RUN r WHERE r.id = QRTZ_CANCEL.execution_id)");
+    session.execute(&delete.bind(application).bind(before))?;
+    Ok(())
+}
+
+/// Removes what was recorded before; at most so many rows, the oldest of them.
+pub(crate) fn purge(
+    session: &mut dyn Session,
+    application: &str,
+    before: Timestamp,
+    limit: usize,
+) -> Step<usize> {
+    let old = sql(
+        "SELECT MAX(o.id) FROM (SELECT a.id FROM QRTZ_AUDIT a WHERE a.application = ? AND a.made_time < ? \
+                   ORDER BY a.made_time, a.id LIMIT ?) AS o",
+    );
+    let old = old.bind(application).bind(before).bind(limit);
+    let last = session.rows(&old)?.pop().map_or(Ok(None), |mut row| row.maybe_int())?;
+    let Some(last) = last else { return Ok(0) };
+    let delete = sql("DELETE FROM QRTZ_AUDIT WHERE application = ? AND made_time < ? AND id <= ?");
+    session.execute(&delete.bind(application).bind(before).bind(last))
+}

@@ -1,0 +1,270 @@
+//! Definitions: making and changing schedules.
+
+use super::{audit, change, node};
+use crate::domain::{Entry, ScheduleId, ScheduleState, Timestamp, shards};
+use crate::store::change::WithdrawChange;
+use crate::store::columns::{Cell, Column, Settings, When};
+use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
+use crate::store::sql::rows::entry::{self, Payload, Raw};
+use crate::store::sql::session::fault::{Fault, FaultKind, Step};
+use crate::store::sql::session::statement::{Statement, guarded_by, listed, set_all, single, sql};
+use crate::store::sql::session::{Session, now};
+use crate::store::when::{self, Present};
+use crate::store::{Definition, Ensured, Prepared, SeenSchedule, guard};
+use crate::trigger::Timing;
+
+/// Makes and reads what a caller's transaction is spared or cannot see.
+pub(crate) fn prepare(session: &mut dyn Session, definition: &Definition) -> Step<Prepared> {
+    definition.check().map_err(|problem| refused(definition, FaultKind::Senseless, &problem))?;
+    let now = now(session)?;
+    let job = node::job(session, &definition.application, &definition.job, now)?;
+    let fence_from = node::fence_mark(session, &definition.application)?;
+    Ok(Prepared { job, fence_from })
+}
+
+pub(crate) fn ensure(
+    session: &mut dyn Session,
+    definition: &Definition,
+    prepared: Option<Prepared>,
+) -> Step<Ensured> {
+    ensured(session, definition, prepared).map_err(|fault| match fault.kind.is_busy() {
+        true => fault.with(&format!(
+            "another transaction that has not ended holds the row of schedule {:?}, \
+             or of job {:?} if that is new",
+            definition.name, definition.job.name
+        )),
+        false => fault,
+    })
+}
+
+fn ensured(session: &mut dyn Session, definition: &Definition, prepared: Option<Prepared>) -> Step<Ensured> {
+    let senseless = |problem: String| refused(definition, FaultKind::Senseless, &problem);
+    definition.check().map_err(senseless)?;
+    let now = now(session)?;
+    let timing = definition.timing(now).map_err(|error| senseless(error.to_string()))?;
+    let when = when::storable(&timing, now).map_err(senseless)?;
+    let present = present(session, definition, &timing, now)?;
+    let wanted = WorkedOut { definition, timing, when, present };
+    if let Some((row, stored)) = load(session, definition, "")? {
+        return change(session, &wanted, prepared, &row, &stored);
+    }
+    if create(session, &wanted, prepared)? {
+        audit::record(session, &wanted.creation())?;
+        return Ok(Ensured::Created);
+    }
+    // Another made it first. A snapshot of the caller's may be older: only a locking read sees the row then.
+    let lock = session.dialect().lock("e");
+    let deleted = format!("schedule {:?} was deleted meanwhile", definition.name);
+    let found = load(session, definition, &lock)?;
+    let (row, stored) = found.ok_or_else(|| Fault::new(FaultKind::Conflict, deleted))?;
+    change(session, &wanted, prepared, &row, &stored)
+}
+
+/// Only a one-shot in the past asks for more than the time.
+fn present(
+    session: &mut dyn Session,
+    definition: &Definition,
+    timing: &Timing,
+    now: Timestamp,
+) -> Step<Present> {
+    if !when::is_past_one_shot(timing, now) {
+        return Ok(Present::at(now));
+    }
+    let mark = sql("SELECT COALESCE(MAX(ledger_from), -1) FROM QRTZ_APP WHERE application = ?");
+    let ledger_from = Timestamp::at(single(session.rows(&mark.bind(definition.application.as_str()))?)?);
+    Ok(Present { now, ledger_from })
+}
+
+fn refused(definition: &Definition, kind: FaultKind, problem: &str) -> Fault {
+    Fault::new(kind, format!("schedule {:?}: {problem}", definition.name))
+}
+
+/// The columns that an edit's guard compares, as they are.
+struct Guarded {
+    id: i64,
+    prev: Cell,
+    next: Cell,
+}
+
+fn load(
+    session: &mut dyn Session,
+    definition: &Definition,
+    lock: &str,
+) -> Step<Option<(Guarded, StoredSchedule)>> {
+    let question = sql(format!(
+        "SELECT id, prev_fire_time, next_fire_time, version, generation, state, {}, {} FROM QRTZ_EXECUTE e \
+         WHERE application = ? AND name = ?{lock}",
+        listed("", Settings::COLUMNS),
+        listed("", When::COLUMNS)
+    ));
+    let question = question.bind(definition.application.as_str()).bind(definition.name.as_str());
+    let Some(mut row) = session.rows(&question)?.pop() else { return Ok(None) };
+    let guarded = Guarded { id: row.int()?, prev: row.next()?, next: row.next()? };
+    let time = |cell: &Cell| if let Cell::Int(time) = cell { Some(Timestamp::at(*time)) } else { None };
+    let (prev, next) = (time(&guarded.prev), time(&guarded.next));
+    let (version, generation, state) = (row.loose_int()?, row.loose_int()?, row.loose_text()?);
+    let settings = Settings::read(|| row.next())?;
+    let when = When::read(|| row.next())?;
+    Ok(Some((guarded, StoredSchedule { state, version, generation, prev, next, settings, when })))
+}
+
+/// Inserts the row unless there is one; whether it did. On MariaDB an INSERT that fails leaves the
+/// transaction as it was.
+fn create(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Prepared>) -> Step<bool> {
+    let insert = insert(session, wanted, prepared)?;
+    if session.dialect().counts_rows_left_alone() {
+        return match session.execute(&insert) {
+            Err(fault) if fault.kind == FaultKind::Duplicate => Ok(false),
+            ended => ended.map(|_| true),
+        };
+    }
+    Ok(session.execute(&insert.push(&session.dialect().or_leave("QRTZ_EXECUTE", "name")))? == 1)
+}
+
+fn insert(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Prepared>) -> Step<Statement> {
+    let definition = wanted.definition;
+    let planned = wanted.created().map_err(|problem| refused(definition, FaultKind::Senseless, &problem))?;
+    let job = job(session, wanted, prepared)?;
+    // The caller's snapshot may be older than the mark, and the prepared mark than the row's removal.
+    let outside = prepared.map_or(0, |prepared| prepared.fence_from);
+    let fence = outside.max(node::fence_mark(session, &definition.application)?);
+    let cells = [definition.settings(job).cells(), wanted.when.cells()].concat();
+    let insert = sql(format!(
+        "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, fence, {}, {}) \
+         VALUES (?, ?, ?, ?, ?, ?, ?{})",
+        listed("", Settings::COLUMNS),
+        listed("", When::COLUMNS),
+        ", ?".repeat(cells.len())
+    ));
+    let insert = insert
+        .bind(definition.application.as_str())
+        .bind(definition.name.as_str())
+        .bind(shards::of(&definition.name))
+        .bind(planned.state)
+        .bind(planned.cursor.prev)
+        .bind(planned.cursor.next)
+        .bind(fence);
+    Ok(cells.into_iter().fold(insert, Statement::bind))
+}
+
+/// The job's row, made if it is missing.
+fn job(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Prepared>) -> Step<i64> {
+    match prepared {
+        Some(prepared) => Ok(prepared.job),
+        None => {
+            let WorkedOut { definition, present, .. } = wanted;
+            node::job(session, &definition.application, &definition.job, present.now)
+        }
+    }
+}
+
+fn change(
+    session: &mut dyn Session,
+    wanted: &WorkedOut<'_>,
+    prepared: Option<Prepared>,
+    row: &Guarded,
+    stored: &StoredSchedule,
+) -> Step<Ensured> {
+    let definition = wanted.definition;
+    let is_removed = stored.is_removed();
+    if is_removed {
+        wanted.created().map_err(|problem| refused(definition, FaultKind::Senseless, &problem))?;
+    }
+    let job = job(session, wanted, prepared)?;
+    let settings = definition.settings(job);
+    let (edit, ensured) = wanted.edit(stored, &settings).map_err(|problem| {
+        refused(definition, FaultKind::Undecodable, &format!("{problem}: mend the row by hand"))
+    })?;
+    let update =
+        set_all(sql("UPDATE QRTZ_EXECUTE SET version = version + 1"), Settings::COLUMNS, settings.cells());
+    let is_broken = stored.state == ScheduleState::Error.as_str();
+    let (update, guard) = match edit {
+        Edit::None => return Ok(ensured),
+        Edit::Settings => (update, &guard::EDIT),
+        // Nothing moves the cursor of a broken or removed row, which may be NULL and equal nothing.
+        Edit::Retime(planned) if is_broken || is_removed => {
+            let update = update.push(", reason = '', shard = ?").bind(shards::of(&definition.name));
+            (retimed(update, &wanted.when, planned), &guard::EDIT)
+        }
+        Edit::Retime(planned) => (retimed(update, &wanted.when, planned), &guard::RETIME),
+    };
+    let update = guarded_by(update, guard, |statement, column| match column {
+        Column::Id => statement.equals(column, row.id),
+        Column::State => statement.equals(column, stored.state.as_str()),
+        Column::PrevFireTime => statement.equals(column, row.prev.clone()),
+        Column::NextFireTime => statement.equals(column, row.next.clone()),
+        Column::Version => statement.equals(column, stored.version),
+        _ => column.absent(statement),
+    });
+    if session.execute(&update)? == 1 {
+        if is_removed {
+            // Handed back since the removal.
+            let (application, now) = (definition.application.clone(), wanted.present.now);
+            change::withdraw(session, WithdrawChange { application, schedule: ScheduleId(row.id), now })?;
+        }
+        audit::record(session, &wanted.difference(stored, &settings))?;
+        Ok(ensured)
+    } else {
+        let problem = format!("schedule {:?} was changed or claimed meanwhile", definition.name);
+        Err(Fault::new(FaultKind::Conflict, problem))
+    }
+}
+
+/// Another trigger begins a generation of its own.
+fn retimed(update: Statement, when: &When, planned: PlannedRow) -> Statement {
+    set_all(update, When::COLUMNS, when.cells())
+        .push(", generation = generation + 1, prev_fire_time = ?, next_fire_time = ?, state = ?")
+        .bind(planned.cursor.prev)
+        .bind(planned.cursor.next)
+        .bind(planned.state)
+}
+
+/// A schedule's row, whether or not it can be understood.
+pub(crate) fn seen(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<SeenSchedule>> {
+    seen_by(session, application, name, "")
+}
+
+/// With its row locked until the transaction ends.
+pub(crate) fn seen_locked(
+    session: &mut dyn Session,
+    application: &str,
+    name: &str,
+) -> Step<Option<SeenSchedule>> {
+    let lock = session.dialect().lock("e");
+    seen_by(session, application, name, &lock)
+}
+
+fn seen_by(
+    session: &mut dyn Session,
+    application: &str,
+    name: &str,
+    lock: &str,
+) -> Step<Option<SeenSchedule>> {
+    let question =
+        "SELECT e.id, e.version, e.state FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name = ?";
+    let question = sql(format!("{question}{lock}"));
+    let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
+    let (id, version, state) = (ScheduleId(row.int()?), row.loose_int()?, row.loose_text()?);
+    Ok(Some(SeenSchedule { id, version, state }))
+}
+
+pub(crate) fn find(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Entry>> {
+    find_by(session, application, name, "")
+}
+
+/// With its row locked until the transaction ends.
+pub(crate) fn find_locked(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Entry>> {
+    let lock = session.dialect().lock("e");
+    find_by(session, application, name, &lock)
+}
+
+fn find_by(session: &mut dyn Session, application: &str, name: &str, lock: &str) -> Step<Option<Entry>> {
+    let question = sql(format!(
+        "SELECT {} FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+         WHERE e.application = ? AND e.name = ?{lock}",
+        entry::columns(Payload::Whole)
+    ));
+    let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
+    let unreadable = |reason| Fault::undecodable(format!("schedule {name:?} of {application:?}: {reason}"));
+    Raw::read(&mut row)?.understand().map(Some).map_err(unreadable)
+}

@@ -1,0 +1,121 @@
+//! A client's verbs within a caller's transaction.
+
+use std::cell::RefCell;
+
+use super::ensure::{self, find_locked, seen_locked};
+use super::{change, order, queue, switch};
+use crate::domain::{Entry, ExecutionId, Timestamp};
+use crate::store::audit::AuditEntry;
+use crate::store::enqueue::{EnqueueOrder, Keyed};
+use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+use crate::store::sql::connection::caller::{CallerConnection, told};
+use crate::store::sql::poll;
+use crate::store::sql::session::fault::{Fault, FaultKind, Step};
+use crate::store::sql::session::{Session, now};
+use crate::store::sql::views::inspect;
+use crate::store::switch::{PassedQuery, SwitchOrder, Switched};
+use crate::store::{
+    Applied, Change, Definition, Ensured, ExecutionQuery, ExecutionRow, Result, SeenSchedule, Store, Verbs,
+};
+
+/// Runs verbs on a caller's connection, inside the open transaction if there is one, under a savepoint: after
+/// an error nothing of them is left. `outside` is the store on connections of its own.
+pub(crate) fn joined<T>(
+    outside: &dyn Store,
+    connection: &mut dyn CallerConnection,
+    body: impl FnOnce(&dyn Verbs) -> Result<T>,
+) -> Result<T> {
+    let (mut body, mut answer) = (Some(body), None);
+    let ended = connection.joined(&mut |session| {
+        let Some(body) = body.take() else { return Ok(()) };
+        let result = body(&Joined { outside, session: RefCell::new(session) });
+        let failed = result.as_ref().err().map(|error| Fault::new(FaultKind::Refused, error.to_string()));
+        answer = Some(result);
+        failed.map_or(Ok(()), Err)
+    });
+    match (answer, ended) {
+        (Some(Ok(answer)), Ok(())) => Ok(answer),
+        (Some(Err(error)), _) => Err(error),
+        (_, Err(fault)) => Err(told(fault)),
+        (None, Ok(())) => Err(told(Fault::new(FaultKind::Refused, "the transaction did not run"))),
+    }
+}
+
+struct Joined<'a> {
+    outside: &'a dyn Store,
+    session: RefCell<&'a mut dyn Session>,
+}
+
+impl Joined<'_> {
+    fn with<T>(&self, work: impl FnOnce(&mut dyn Session) -> Step<T>) -> Result<T> {
+        work(&mut **self.session.borrow_mut()).map_err(told)
+    }
+}
+
+/// What is decided on is read locked where it is one row: an older snapshot of the caller's may show it as it
+/// was.
+impl Verbs for Joined<'_> {
+    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
+        self.with(|session| find_locked(session, application, name))
+    }
+
+    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {
+        self.with(|session| seen_locked(session, application, name))
+    }
+
+    fn now(&self) -> Result<Timestamp> {
+        self.with(now)
+    }
+
+    /// A change that loses was decided on what an older snapshot still shows: to read again would not help.
+    fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
+        self.with(|session| {
+            let applied = change::apply(session, changes)?;
+            match applied.contains(&Applied::Lost) {
+                true => Err(Fault::new(FaultKind::Conflict, "a schedule has moved on")),
+                false => Ok(applied),
+            }
+        })
+    }
+
+    fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
+        self.with(|session| switch::apply_audited(session, &change, entry))
+    }
+
+    fn ensure(&self, definition: &Definition) -> Result<Ensured> {
+        let prepared = self.outside.prepare(definition)?;
+        self.with(|session| ensure::ensure(session, definition, prepared))
+    }
+
+    fn order(&self, order: &RunOrder) -> Result<Ordered> {
+        self.with(|session| order::order(session, order))
+    }
+
+    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
+        self.with(|session| queue::enqueue(session, order))
+    }
+
+    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
+        self.with(|session| queue::enqueue_unique(session, order))
+    }
+
+    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
+        self.with(|session| order::cancel(session, order))
+    }
+
+    fn retry(&self, order: &ExecutionOrder) -> Result<Retry> {
+        self.with(|session| order::retry(session, order))
+    }
+
+    fn switch(&self, order: &SwitchOrder) -> Result<Switched> {
+        self.with(|session| switch::switch(session, order))
+    }
+
+    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>> {
+        self.with(|session| poll::passed(session, query))
+    }
+
+    fn executions(&self, query: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
+        self.with(|session| inspect::executions(session, query))
+    }
+}

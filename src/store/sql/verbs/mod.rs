@@ -1,0 +1,12 @@
+//! Changes: the table of changes, and the verbs of clients and nodes, on connections of our own or on a
+//! caller's.
+
+pub(super) mod audit;
+pub(super) mod change;
+pub(super) mod ensure;
+pub(super) mod joined;
+pub(super) mod node;
+pub(super) mod order;
+pub(super) mod queue;
+pub(super) mod run_end;
+pub(super) mod switch;

@@ -1,0 +1,528 @@
+//! Executions that are enqueued, and their removal.
+
+use std::collections::HashMap;
+
+use super::{change, node};
+use crate::domain::{ExecutionId, ExecutionState, JobSpec, Millis, Reason, Timestamp, Token};
+use crate::store::columns::{NO_PRIORITY, NONE, Settings, When};
+use crate::store::enqueue::{
+    DueAt, EnqueueOrder, Keyed, OnConflict, QueueRow, first_origin, origins_before, queue_of, read_tags,
+};
+use crate::store::news::News;
+use crate::store::sql::claim::bounds;
+use crate::store::sql::poll::news;
+use crate::store::sql::rows::policy;
+use crate::store::sql::session::batch::{BatchRows, delete};
+use crate::store::sql::session::fault::{Fault, FaultKind, Step};
+use crate::store::sql::session::statement::{Row, Statement, listed, sql};
+use crate::store::sql::session::{Session, now};
+use crate::store::sql::upkeep::purge;
+use crate::store::{Applied, Change, PurgedQueues, QueuePlace, QueueWalk};
+use crate::time::{Clock, Now};
+
+/// Inserts the executions, and before the first of a job its queue.
+pub(crate) fn enqueue(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Vec<ExecutionId>> {
+    if order.payloads.is_empty() {
+        return Ok(Vec::new());
+    }
+    let origins: Vec<i64> = (fresh_origin()..).take(order.payloads.len()).collect();
+    let now = host_time();
+    let news = order.news(order.due(now.db), now.db, now.boot);
+    if let Some(ids) = insert(session, order, &origins, news)? {
+        return Ok(ids);
+    }
+    make_queue(session, &order.application, &order.job)?;
+    insert(session, order, &origins, news)?.ok_or_else(|| unseen(order))
+}
+
+/// The job's queue is there, but an older snapshot of the caller's does not show it.
+fn unseen(order: &EnqueueOrder) -> Fault {
+    let problem = format!("the queue of job {:?} was made since the transaction began", order.job.name);
+    Fault::new(FaultKind::Conflict, problem)
+}
+
+/// It keeps neighbours in time together.
+fn fresh_origin() -> i64 {
+    first_origin(host_time().db, Token::fresh().0.as_u128())
+}
+
+fn host_time() -> Now {
+    Clock::default().now()
+}
+
+/// Inserts one execution with a key, unless another keeps that. Locks the key's row first, then its
+/// execution's, so that requests with one key run one after another.
+pub(crate) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Keyed> {
+    let missing = |what: &str| Fault::undecodable(format!("job {:?}: {what}", order.job.name));
+    let unique = order.key.as_ref().ok_or_else(|| missing("an execution without a key"))?;
+    let queue = match queue_id(session, order)? {
+        Some(queue) => queue,
+        None => {
+            make_queue(session, &order.application, &order.job)?;
+            queue_id(session, order)?.ok_or_else(|| unseen(order))?
+        }
+    };
+    let now = now(session)?;
+    let due = order.due(now);
+    let (key, origin) =
+        (KeyRow { queue, key: unique.key.clone(), period: unique.period(due) }, fresh_origin());
+    let keeper = key.take(session, origin)?;
+    if keeper != origin
+        && let Some(open) = key.open_attempt(session, keeper)?
+    {
+        if unique.on_conflict != OnConflict::Replace || !replace(session, order, &open, due)? {
+            return Ok(Keyed::Existing(open.id));
+        }
+        remove_tags(session, queue, &[(keeper, &open.tags)])?;
+        insert_tags(session, order, &[keeper])?;
+        news::tell_of(session, order.news(due, now, host_time().boot), &order.application)?;
+        return Ok(Keyed::Replaced(open.id));
+    }
+    if keeper != origin {
+        key.give(session, keeper, origin)?;
+    }
+    let (news, order) =
+        (order.news(due, now, host_time().boot), EnqueueOrder { due: DueAt::Instant(due), ..order.clone() });
+    let ids = insert_some(session, &order, (0, &[origin]), Some(&key), news)?;
+    insert_tags(session, &order, &[origin])?;
+    ids.first().copied().map(Keyed::Created).ok_or_else(|| missing("nothing was inserted"))
+}
+
+/// The id of the job's queue, if it has one.
+fn queue_id(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Option<i64>> {
+    let question = sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name = ?");
+    let question = question.bind(order.application.as_str()).bind(queue_of(&order.job.name));
+    session.rows(&question)?.pop().map(|mut row| row.int()).transpose()
+}
+
+/// A row of QRTZ_KEY.
+struct KeyRow {
+    queue: i64,
+    key: String,
+    period: Millis,
+}
+
+impl KeyRow {
+    /// Makes the row if it is missing, and locks it: the origin of the execution that it names.
+    fn take(&self, session: &mut dyn Session, origin: i64) -> Step<i64> {
+        let dialect = session.dialect();
+        let insert =
+            sql("INSERT INTO QRTZ_KEY (unique_key, execute_id, key_period, origin) VALUES (?, ?, ?, ?)");
+        let insert = insert.bind(self.key.as_str()).bind(self.queue).bind(self.period).bind(origin);
+        session.execute(&insert.push(&dialect.or_leave("QRTZ_KEY", "origin")))?;
+        let row = "SELECT k.origin FROM QRTZ_KEY k WHERE k.unique_key = ? AND k.execute_id = ? AND k.key_period = ?";
+        let row = sql(row).bind(self.key.as_str()).bind(self.queue).bind(self.period);
+        let row = row.push(&dialect.lock("k"));
+        let origin = session.rows(&row)?.pop().map(|mut row| row.int()).transpose()?;
+        origin.ok_or_else(|| Fault::new(FaultKind::Conflict, "the key of an execution was removed meanwhile"))
+    }
+
+    /// The key, whose row is locked, is this execution's from now on. Written in any case: a caller with an
+    /// older snapshot must not take the execution for one that has ended. The table of changes has no entry
+    /// for it: under the lock there is nothing that could be lost.
+    fn give(&self, session: &mut dyn Session, from: i64, to: i64) -> Step<()> {
+        let update = sql(format!(
+            "UPDATE QRTZ_KEY SET origin = ?{} WHERE unique_key = ? AND execute_id = ? AND key_period = ? \
+             AND origin = ?",
+            session.dialect().and_touch()
+        ));
+        let update = update.bind(to).bind(self.key.as_str()).bind(self.queue).bind(self.period);
+        session.execute(&update.bind(from))?;
+        Ok(())
+    }
+
+    /// The last attempt at the execution of this origin, if that has not ended. An outcome may be inserting
+    /// the next attempt: where rows are locked to be seen, the question is repeated until it names the same
+    /// one.
+    fn open_attempt(&self, session: &mut dyn Session, origin: i64) -> Step<Option<OpenAttempt>> {
+        let lock = session.dialect().lock_to_see("r");
+        let question = sql(format!(
+            "SELECT r.id, r.reason, r.state, r.claim_token, r.finished_time, r.tags FROM QRTZ_RUN r \
+             WHERE r.execute_id = ? AND r.generation = 0 AND r.origin = ? AND r.unique_key = ? \
+             AND COALESCE(r.key_period, {NONE}) = ? ORDER BY r.attempt DESC LIMIT 1{lock}"
+        ));
+        let question = question.bind(self.queue).bind(origin).bind(self.key.as_str()).bind(self.period);
+        let mut seen = None;
+        loop {
+            let Some(mut row) = session.rows(&question)?.pop() else { return Ok(None) };
+            let (id, reason) = (ExecutionId(row.int()?), row.loose_text()?);
+            if !lock.is_empty() && seen.replace(id) != Some(id) {
+                continue;
+            }
+            let (state, token, finished) = (row.loose_text()?.parse().ok(), row.loose_text()?, row.time()?);
+            // One that cannot be read was written by hand: nothing is under the nil token.
+            let token = Token(uuid::Uuid::parse_str(&token).unwrap_or_default());
+            let tags = read_tags(row.maybe_text()?.as_deref());
+            let is_open = match state {
+                Some(ExecutionState::TimedOut) => finished.is_none(),
+                Some(state) => !state.is_terminal(),
+                None => true,
+            };
+            let is_waiting = state == Some(ExecutionState::Pending) && reason == Reason::Enqueued.as_str();
+            return Ok(is_open.then_some(OpenAttempt { id, is_waiting, token, tags }));
+        }
+    }
+}
+
+/// The last attempt at an enqueued execution, which has not ended.
+struct OpenAttempt {
+    id: ExecutionId,
+    /// It waits as it was enqueued.
+    is_waiting: bool,
+    token: Token,
+    tags: Vec<String>,
+}
+
+/// Gives an execution that waits what another was to have; whether it waits.
+fn replace(
+    session: &mut dyn Session,
+    order: &EnqueueOrder,
+    open: &OpenAttempt,
+    due: Timestamp,
+) -> Step<bool> {
+    if !open.is_waiting {
+        return Ok(false);
+    }
+    let change = Change::Replace(order.replacing(open.id, open.token, due));
+    Ok(change::apply(session, &[change])? == [Applied::Done])
+}
+
+/// An enqueued execution that has a key.
+pub(crate) struct KeyedExecution {
+    origin: i64,
+    key: KeyRow,
+    /// The origin of the execution that the key's row names.
+    named: i64,
+}
+
+/// The key of an execution, if it has one, with its row locked.
+pub(crate) fn key_of(session: &mut dyn Session, execution: ExecutionId) -> Step<Option<KeyedExecution>> {
+    let question = sql("SELECT r.execute_id, r.origin, r.unique_key, r.key_period FROM QRTZ_RUN r \
+                        WHERE r.id = ? AND r.unique_key IS NOT NULL");
+    let Some(mut row) = session.rows(&question.bind(execution.0))?.pop() else { return Ok(None) };
+    let (queue, origin) = (row.int()?, row.int()?);
+    let key = KeyRow { queue, key: row.text()?, period: row.maybe_int()?.unwrap_or(NONE) };
+    let named = key.take(session, origin)?;
+    Ok(Some(KeyedExecution { origin, key, named }))
+}
+
+impl KeyedExecution {
+    /// Another execution that has not ended and has its key.
+    pub(crate) fn keeper(&self, session: &mut dyn Session) -> Step<Option<ExecutionId>> {
+        if self.named == self.origin {
+            return Ok(None);
+        }
+        Ok(self.key.open_attempt(session, self.named)?.map(|open| open.id))
+    }
+
+    /// It goes on, and has the key again.
+    pub(crate) fn retake(&self, session: &mut dyn Session) -> Step<()> {
+        self.key.give(session, self.named, self.origin)
+    }
+}
+
+/// The ids, or none if the job has no queue yet.
+fn insert(
+    session: &mut dyn Session,
+    order: &EnqueueOrder,
+    origins: &[i64],
+    news: News,
+) -> Step<Option<Vec<ExecutionId>>> {
+    let mut ids = Vec::with_capacity(order.payloads.len());
+    let size = session.dialect().batch();
+    for (first, origins) in (0..).step_by(size).zip(origins.chunks(size)) {
+        let inserted = insert_some(session, order, (first, origins), None, news)?;
+        if inserted.is_empty() {
+            return Ok(None);
+        }
+        ids.extend(inserted);
+        insert_tags(session, order, origins)?;
+    }
+    Ok(Some(ids))
+}
+
+/// Lets executions of these origins be found by their tags, if they have some.
+fn insert_tags(session: &mut dyn Session, order: &EnqueueOrder, origins: &[i64]) -> Step<()> {
+    let dialect = session.dialect();
+    for tag in &order.tags {
+        let want = BatchRows::new(origins.iter().copied()).same("tag", tag.as_str());
+        let insert = sql("INSERT INTO QRTZ_TAG (tag, execute_id, origin) SELECT w.tag, e.id, w.id FROM ");
+        let insert = insert.want(dialect, &want).push(&format!(
+            " {} QRTZ_EXECUTE e ON e.application = ? AND e.name = ? WHERE w.id <> -1",
+            dialect.join()
+        ));
+        let insert = insert.bind(order.application.as_str()).bind(queue_of(&order.job.name));
+        session.execute(&insert).map_err(taken)?;
+    }
+    Ok(())
+}
+
+/// An origin has to be drawn anew.
+fn taken(fault: Fault) -> Fault {
+    match fault.kind {
+        FaultKind::Duplicate => {
+            Fault { kind: FaultKind::Conflict, ..fault }.with("others have drawn the same origins")
+        }
+        _ => fault,
+    }
+}
+
+/// Executions of these origins are found by these tags no more.
+fn remove_tags(session: &mut dyn Session, queue: i64, executions: &[(i64, &Vec<String>)]) -> Step<()> {
+    let of_one = |(origin, tags): &(i64, &Vec<String>)| {
+        let origin = *origin;
+        tags.iter().map(move |tag| (origin, tag.clone())).collect::<Vec<_>>()
+    };
+    let tags: Vec<(i64, String)> = executions.iter().flat_map(of_one).collect();
+    purge::remove(session, &tags, |dialect, tags| {
+        let want = BatchRows::new(tags.iter().map(|(origin, _)| *origin))
+            .texts("tag", tags.iter().map(|(_, tag)| tag.clone()))
+            .same("queue", queue);
+        let condition = "t.tag = w.tag AND t.execute_id = w.queue AND t.origin = w.id";
+        delete(dialect, ("QRTZ_TAG", "t"), &want, condition)
+    })?;
+    Ok(())
+}
+
+/// Inserts as many executions as there are origins, from the order's `first` on.
+fn insert_some(
+    session: &mut dyn Session,
+    order: &EnqueueOrder,
+    (first, origins): (usize, &[i64]),
+    key: Option<&KeyRow>,
+    news: News,
+) -> Step<Vec<ExecutionId>> {
+    let dialect = session.dialect();
+    let (at, delay) = order.due_columns();
+    let tokens = origins.iter().map(|_| Token::fresh().to_string());
+    let part = first..first + origins.len();
+    let want = BatchRows::new(origins.iter().copied())
+        .texts("payload", order.payloads[part.clone()].iter().cloned())
+        .texts("token", tokens)
+        .same("at", at)
+        .same("delay", delay)
+        .same("reason", Reason::Enqueued.as_str())
+        .same("priority", order.priority_column())
+        .same("lane", order.lane.as_str())
+        .same("tags", order.tags_column().unwrap_or_default())
+        .same("unique_key", key.map_or("", |key| &key.key))
+        .same("key_period", key.map_or(NONE, |key| key.period));
+    let want = match order.groups.is_empty() {
+        true => want.same("group_key", ""),
+        false => want.texts("group_key", order.groups[part].iter().cloned()),
+    };
+    // The limit keeps the clock from being read for each row and column anew.
+    let due = "CASE WHEN w.at < 0 THEN c.now + w.delay ELSE w.at END";
+    let insert = sql(format!(
+        "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, state, reason, \
+         cause, due_time, claim_token, payload, priority, unique_key, key_period, group_key, lane, tags) \
+         SELECT e.application, e.id, 0, w.id, {due}, 1, 'PENDING', w.reason, w.reason, {due}, w.token, w.payload, \
+         NULLIF(w.priority, {NO_PRIORITY}), NULLIF(w.unique_key, ''), NULLIF(w.key_period, {NONE}), \
+         NULLIF(w.group_key, ''), NULLIF(w.lane, ''), NULLIF(w.tags, '') FROM "
+    ))
+    .want(dialect, &want)
+    .push(&format!(
+        " {join} (SELECT {} AS now LIMIT 1) AS c ON 1 = 1 \
+         {join} QRTZ_EXECUTE e ON e.application = ? AND e.name = ? WHERE w.id <> -1",
+        dialect.clock(),
+        join = dialect.join()
+    ))
+    .bind(order.application.as_str())
+    .bind(queue_of(&order.job.name));
+    let mut rows = if dialect.returns_inserted_rows() {
+        let insert = insert.push(" RETURNING id, origin");
+        session.rows(&news::tell(dialect, news, insert, &order.application)).map_err(taken)?
+    } else {
+        let made = session.execute(&insert).map_err(taken)?;
+        let rows = session.rows(&inserted(order, origins))?;
+        if rows.len() != made {
+            return Err(unseen(order));
+        }
+        rows
+    };
+    let mut ids: Vec<(i64, i64)> =
+        rows.iter_mut().map(|row| row.int().and_then(|id| Ok((row.int()?, id)))).collect::<Step<_>>()?;
+    ids.sort_unstable();
+    Ok(ids.into_iter().map(|(_, id)| ExecutionId(id)).collect())
+}
+
+/// What was inserted with these origins, which follow each other.
+fn inserted(order: &EnqueueOrder, origins: &[i64]) -> Statement {
+    sql("SELECT r.id, r.origin FROM QRTZ_RUN r WHERE r.execute_id = \
+         (SELECT e.id FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name = ?) \
+         AND r.generation = 0 AND r.origin >= ? AND r.origin <= ?")
+    .bind(order.application.as_str())
+    .bind(queue_of(&order.job.name))
+    .bind(origins.first().copied().unwrap_or_default())
+    .bind(origins.last().copied().unwrap_or_default())
+}
+
+/// The job's queue, unless another has made it meanwhile.
+fn make_queue(session: &mut dyn Session, application: &str, job: &JobSpec) -> Step<()> {
+    let now = now(session)?;
+    let id = node::job(session, application, job, now)?;
+    let row = QueueRow::new(job, id).map_err(|error| Fault::undecodable(error.to_string()))?;
+    let cells = [row.settings.cells(), row.when.cells()].concat();
+    let insert = sql(format!(
+        "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, {}, {}) VALUES (?, ?, 0, ?{})",
+        listed("", Settings::COLUMNS),
+        listed("", When::COLUMNS),
+        ", ?".repeat(cells.len())
+    ));
+    let insert = insert.bind(application).bind(row.name).bind(QueueRow::STATE.as_str());
+    let insert = cells.into_iter().fold(insert, Statement::bind);
+    session.execute(&insert.push(&session.dialect().or_leave("QRTZ_EXECUTE", "name")))?;
+    Ok(())
+}
+
+/// An attempt at an enqueued execution.
+struct Attempt {
+    id: i64,
+    origin: i64,
+    /// None while it has not ended.
+    ended: Option<Timestamp>,
+    /// Its key and that one's period.
+    key: Option<(String, Millis)>,
+    tags: Vec<String>,
+    group: Option<String>,
+}
+
+pub(crate) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQueues> {
+    let (job, queue, span) = match next_queue(session, walk)? {
+        NextQueue::Of { job, queue, span } => (job, queue, span),
+        NextQueue::NoneUpTo(job) => {
+            return Ok(PurgedQueues { executions: 0, next: job.map(QueuePlace::behind) });
+        }
+    };
+    let after = if job == walk.after.job { walk.after.origin } else { i64::MIN };
+    let before = walk.before(now(session)?, span);
+    let (attempts, is_last) = page(session, (queue, after), before, walk.limit)?;
+    let reached = attempts.last().map_or(i64::MAX, |attempt| attempt.origin);
+    let of_one = attempts.chunk_by(|one, other| one.origin == other.origin);
+    let is_old = |attempt: &Attempt| attempt.ended.is_some_and(|ended| ended < before);
+    let old: Vec<&[Attempt]> = of_one.filter(|attempts| attempts.iter().all(is_old)).collect();
+    let firsts: Vec<&Attempt> = old.iter().filter_map(|attempts| attempts.first()).collect();
+    remove_keys(session, queue, &firsts)?;
+    let tags: Vec<(i64, &Vec<String>)> =
+        old.iter().copied().flatten().map(|it| (it.origin, &it.tags)).collect();
+    remove_tags(session, queue, &tags)?;
+    let grouped = old.iter().copied().flatten().filter_map(|it| Some((it.id, it.group.as_deref()?)));
+    bounds::forget(session, job, &grouped.collect::<Vec<_>>())?;
+    let origins: Vec<i64> = firsts.iter().map(|attempt| attempt.origin).collect();
+    let removed = purge::remove(session, &origins, |dialect, origins| {
+        let want = BatchRows::new(origins.iter().copied()).same("queue", queue);
+        let condition = dialect.seek("r.execute_id", "w.queue") + " AND r.generation = 0 AND r.origin = w.id";
+        delete(dialect, ("QRTZ_RUN", "r"), &want, &condition)
+    })?;
+    if removed != old.iter().map(|attempts| attempts.len()).sum::<usize>() {
+        return Err(Fault::new(FaultKind::Conflict, "rows to be purged are no longer as they were seen"));
+    }
+    let next = if is_last { QueuePlace::behind(job) } else { QueuePlace { job, origin: reached } };
+    Ok(PurgedQueues { executions: origins.len(), next: Some(next) })
+}
+
+/// The oldest executions of a queue behind an origin, each with all its attempts; and whether no more follow.
+fn page(
+    session: &mut dyn Session,
+    (queue, after): (i64, i64),
+    before: Timestamp,
+    limit: usize,
+) -> Step<(Vec<Attempt>, bool)> {
+    let mut read = |after: i64, until: i64, limit: usize| -> Step<Vec<Attempt>> {
+        session.rows(&oldest((queue, after), (before, until), limit))?.into_iter().map(attempt).collect()
+    };
+    let mut attempts = read(after, origins_before(before), limit)?;
+    let Some(last) = attempts.last().map(|attempt| attempt.origin).filter(|_| attempts.len() >= limit) else {
+        return Ok((attempts, true));
+    };
+    // More attempts of the last one may follow: the next page begins with it. One that fills a page is read
+    // whole.
+    if attempts.iter().any(|attempt| attempt.origin != last) {
+        attempts.retain(|attempt| attempt.origin != last);
+    } else {
+        attempts = read(last - 1, last + 1, usize::MAX / 2)?;
+    }
+    Ok((attempts, false))
+}
+
+fn attempt(mut row: Row) -> Step<Attempt> {
+    let (origin, is_over, finished) = (row.int()?, row.int()? == 1, row.time()?);
+    let (key, period) = (row.maybe_text()?, row.maybe_int()?.unwrap_or(NONE));
+    let (key, tags) = (key.map(|key| (key, period)), read_tags(row.maybe_text()?.as_deref()));
+    let (id, group) = (row.int()?, row.maybe_text()?);
+    Ok(Attempt { id, origin, ended: finished.filter(|_| is_over), key, tags, group })
+}
+
+/// Removes the rows of these executions' keys, unless they name others by now.
+fn remove_keys(session: &mut dyn Session, queue: i64, executions: &[&Attempt]) -> Step<()> {
+    let key = |it: &&Attempt| it.key.as_ref().map(|(key, period)| (it.origin, key.clone(), *period));
+    let keys: Vec<(i64, String, Millis)> = executions.iter().filter_map(key).collect();
+    purge::remove(session, &keys, |dialect, keys| {
+        let want = BatchRows::new(keys.iter().map(|(origin, ..)| *origin))
+            .texts("unique_key", keys.iter().map(|(_, key, _)| key.clone()))
+            .ints("key_period", keys.iter().map(|(.., period)| *period))
+            .same("queue", queue);
+        let condition = "k.unique_key = w.unique_key AND k.execute_id = w.queue AND k.key_period = w.key_period \
+                         AND k.origin = w.id";
+        delete(dialect, ("QRTZ_KEY", "k"), &want, condition)
+    })?;
+    Ok(())
+}
+
+/// Where a walk goes on.
+enum NextQueue {
+    Of {
+        job: i64,
+        queue: i64,
+        /// In which its executions count towards a rate of the job or its groups.
+        span: Millis,
+    },
+    /// The jobs up to this one have none; all that are left if it is none.
+    NoneUpTo(Option<i64>),
+}
+
+fn next_queue(session: &mut dyn Session, walk: &QueueWalk) -> Step<NextQueue> {
+    /// How many jobs are looked at.
+    const PAGE: usize = 256;
+    let from = walk.after.job.saturating_add(i64::from(walk.after.origin == i64::MAX));
+    let jobs = sql(format!(
+        "SELECT j.id, j.job_class, {} FROM QRTZ_JOB j WHERE j.application = ? AND j.id >= ? ORDER BY j.id LIMIT ?",
+        policy::bounds_columns("j")
+    ));
+    let jobs = jobs.bind(walk.application.as_str()).bind(from).bind(PAGE);
+    let read =
+        |mut row: Row| Ok((row.int()?, queue_of(&row.loose_text()?), policy::bounds(&mut row)?.span()));
+    let jobs: Vec<(i64, String, Millis)> = session.rows(&jobs)?.into_iter().map(read).collect::<Step<_>>()?;
+    let Some((last, ..)) = jobs.last() else {
+        return Ok(NextQueue::NoneUpTo(None));
+    };
+    let queues =
+        sql("SELECT e.name, e.id FROM QRTZ_EXECUTE e WHERE e.job_type = 'QUEUE' AND e.application = ? \
+                      AND e.name IN ");
+    let queues = queues.bind(walk.application.as_str()).list(jobs.iter().map(|(_, name, _)| name.as_str()));
+    let read = |mut row: Row| Ok((row.loose_text()?, row.int()?));
+    let queues: HashMap<String, i64> = session.rows(&queues)?.into_iter().map(read).collect::<Step<_>>()?;
+    let mut of_jobs = jobs.iter().filter_map(|(job, name, span)| Some((*job, *queues.get(name)?, *span)));
+    Ok(match of_jobs.next() {
+        Some((job, queue, span)) => NextQueue::Of { job, queue, span },
+        None => NextQueue::NoneUpTo((jobs.len() == PAGE).then_some(*last)),
+    })
+}
+
+/// The attempts at executions whose origins lie behind one and before another, the oldest first.
+pub(crate) fn oldest(
+    (queue, after): (i64, i64),
+    (before, until): (Timestamp, i64),
+    limit: usize,
+) -> Statement {
+    sql("SELECT r.origin, \
+         CASE WHEN r.state IN ('PENDING', 'CLAIMED', 'RUNNING') OR r.scheduled_time >= ? THEN 0 ELSE 1 END AS is_over, \
+         r.finished_time, r.unique_key, r.key_period, r.tags, r.id, r.group_key \
+         FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = 0 \
+         AND r.origin > ? AND r.origin < ? ORDER BY r.execute_id, r.generation, r.origin, r.scheduled_time, r.attempt LIMIT ?")
+    .bind(before)
+    .bind(queue)
+    .bind(after)
+    .bind(until)
+    .bind(limit)
+}

@@ -1,0 +1,163 @@
+//! Jobs, nodes and applications that somebody pauses, drains or resumes, and pauses that end by themselves.
+
+use super::{audit, change};
+use crate::domain::Timestamp;
+use crate::store::audit::AuditEntry;
+use crate::store::change::PauseEnd;
+use crate::store::sql::dialect::Dialect;
+use crate::store::sql::rows::entry::{self, Payload, Raw};
+use crate::store::sql::session::fault::{Fault, FaultKind, Step};
+use crate::store::sql::session::statement::{Row, Statement, sql};
+use crate::store::sql::session::{Session, now};
+use crate::store::switch::{EndedPause, Scope, SeenSwitch, SwitchChange, SwitchOrder, SwitchRow, Switched};
+use crate::store::{Applied, Change, PauseChange};
+
+/// The row is locked, so that nothing else changes it between the decision and its audit.
+pub(crate) fn switch(session: &mut dyn Session, order: &SwitchOrder) -> Step<Switched> {
+    if let Some(until) = order.verb.until() {
+        note_end(session, &order.application, until)?;
+    }
+    let question = seen(session.dialect(), order);
+    let Some(row) = session.rows(&question)?.pop() else { return Ok(Switched::Unknown) };
+    let seen = seen_row(row, &order.scope, &order.application)?;
+    let was = seen.switch();
+    let now = now(session)?;
+    let Some(change) = SwitchChange::of(order, seen.clone(), now) else { return Ok(Switched::Already(was)) };
+    let entry = seen.entry(&order.application, order.verb.name(), change.becomes, &order.order);
+    if change::apply(session, &[Change::Switch(change)])? != [Applied::Done] {
+        return Err(Fault::new(FaultKind::Conflict, "a state that is locked has changed"));
+    }
+    audit::record(session, &entry)?;
+    Ok(Switched::Done)
+}
+
+fn seen(dialect: Dialect, order: &SwitchOrder) -> Statement {
+    let application = order.application.as_str();
+    match &order.scope {
+        Scope::Job(name) => {
+            let question = "SELECT j.id, j.state, j.paused_time FROM QRTZ_JOB j WHERE j.application = ?";
+            sql(format!("{question} AND j.job_class = ?{}", dialect.lock("j")))
+                .bind(application)
+                .bind(name.as_str())
+        }
+        Scope::Node(id) => {
+            let question = "SELECT 0 AS id, n.state, n.paused_time FROM QRTZ_NODE n WHERE n.uuid = ?";
+            let live = " AND n.application = ? AND n.ended_time = -1";
+            sql(format!("{question}{live}{}", dialect.lock("n"))).bind(id.to_string()).bind(application)
+        }
+        Scope::Application => {
+            let question = "SELECT 0 AS id, a.state, a.paused_time FROM QRTZ_APP a WHERE a.application = ?";
+            sql(format!("{question}{}", dialect.lock("a"))).bind(application)
+        }
+    }
+}
+
+fn seen_row(mut row: Row, scope: &Scope, application: &str) -> Step<SeenSwitch> {
+    let id = row.int()?;
+    let row_of = match scope {
+        Scope::Job(name) => SwitchRow::Job(id, name.clone()),
+        Scope::Node(node) => SwitchRow::Node(*node),
+        Scope::Application => SwitchRow::Application(application.to_owned()),
+    };
+    Ok(SeenSwitch { row: row_of, state: row.loose_text()?, since: row.time()? })
+}
+
+/// One change and, if it is made, its record. The application's row comes first: rows are locked in that
+/// order.
+pub(crate) fn apply_audited(session: &mut dyn Session, change: &Change, entry: &AuditEntry) -> Step<Applied> {
+    if let Change::Pause(PauseChange { until: Some(until), .. }) = change {
+        note_end(session, &entry.application, *until)?;
+    }
+    let applied = change::apply(session, std::slice::from_ref(change))?.pop().unwrap_or(Applied::Lost);
+    if applied.is_done() {
+        audit::record(session, entry)?;
+    }
+    Ok(applied)
+}
+
+/// Some pause in the application ends by itself then. The row is written in any case: whoever looks for the
+/// next end at the same time holds it, and must see this pause. That is why no guard compares what was seen,
+/// and the table of changes has no entry for it.
+fn note_end(session: &mut dyn Session, application: &str, until: Timestamp) -> Step<()> {
+    let update = sql(format!(
+        "UPDATE QRTZ_APP SET pause_ends = CASE WHEN pause_ends = -1 OR pause_ends > ? THEN ? \
+         ELSE pause_ends END{} WHERE application = ?",
+        session.dialect().and_touch()
+    ));
+    session.execute(&update.bind(until).bind(until).bind(application))?;
+    Ok(())
+}
+
+/// The most ended pauses of schedules brought at once.
+const LIMIT: usize = 500;
+
+/// The pauses whose time is up; if there are none, notes the next end.
+pub(crate) fn ended(session: &mut dyn Session, application: &str) -> Step<Vec<EndedPause>> {
+    let dialect = session.dialect();
+    let lock = format!("SELECT a.pause_ends FROM QRTZ_APP a WHERE a.application = ?{}", dialect.lock("a"));
+    let mark = session.rows(&sql(lock).bind(application))?.pop();
+    let mark = mark.map_or(Ok(None), |mut row| row.time())?;
+    let now = now(session)?;
+    let mut ended = Vec::new();
+    for row in session
+        .rows(&ending("kind, id, name, state, since", application).push(" WHERE p.until <= ?").bind(now))?
+    {
+        ended.push(EndedPause::Switch(ended_switch(row)?));
+    }
+    let schedules = sql(format!(
+        "SELECT {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid WHERE e.application = ? \
+         AND e.state = 'PAUSED' AND e.paused_until <> -1 AND e.paused_until <= ? LIMIT ?",
+        entry::columns(Payload::None),
+        dialect.join()
+    ));
+    for mut row in session.rows(&schedules.bind(application).bind(now).bind(LIMIT))? {
+        // One that cannot be understood goes into quarantine.
+        ended.extend(
+            Raw::read(&mut row)?.understand().ok().map(|entry| EndedPause::Schedule(Box::new(entry))),
+        );
+    }
+    if let Some(seen) = mark.filter(|mark| ended.is_empty() && *mark <= now) {
+        note_next_end(session, application, seen)?;
+    }
+    Ok(ended)
+}
+
+/// These columns of the jobs, nodes and applications whose pause ends by itself.
+fn ending(columns: &str, application: &str) -> Statement {
+    sql(format!(
+        "SELECT {columns} FROM (SELECT 0 AS kind, j.id, j.job_class AS name, j.state, j.paused_time AS since, \
+         j.paused_until AS until FROM QRTZ_JOB j WHERE j.application = ? AND j.paused_until <> -1 \
+         UNION ALL SELECT 1, 0, n.uuid, n.state, n.paused_time, n.paused_until FROM QRTZ_NODE n \
+         WHERE n.application = ? AND n.ended_time = -1 AND n.paused_until <> -1 \
+         UNION ALL SELECT 2, 0, a.application, a.state, a.paused_time, a.paused_until FROM QRTZ_APP a \
+         WHERE a.application = ? AND a.paused_until <> -1) AS p"
+    ))
+    .bind(application)
+    .bind(application)
+    .bind(application)
+}
+
+fn ended_switch(mut row: Row) -> Step<SeenSwitch> {
+    let (kind, id, name) = (row.int()?, row.int()?, row.loose_text()?);
+    let row_of = match kind {
+        0 => SwitchRow::Job(id, name),
+        1 => {
+            SwitchRow::Node(name.parse().map_err(|_| Fault::undecodable(format!("node {name:?} has no id")))?)
+        }
+        _ => SwitchRow::Application(name),
+    };
+    Ok(SeenSwitch { row: row_of, state: row.loose_text()?, since: row.time()? })
+}
+
+/// None of the pauses has ended: polls look again when the first of them does.
+fn note_next_end(session: &mut dyn Session, application: &str, seen: Timestamp) -> Step<()> {
+    let schedules = sql("SELECT MIN(e.paused_until) AS until FROM QRTZ_EXECUTE e \
+                         WHERE e.application = ? AND e.state = 'PAUSED' AND e.paused_until <> -1");
+    let mut becomes: Option<Timestamp> = None;
+    for question in [schedules.bind(application), ending("MIN(p.until) AS until", application)] {
+        let first = session.rows(&question)?.pop().map_or(Ok(None), |mut row| row.maybe_instant())?;
+        becomes = becomes.into_iter().chain(first).min();
+    }
+    let end = PauseEnd { application: application.to_owned(), seen, becomes };
+    change::make(session, &[Change::PauseEnd(end)])
+}

@@ -1,0 +1,119 @@
+//! What an execution covers: its schedule's last success before it, and what became of the occurrences in
+//! between.
+//!
+//! The ledger's unique key finds both from the execution's own place backwards: what it costs grows with the
+//! rows that are left out, up to so many that are counted, not with the ledger.
+
+use crate::domain::{Covers, ExecutionId, LastAttempt, LeftOut, ScheduleId, Timestamp};
+use crate::store::sql::session::Session;
+use crate::store::sql::session::fault::Step;
+use crate::store::sql::session::statement::{Statement, sql};
+
+/// The most generations that are looked through for a success.
+const MOST_GENERATIONS: usize = 64;
+
+/// A part of a schedule's planned occurrences: those of a generation before an instant.
+#[derive(Clone, Copy)]
+pub(crate) struct Stretch {
+    pub schedule: ScheduleId,
+    pub generation: i64,
+    pub before: Timestamp,
+}
+
+/// None if there is no such execution.
+///
+/// A later generation takes the place of an earlier one from its first fire time on: what ran while the
+/// database's clock was ahead lies behind that.
+pub(crate) fn covers(session: &mut dyn Session, execution: ExecutionId, most: usize) -> Step<Option<Covers>> {
+    let own = sql("SELECT r.execute_id, r.generation, r.origin, r.scheduled_time FROM QRTZ_RUN r \
+                   WHERE r.id = ?");
+    let Some(mut row) = session.rows(&own.bind(execution.0))?.pop() else { return Ok(None) };
+    let (schedule, own, origin, until) = (ScheduleId(row.int()?), row.int()?, row.int()?, row.instant()?);
+    let mut next = if origin == 0 { Some(own) } else { generation_before(session, schedule, i64::MAX)? };
+    let (mut before, mut left_out, mut room) = (until, LeftOut::default(), most);
+    for _ in 0..MOST_GENERATIONS {
+        let Some(generation) = next else { break };
+        let stretch = Stretch { schedule, generation, before };
+        let success = session.rows(&last_success(stretch))?.pop().map(|mut row| row.instant()).transpose()?;
+        for mut row in session.rows(&ends_after(stretch, success, room))? {
+            let (state, reason, has_finished) = (row.loose_text()?, row.loose_text()?, row.int()? == 1);
+            let (occurrences, rows, first, followed) = (row.int()?, row.int()?, row.instant()?, row.int()?);
+            room = room.saturating_sub(usize::try_from(rows).unwrap_or(0));
+            before = before.min(first);
+            if followed == 0 {
+                let count =
+                    u64::try_from(occurrences).unwrap_or(0).saturating_mul(u64::try_from(rows).unwrap_or(0));
+                left_out.count(&LastAttempt { state: &state, reason: &reason, has_finished }, count);
+            }
+        }
+        if room == 0 {
+            left_out = left_out.cut();
+        }
+        if success.is_some() {
+            return Ok(Some(Covers::new(success, until, left_out)));
+        }
+        if room == 0
+            && let Some(mut row) = session.rows(&first_of(stretch))?.pop()
+        {
+            before = row.maybe_instant()?.map_or(before, |first| before.min(first));
+        }
+        next = generation_before(session, schedule, generation)?;
+    }
+    Ok(Some(Covers::new(None, until, left_out)))
+}
+
+pub(crate) fn last_success(Stretch { schedule, generation, before }: Stretch) -> Statement {
+    sql("SELECT r.scheduled_time FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = ? \
+         AND r.origin = 0 AND r.scheduled_time < ? AND r.state = 'SUCCEEDED' \
+         ORDER BY r.generation DESC, r.origin DESC, r.scheduled_time DESC, r.attempt DESC LIMIT 1")
+    .bind(schedule.0)
+    .bind(generation)
+    .bind(before)
+}
+
+/// How the newest attempts ended at the occurrences behind a success, or at all there are: how many rows are
+/// alike, the first fire time of these, and whether another attempt followed.
+///
+/// A join with the attempts that follow would be planned for a few rows, and read all for each of many.
+pub(crate) fn ends_after(
+    Stretch { schedule, generation, before }: Stretch,
+    success: Option<Timestamp>,
+    most: usize,
+) -> Statement {
+    sql("SELECT t.state, t.reason, t.finished, t.occurrences, COUNT(*) AS alike, \
+         MIN(t.scheduled_time) AS first_one, t.followed FROM \
+         (SELECT r.state, r.reason, CASE WHEN r.finished_time < 0 THEN 0 ELSE 1 END AS finished, \
+         r.occurrences, r.scheduled_time, (SELECT COUNT(*) FROM QRTZ_RUN l WHERE l.execute_id = r.execute_id \
+         AND l.generation = r.generation AND l.origin = r.origin \
+         AND l.scheduled_time = r.scheduled_time AND l.attempt = r.attempt + 1) AS followed \
+         FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = ? AND r.origin = 0 \
+         AND r.scheduled_time > ? AND r.scheduled_time < ? \
+         ORDER BY r.generation DESC, r.origin DESC, r.scheduled_time DESC, r.attempt DESC LIMIT ?) t \
+         GROUP BY t.state, t.reason, t.finished, t.occurrences, t.followed")
+    .bind(schedule.0)
+    .bind(generation)
+    .bind(success.unwrap_or(Timestamp::MIN))
+    .bind(before)
+    .bind(most)
+}
+
+/// The first fire time there, where not all rows are read.
+pub(crate) fn first_of(Stretch { schedule, generation, before }: Stretch) -> Statement {
+    sql("SELECT MIN(r.scheduled_time) AS first_one FROM QRTZ_RUN r WHERE r.execute_id = ? \
+         AND r.generation = ? AND r.origin = 0 AND r.scheduled_time < ?")
+    .bind(schedule.0)
+    .bind(generation)
+    .bind(before)
+}
+
+/// The last generation before this one that the ledger has rows of.
+fn generation_before(session: &mut dyn Session, schedule: ScheduleId, generation: i64) -> Step<Option<i64>> {
+    let mut rows = session.rows(&last_generation(schedule, generation))?;
+    rows.pop().map_or(Ok(None), |mut row| row.maybe_int())
+}
+
+pub(crate) fn last_generation(schedule: ScheduleId, before: i64) -> Statement {
+    sql("SELECT MAX(r.generation) AS last_one FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation < ?")
+        .bind(schedule.0)
+        .bind(before)
+}

@@ -1,0 +1,4 @@
+//! Views for people.
+
+pub(super) mod covers;
+pub(super) mod inspect;
