@@ -218,22 +218,14 @@ pub(crate) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
         dialect.exact_clock(),
         clock = dialect.clock()
     ))
-    .bind(application)
-    .bind(query.node.to_string())
-    .bind(application)
-    .bind(application)
-    .bind(application)
-    .bind(query.pending_from)
-    .bind(query.until.max(query.late))
-    .bind(query.late)
+    .bind_all((application, query.node.to_string(), application, application, application))
+    .bind_all((query.pending_from, query.until.max(query.late), query.late))
     .list(query.listed.iter().map(String::as_str))
     .push(" THEN head.fire_time END) AS earliest, MAX(CASE WHEN head.fire_time < ? AND head.job_class IN ")
     .bind(query.until)
     .list(query.shares.iter().flat_map(|share| &share.jobs).map(String::as_str))
     .push(&format!(" THEN 1 ELSE 0 END) AS due FROM ({}) AS head) AS heads", heads()))
-    .bind(query.from)
-    .bind(query.until.max(query.late))
-    .bind(application)
+    .bind_all((query.from, query.until.max(query.late), application))
 }
 
 /// The earliest fire time between two instants (?, ?) in each shard of each active job of an application (?):
@@ -309,14 +301,8 @@ pub(crate) fn section_rows(
         question,
         |question, section| {
             question
-                .bind(application)
-                .bind(section.job)
-                .bind(section.shard)
-                .bind(section.after.0)
-                .bind(section.until)
-                .bind(section.after.0)
-                .bind(section.after.1)
-                .bind(share)
+                .bind_all((application, section.job, section.shard, section.after.0, section.until))
+                .bind_all((section.after.0, section.after.1, share))
         },
     )
 }
@@ -340,12 +326,8 @@ pub(crate) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_
         note = of_order("reason"),
         waiting = dialect.pending()
     ))
-    .bind(query.application.as_str())
-    .bind(query.page.pendings.0.max(query.pending_from))
-    .bind(query.until)
-    .bind(query.page.pendings.0)
-    .bind(query.page.pendings.1)
-    .bind(query.limit + 1);
+    .bind_all((query.application.as_str(), query.page.pendings.0.max(query.pending_from), query.until))
+    .bind_all((query.page.pendings.0, query.page.pendings.1, query.limit + 1));
     // Enqueued executions are shared out one by one.
     let shard = format!("CASE WHEN e.job_type = 'QUEUE' THEN p.origin % {SHARDS} ELSE e.shard END");
     let wanted = parts.iter().enumerate().fold(question, |question, (place, part)| {
@@ -507,10 +489,7 @@ fn sections_behind(session: &mut dyn Session, query: &OverdueQuery) -> Step<Vec<
 
 pub(crate) fn behind(application: &str, due: &Range<Timestamp>) -> Statement {
     sql(format!("SELECT head.pid, head.shard FROM ({}) AS head WHERE head.fire_time < ?", heads()))
-        .bind(due.start)
-        .bind(due.end)
-        .bind(application)
-        .bind(due.end)
+        .bind_all((due.start, due.end, application, due.end))
 }
 
 /// What earlier misfire repairs of these schedules left PENDING and may give way. Their ids are no reason to

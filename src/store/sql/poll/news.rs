@@ -61,13 +61,7 @@ pub(crate) fn question(dialect: Dialect, query: &GlanceQuery) -> Statement {
          CASE WHEN EXISTS (SELECT 1 FROM {changes} AND a.application = ? AND a.verb = '{CANCEL}' \
          AND a.became = '{ASKED_TO_CANCEL}') THEN 1 ELSE 0 END AS cancel"
     ))
-    .bind(run)
-    .bind(application)
-    .bind(query.until)
-    .bind(audit)
-    .bind(application)
-    .bind(audit)
-    .bind(application)
+    .bind_all((run, application, query.until, audit, application, audit, application))
 }
 
 #[cfg(test)]

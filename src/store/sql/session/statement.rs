@@ -115,6 +115,12 @@ impl Statement {
         self
     }
 
+    /// Binds a tuple of values, in their order.
+    pub(crate) fn bind_all(mut self, values: impl Bound) -> Self {
+        values.append(&mut self.binds);
+        self
+    }
+
     pub(crate) fn push(mut self, text: &str) -> Self {
         self.text.push_str(text);
         self
@@ -144,6 +150,28 @@ impl Statement {
         self
     }
 }
+
+/// Values that are bound together.
+pub(crate) trait Bound {
+    fn append(self, binds: &mut Vec<Value>);
+}
+
+macro_rules! bound {
+    () => {};
+    ($First:ident $($Value:ident)*) => {
+        impl<$First: Into<Value>, $($Value: Into<Value>),*> Bound for ($First, $($Value,)*) {
+            #[allow(non_snake_case, reason = "a value is called as its type")]
+            fn append(self, binds: &mut Vec<Value>) {
+                let ($First, $($Value,)*) = self;
+                binds.extend([$First.into(), $($Value.into()),*]);
+            }
+        }
+
+        bound! { $($Value)* }
+    };
+}
+
+bound! { A B C D E F G H }
 
 /// Appends a guard to a statement that changes one row; `compare` appends the condition on a column.
 pub(crate) fn guarded_by(

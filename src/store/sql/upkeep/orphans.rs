@@ -45,8 +45,7 @@ fn first_between(session: &mut dyn Session, after: i64, ids: &[i64], to_end: boo
                     "{union}SELECT (SELECT execute_id FROM QRTZ_RUN WHERE execute_id > ? AND execute_id < ? \
                      ORDER BY execute_id LIMIT 1) AS orphan"
                 ))
-                .bind(begin)
-                .bind(end)
+                .bind_all((begin, end))
         };
         let question = gaps.iter().copied().chain(none).take(GAPS).fold(sql(""), seek);
         for mut row in session.rows(&question)? {
@@ -66,8 +65,7 @@ fn remove(session: &mut dyn Session, walk: &OrphanWalk, orphan: i64, before: Tim
                 " AND (state = 'PENDING' AND due_time < ? OR state NOT IN ('PENDING', 'CLAIMED', 'RUNNING') \
                  AND finished_time >= 0 AND finished_time < ?)",
             )
-            .bind(before)
-            .bind(before)
+            .bind_all((before, before))
     };
     let question = sql("SELECT id FROM QRTZ_RUN WHERE execute_id = ? AND application = ?");
     let question =

@@ -116,10 +116,7 @@ pub(crate) fn oldest(purge: &Purge, before: Timestamp) -> Statement {
          e.state, e.prev_fire_time, e.next_fire_time, e.version, e.fence \
          FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name > ? \
          AND (e.job_type IS NULL OR e.job_type <> 'QUEUE') ORDER BY e.name LIMIT ?")
-    .bind(before)
-    .bind(purge.application.as_str())
-    .bind(purge.after.as_str())
-    .bind(PAGE)
+    .bind_all((before, purge.application.as_str(), purge.after.as_str(), PAGE))
 }
 
 impl Found {
@@ -160,9 +157,7 @@ fn generations(session: &mut dyn Session, schedule: i64, from: i64) -> Step<Opti
 pub(crate) fn first_and_last(schedule: i64, from: i64) -> Statement {
     sql("SELECT (SELECT MIN(r.generation) FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation >= ?) AS first_one, \
          (SELECT MAX(r.generation) FROM QRTZ_RUN r WHERE r.execute_id = ?) AS last_one")
-    .bind(schedule)
-    .bind(from)
-    .bind(schedule)
+    .bind_all((schedule, from, schedule))
 }
 
 /// The first occurrences of a generation, up to the first that has not ended before.
@@ -204,10 +199,7 @@ pub(crate) fn occurrences(
          ORDER BY r.generation, r.origin, r.scheduled_time LIMIT ?",
         i64::MAX
     ))
-    .bind(schedule)
-    .bind(generation)
-    .bind(before)
-    .bind(limit)
+    .bind_all((schedule, generation, before, limit))
 }
 
 fn move_mark(session: &mut dyn Session, application: &str, before: Timestamp) -> Step<()> {

@@ -52,11 +52,7 @@ pub(crate) fn attempts(schedule: ScheduleId, generation: i64, after: Timestamp, 
          AND r.scheduled_time > ? ORDER BY r.scheduled_time DESC, r.attempt DESC LIMIT ?) s \
          WHERE s.attempt > 1 OR s.state NOT IN ('SKIPPED', 'CANCELLED') \
          ORDER BY s.scheduled_time DESC, s.attempt DESC LIMIT ?")
-    .bind(schedule.0)
-    .bind(generation)
-    .bind(after)
-    .bind(reach.scanned)
-    .bind(reach.rows)
+    .bind_all((schedule.0, generation, after, reach.scanned, reach.rows))
 }
 
 fn attempt(mut row: Row) -> Step<AttemptRow> {

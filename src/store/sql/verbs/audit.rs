@@ -49,13 +49,8 @@ fn insert(dialect: Dialect, entry: &AuditEntry) -> Statement {
         dialect.clock()
     ));
     insert
-        .bind(entry.application.as_str())
-        .bind(entry.order.actor.as_str())
-        .bind(entry.verb)
-        .bind(entry.target_type)
-        .bind(entry.target.as_str())
-        .bind(entry.was.as_str())
-        .bind(entry.became.as_str())
+        .bind_all((entry.application.as_str(), entry.order.actor.as_str(), entry.verb, entry.target_type))
+        .bind_all((entry.target.as_str(), entry.was.as_str(), entry.became.as_str()))
         .bind(entry.order.reason.as_str())
 }
 

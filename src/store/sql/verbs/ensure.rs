@@ -137,13 +137,8 @@ fn insert(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Pr
         ", ?".repeat(cells.len())
     ));
     let insert = insert
-        .bind(definition.application.as_str())
-        .bind(definition.name.as_str())
-        .bind(shards::of(&definition.name))
-        .bind(planned.state)
-        .bind(planned.cursor.prev)
-        .bind(planned.cursor.next)
-        .bind(fence);
+        .bind_all((definition.application.as_str(), definition.name.as_str(), shards::of(&definition.name)))
+        .bind_all((planned.state, planned.cursor.prev, planned.cursor.next, fence));
     Ok(cells.into_iter().fold(insert, Statement::bind))
 }
 
@@ -214,9 +209,7 @@ fn change(
 fn retimed(update: Statement, when: &When, planned: PlannedRow) -> Statement {
     set_all(update, When::COLUMNS, when.cells())
         .push(", generation = generation + 1, prev_fire_time = ?, next_fire_time = ?, state = ?")
-        .bind(planned.cursor.prev)
-        .bind(planned.cursor.next)
-        .bind(planned.state)
+        .bind_all((planned.cursor.prev, planned.cursor.next, planned.state))
 }
 
 /// A schedule's row, whether or not it can be understood.

@@ -28,14 +28,8 @@ pub(crate) fn register(session: &mut dyn Session, node: &NewNode) -> Step<()> {
     session.execute(
         &sql("INSERT INTO QRTZ_NODE (uuid, application, host_ip, host_name, pid, jobs, started_time, beat_time) \
               VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
-        .bind(node.id.to_string())
-        .bind(node.application.as_str())
-        .bind(node.host_ip.as_str())
-        .bind(node.host_name.as_str())
-        .bind(i64::from(node.pid))
-        .bind(names)
-        .bind(node.now)
-        .bind(node.now),
+        .bind_all((node.id.to_string(), node.application.as_str(), node.host_ip.as_str()))
+        .bind_all((node.host_name.as_str(), i64::from(node.pid), names, node.now, node.now)),
     )?;
     Ok(())
 }
@@ -99,12 +93,11 @@ fn jobs_there(
     let mut insert =
         sql(format!("INSERT INTO QRTZ_JOB (application, job_class, update_time, {names}) VALUES "));
     for (n, spec) in missing.into_iter().enumerate() {
-        insert = insert
-            .push(if n == 0 { "(" } else { ", (" })
-            .push("?, ?, ?")
-            .bind(application)
-            .bind(spec.name.as_str())
-            .bind(now);
+        insert = insert.push(if n == 0 { "(" } else { ", (" }).push("?, ?, ?").bind_all((
+            application,
+            spec.name.as_str(),
+            now,
+        ));
         let values = JobColumn::ALL.map(|column| column.value(&spec.settings));
         insert = values.into_iter().fold(insert, |insert, value| insert.push(", ?").bind(value)).push(")");
     }
@@ -133,17 +126,17 @@ pub(crate) fn elect(
     now: Timestamp,
     interval: Millis,
 ) -> Step<Applied> {
-    let update = sql("UPDATE QRTZ_APP SET time_pre = ?, time_next = ?, time_interval = ?")
-        .bind(now)
-        .bind(now.saturating_add(interval))
-        .bind(interval);
+    let update = sql("UPDATE QRTZ_APP SET time_pre = ?, time_next = ?, time_interval = ?").bind_all((
+        now,
+        now.saturating_add(interval),
+        interval,
+    ));
     let update = guarded_by(update, &guard::ELECT, |statement, column| match column {
         Column::Application => statement.equals(column, application),
         // SQLite keeps a text if it is given one: it is larger than any number.
         Column::TimeNext => statement
             .push("(time_next IS NULL OR time_next <= ? OR time_next > ?)")
-            .bind(now)
-            .bind(far_election(now, interval)),
+            .bind_all((now, far_election(now, interval))),
         _ => column.absent(statement),
     });
     Ok((session.execute(&update)? == 1).into())
@@ -157,12 +150,7 @@ pub(crate) fn beat(session: &mut dyn Session, beat: &Heartbeat) -> Step<Applied>
                       state = CASE WHEN ? = 1 THEN 'N' WHEN ? = 1 AND state = 'D' THEN 'E' ELSE state END",
     );
     let figures = beat.figures;
-    let update = update
-        .bind(beat.now)
-        .bind(figures.threads)
-        .bind(figures.busy)
-        .bind(figures.queued)
-        .bind(figures.stuck);
+    let update = update.bind_all((beat.now, figures.threads, figures.busy, figures.queued, figures.stuck));
     let update = update.bind(i64::from(beat.withdraw)).bind(i64::from(beat.drained));
     let update = guarded_by(update, &guard::HEARTBEAT, |statement, column| match column {
         Column::Uuid => statement.equals(column, beat.node),

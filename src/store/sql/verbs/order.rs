@@ -31,15 +31,8 @@ pub(crate) fn order(session: &mut dyn Session, order: &RunOrder) -> Step<Ordered
                       state, reason, cause, due_time, claim_token, payload) \
                       VALUES (?, ?, ?, ?, ?, 1, 'PENDING', ?, ?, ?, ?, ?)");
     let insert = insert
-        .bind(order.application.as_str())
-        .bind(schedule)
-        .bind(generation)
-        .bind(origin)
-        .bind(due)
-        .bind(Reason::ByHand.as_str())
-        .bind(Reason::ByHand.as_str())
-        .bind(due)
-        .bind(Token::fresh().to_string());
+        .bind_all((order.application.as_str(), schedule, generation, origin, due, Reason::ByHand.as_str()))
+        .bind_all((Reason::ByHand.as_str(), due, Token::fresh().to_string()));
     let insert = insert.bind(order.payload.as_deref().map_or(Value::Null, Value::from));
     audit::insert_with_id(session, insert).map(|id| Ordered::Pending(ExecutionId(id)))
 }

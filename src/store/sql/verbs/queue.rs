@@ -327,8 +327,7 @@ fn insert_some(
         dialect.clock(),
         join = dialect.join()
     ))
-    .bind(order.application.as_str())
-    .bind(queue_of(&order.job.name));
+    .bind_all((order.application.as_str(), queue_of(&order.job.name)));
     let mut rows = if dialect.returns_inserted_rows() {
         let insert = insert.push(" RETURNING id, origin");
         session.rows(&news::tell(dialect, news, insert, &order.application)).map_err(taken)?
@@ -351,10 +350,8 @@ fn inserted(order: &EnqueueOrder, origins: &[i64]) -> Statement {
     sql("SELECT r.id, r.origin FROM QRTZ_RUN r WHERE r.execute_id = \
          (SELECT e.id FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name = ?) \
          AND r.generation = 0 AND r.origin >= ? AND r.origin <= ?")
-    .bind(order.application.as_str())
-    .bind(queue_of(&order.job.name))
-    .bind(origins.first().copied().unwrap_or_default())
-    .bind(origins.last().copied().unwrap_or_default())
+    .bind_all((order.application.as_str(), queue_of(&order.job.name)))
+    .bind_all((origins.first().copied().unwrap_or_default(), origins.last().copied().unwrap_or_default()))
 }
 
 /// The job's queue, unless another has made it meanwhile.
@@ -520,9 +517,5 @@ pub(crate) fn oldest(
          r.finished_time, r.unique_key, r.key_period, r.tags, r.id, r.group_key \
          FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = 0 \
          AND r.origin > ? AND r.origin < ? ORDER BY r.execute_id, r.generation, r.origin, r.scheduled_time, r.attempt LIMIT ?")
-    .bind(before)
-    .bind(queue)
-    .bind(after)
-    .bind(until)
-    .bind(limit)
+    .bind_all((before, queue, after, until, limit))
 }

@@ -37,8 +37,7 @@ fn seen(dialect: Dialect, order: &SwitchOrder) -> Statement {
         Scope::Job(name) => {
             let question = "SELECT j.id, j.state, j.paused_time FROM QRTZ_JOB j WHERE j.application = ?";
             sql(format!("{question} AND j.job_class = ?{}", dialect.lock("j")))
-                .bind(application)
-                .bind(name.as_str())
+                .bind_all((application, name.as_str()))
         }
         Scope::Node(id) => {
             let question = "SELECT 0 AS id, n.state, n.paused_time FROM QRTZ_NODE n WHERE n.uuid = ?";
@@ -132,9 +131,7 @@ fn ending(columns: &str, application: &str) -> Statement {
          UNION ALL SELECT 2, 0, a.application, a.state, a.paused_time, a.paused_until FROM QRTZ_APP a \
          WHERE a.application = ? AND a.paused_until <> -1) AS p"
     ))
-    .bind(application)
-    .bind(application)
-    .bind(application)
+    .bind_all((application, application, application))
 }
 
 fn ended_switch(mut row: Row) -> Step<SeenSwitch> {

@@ -66,9 +66,7 @@ pub(crate) fn last_success(Stretch { schedule, generation, before }: Stretch) ->
     sql("SELECT r.scheduled_time FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = ? \
          AND r.origin = 0 AND r.scheduled_time < ? AND r.state = 'SUCCEEDED' \
          ORDER BY r.generation DESC, r.origin DESC, r.scheduled_time DESC, r.attempt DESC LIMIT 1")
-    .bind(schedule.0)
-    .bind(generation)
-    .bind(before)
+    .bind_all((schedule.0, generation, before))
 }
 
 /// How the newest attempts ended at the occurrences behind a success, or at all there are: how many rows are
@@ -90,20 +88,14 @@ pub(crate) fn ends_after(
          AND r.scheduled_time > ? AND r.scheduled_time < ? \
          ORDER BY r.generation DESC, r.origin DESC, r.scheduled_time DESC, r.attempt DESC LIMIT ?) t \
          GROUP BY t.state, t.reason, t.finished, t.occurrences, t.followed")
-    .bind(schedule.0)
-    .bind(generation)
-    .bind(success.unwrap_or(Timestamp::MIN))
-    .bind(before)
-    .bind(most)
+    .bind_all((schedule.0, generation, success.unwrap_or(Timestamp::MIN), before, most))
 }
 
 /// The first fire time there, where not all rows are read.
 pub(crate) fn first_of(Stretch { schedule, generation, before }: Stretch) -> Statement {
     sql("SELECT MIN(r.scheduled_time) AS first_one FROM QRTZ_RUN r WHERE r.execute_id = ? \
          AND r.generation = ? AND r.origin = 0 AND r.scheduled_time < ?")
-    .bind(schedule.0)
-    .bind(generation)
-    .bind(before)
+    .bind_all((schedule.0, generation, before))
 }
 
 /// The last generation before this one that the ledger has rows of.
@@ -114,6 +106,5 @@ fn generation_before(session: &mut dyn Session, schedule: ScheduleId, generation
 
 pub(crate) fn last_generation(schedule: ScheduleId, before: i64) -> Statement {
     sql("SELECT MAX(r.generation) AS last_one FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation < ?")
-        .bind(schedule.0)
-        .bind(before)
+        .bind_all((schedule.0, before))
 }

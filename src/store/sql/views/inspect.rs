@@ -174,21 +174,16 @@ pub(crate) fn schedules_page(
     let question = match (application, after) {
         (Some(application), Some(after)) if dialect.pages_by_ranges() => question
             .push(" AND e.application >= ? AND e.application <= ? AND e.name > ?")
-            .bind(application)
-            .bind(application)
-            .bind(after.name.as_str()),
+            .bind_all((application, application, after.name.as_str())),
         (Some(_), Some(after)) => {
             of_application(question, "e", application).push(" AND e.name > ?").bind(after.name.as_str())
         }
         (None, Some(after)) if dialect.pages_by_ranges() => question
             .push(" AND ((e.application = ? AND e.name > ?) OR e.application > ?)")
-            .bind(after.application.as_str())
-            .bind(after.name.as_str())
-            .bind(after.application.as_str()),
+            .bind_all((after.application.as_str(), after.name.as_str(), after.application.as_str())),
         (None, Some(after)) => question
             .push(" AND (e.application, e.name) > (?, ?)")
-            .bind(after.application.as_str())
-            .bind(after.name.as_str()),
+            .bind_all((after.application.as_str(), after.name.as_str())),
         (_, None) => of_application(question, "e", application),
     };
     question.push(" ORDER BY e.application, e.name LIMIT ?").bind(limit)
