@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::rows::entry::{self, Payload};
+use crate::store::sql::rows::entry::{Payload, Raw};
 use crate::store::sql::session::statement::{Statement, sql};
 use crate::store::{PollQuery, Section};
 
@@ -71,7 +71,7 @@ pub(crate) fn by_lists(dialect: Dialect, query: &PollQuery, part: &Part<'_>, lim
 
 /// Begins a question for schedules: their source and a condition follow, and then [`ended`].
 pub(crate) fn begun() -> Statement {
-    sql(format!("SELECT {} FROM ", entry::columns(Payload::Small)))
+    sql(format!("SELECT {} FROM ", Raw::columns(Payload::Small)))
 }
 
 /// Appends that a schedule is due for the query.

@@ -7,14 +7,12 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use uuid::Uuid;
-
 use self::due::{Part, parts};
 use super::dialect::Dialect;
-use super::rows::entry::{self, Payload, Raw};
+use super::rows::entry::{Payload, Raw};
 use super::session::Session;
 use super::session::fault::{Fault, Step};
-use super::session::statement::{Row, Statement, ids, padded, sql};
+use super::session::statement::{Row, Statement, answer, padded, sql};
 use super::verbs::node;
 use crate::domain::shards::SHARDS;
 use crate::domain::{
@@ -27,7 +25,8 @@ use crate::store::{
 use crate::time::Clock;
 
 pub(crate) fn poll(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Step<Polled> {
-    let FirstAnswer { is_due, is_pending, mut polled } = first_answer(session, query, clock)?;
+    let (is_due, mut polled) = first_look(session, query, clock)?;
+    let is_pending = polled.earliest_pending.is_some();
     if (is_due || is_pending) && !query.shares.is_empty() {
         let jobs = jobs(session, &query.application)?;
         let parts = parts(query, &jobs);
@@ -144,88 +143,89 @@ fn pendings(
 /// The payloads of these schedules.
 pub(crate) fn payloads(session: &mut dyn Session, schedules: &[ScheduleId]) -> Step<Vec<LargePayload>> {
     let question = sql("SELECT e.id, e.version, e.payload FROM QRTZ_EXECUTE e WHERE e.id IN ");
-    let rows = session.rows(&question.list(schedules.iter().map(|id| id.0)))?;
-    let read = |mut row: Row| {
+    session.all(&question.list(schedules.iter().map(|id| id.0)), |row| {
         let (id, version) = (ScheduleId(row.int()?), row.loose_int()?);
         Ok(LargePayload { id, version, payload: row.loose_text()?.into() })
-    };
-    rows.into_iter().map(read).collect()
+    })
 }
 
 /// The ids of an application's active jobs, by name. Questions for due rows name the job by its id, a
 /// constant: only then does MariaDB seek the fire time in the index as well.
 pub(crate) fn jobs(session: &mut dyn Session, application: &str) -> Step<HashMap<String, i64>> {
     let question = sql("SELECT job_class, id FROM QRTZ_JOB WHERE application = ? AND state = 'EXECUTING'");
-    let rows = session.rows(&question.bind(application))?;
-    rows.into_iter().map(|mut row| Ok((row.text()?, row.int()?))).collect()
+    session.all(&question.bind(application), |row| Ok((row.text()?, row.int()?)))
 }
 
-/// What one statement tells: an idle poll needs no more.
-struct FirstAnswer {
-    is_due: bool,
-    is_pending: bool,
-    /// As yet without rows.
-    polled: Polled,
+answer! {
+    /// What one statement tells: an idle poll needs no more. The database's time is read last, so that little
+    /// time passes between it and the answer's arrival.
+    struct FirstAnswer(dialect: Dialect) {
+        app: String = "(SELECT state FROM QRTZ_APP WHERE application = ?) AS app", Row::text;
+        node: String = "(SELECT state FROM QRTZ_NODE WHERE uuid = ? AND ended_time = -1) AS node", Row::loose_text;
+        election: Option<Timestamp> = "(SELECT time_next FROM QRTZ_APP WHERE application = ?) AS election", Row::maybe_instant;
+        /// Whether some pause has ended.
+        pause_ended: bool = format!(
+            "COALESCE((SELECT CASE WHEN pause_ends BETWEEN 0 AND {} THEN 1 ELSE 0 END FROM QRTZ_APP \
+             WHERE application = ?), 0) AS pause_ended",
+            dialect.clock()
+        ), Row::flag;
+        /// Whether any of the query's jobs is due.
+        is_due: bool = "COALESCE(heads.due, 0) AS due", Row::flag;
+        /// When the first PENDING execution is due.
+        pending: Option<Timestamp> = format!(
+            "(SELECT r.due_time FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING' \
+             AND r.due_time >= ? AND r.due_time < ?{} ORDER BY r.due_time LIMIT 1) AS pending",
+            dialect.pending()
+        ), Row::maybe_instant;
+        /// Whether anything of the listed jobs is late.
+        is_late: bool = "CASE WHEN heads.earliest < ? THEN 1 ELSE 0 END AS late", Row::flag;
+        /// When the earliest of the listed jobs is due.
+        earliest: Option<Timestamp> = "heads.earliest AS earliest", Row::maybe_instant;
+        now: i64 = format!("{} AS now", dialect.exact_clock()), Row::int;
+    }
 }
 
-fn first_answer(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Step<FirstAnswer> {
+/// Whether anything of the query's jobs is due, and an answer without rows as yet.
+fn first_look(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Step<(bool, Polled)> {
     let question = look(session.dialect(), query);
     let asked = clock.host();
     let row = session.rows(&question)?.pop();
     let answered = clock.host();
     let mut row = row.ok_or_else(|| Fault::undecodable("a poll without an answer".to_owned()))?;
-    let (app_enabled, node, election) = (row.text()? == "Y", row.loose_text()?, row.maybe_instant()?);
-    let pause_ended = row.int()? == 1;
-    let (is_due, pending) = (row.int()? == 1, row.maybe_instant()?);
+    let FirstAnswer { app, node, election, pause_ended, is_due, pending, is_late, earliest, now } =
+        FirstAnswer::read(&mut row)?;
     let polled = Polled {
-        app_enabled,
+        app_enabled: app == "Y",
         node_enabled: node == Switch::On.word(false),
         drains: [Switch::Draining, Switch::Drained].iter().any(|it| node == it.word(false)),
         pause_ended,
         election,
-        late: row.int()? == 1 || pending.is_some_and(|at| at < query.late),
-        earliest: row.maybe_instant()?.filter(|at| *at < query.until),
+        late: is_late || pending.is_some_and(|at| at < query.late),
+        earliest: earliest.filter(|at| *at < query.until),
         earliest_pending: pending.filter(|at| *at < query.until),
-        time: session.dialect().sample(asked, row.int()?, answered),
+        time: session.dialect().sample(asked, now, answered),
         rows: 0,
         entries: Vec::new(),
         pendings: Vec::new(),
         large: HashMap::new(),
         next: None,
     };
-    Ok(FirstAnswer { is_due, is_pending: polled.earliest_pending.is_some(), polled })
+    Ok((is_due, polled))
 }
 
-/// The states of the application and the node, the election mark, whether some pause has ended, whether any
-/// of the query's jobs is due, when the first PENDING execution is, whether anything of the listed jobs is
-/// late, and when the earliest of these is due; and the database's time: read last, so that little time
-/// passes between it and the answer's arrival.
 pub(crate) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
     let application = query.application.as_str();
-    let pending = format!(
-        "(SELECT r.due_time FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING' AND r.due_time >= ? \
-         AND r.due_time < ?{} ORDER BY r.due_time LIMIT 1)",
-        dialect.pending()
-    );
-    sql(format!(
-        "SELECT (SELECT state FROM QRTZ_APP WHERE application = ?) AS app, \
-         (SELECT state FROM QRTZ_NODE WHERE uuid = ? AND ended_time = -1) AS node, \
-         (SELECT time_next FROM QRTZ_APP WHERE application = ?) AS election, \
-         COALESCE((SELECT CASE WHEN pause_ends BETWEEN 0 AND {clock} THEN 1 ELSE 0 END FROM QRTZ_APP \
-         WHERE application = ?), 0) AS pause_ended, COALESCE(heads.due, 0) AS due, \
-         {pending} AS pending, CASE WHEN heads.earliest < ? THEN 1 ELSE 0 END AS late, heads.earliest AS earliest, \
-         {} AS now FROM (SELECT MIN(CASE WHEN head.job_class IN ",
-        dialect.exact_clock(),
-        clock = dialect.clock()
-    ))
-    .bind_all((application, query.node.to_string(), application, application, application))
-    .bind_all((query.pending_from, query.until.max(query.late), query.late))
-    .list(query.listed.iter().map(String::as_str))
-    .push(" THEN head.fire_time END) AS earliest, MAX(CASE WHEN head.fire_time < ? AND head.job_class IN ")
-    .bind(query.until)
-    .list(query.shares.iter().flat_map(|share| &share.jobs).map(String::as_str))
-    .push(&format!(" THEN 1 ELSE 0 END) AS due FROM ({}) AS head) AS heads", heads()))
-    .bind_all((query.from, query.until.max(query.late), application))
+    sql(format!("SELECT {} FROM (SELECT MIN(CASE WHEN head.job_class IN ", FirstAnswer::columns(dialect)))
+        .bind_all((application, query.node.to_string(), application, application, application))
+        .bind_all((query.pending_from, query.until.max(query.late), query.late))
+        .list(query.listed.iter().map(String::as_str))
+        .push(
+            " THEN head.fire_time END) AS earliest, MAX(CASE WHEN head.fire_time < ? AND head.job_class IN ",
+        )
+        .bind(query.until)
+        .list(query.shares.iter().flat_map(|share| &share.jobs).map(String::as_str))
+        .push(&format!(" THEN 1 ELSE 0 END) AS due FROM ({}) AS head) AS heads", heads()))
+        .bind_all((query.from, query.until.max(query.late), application))
 }
 
 /// The earliest fire time between two instants (?, ?) in each shard of each active job of an application (?):
@@ -289,7 +289,7 @@ pub(crate) fn section_rows(
              WHERE e.application = ? AND e.state = 'EXECUTING' AND e.pid = ? AND e.shard = ? \
              AND e.next_fire_time >= ? AND e.next_fire_time < ? AND (e.next_fire_time > ? OR e.id > ?) \
              ORDER BY e.next_fire_time, e.id LIMIT ?) AS section_{place}",
-            entry::columns(payload),
+            Raw::columns(payload),
             dialect.join()
         )
     };
@@ -312,18 +312,16 @@ pub(crate) fn section_rows(
 /// for by hand.
 pub(crate) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_>]) -> Statement {
     let question = sql(format!(
-        "SELECT p.id, p.due_time, CASE WHEN e.id IS NULL THEN 0 ELSE 1 END AS wanted, p.scheduled_time, p.attempt, \
-         p.generation AS of_generation, p.origin, p.claim_token, p.cause AS why, CASE WHEN e.id IS NULL THEN NULL ELSE p.payload END AS own, p.priority AS own_priority, p.group_key, p.lane, p.failures, p.snoozes, {actor}, {note}, {} \
+        "SELECT p.id, p.due_time, CASE WHEN e.id IS NULL THEN 0 ELSE 1 END AS wanted, {} \
          FROM (SELECT r.id, r.due_time, r.scheduled_time, r.attempt, r.generation, r.origin, \
-         r.claim_token, r.execute_id, r.cause, r.payload, r.priority, r.group_key, r.lane, r.failures, r.snoozes FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
+         r.claim_token, r.execute_id, r.cause, r.payload, r.priority, r.group_key, r.lane, r.failures, \
+         r.snoozes FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
          AND r.due_time >= ? AND r.due_time < ? AND (r.due_time > ? OR r.id > ?) \
          ORDER BY {order} LIMIT ?) AS p LEFT JOIN QRTZ_EXECUTE e ON {schedule} \
          AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND p.origin <> 0)) AND (",
-        entry::columns(Payload::Small),
+        WaitingRow::columns(),
         order = if query.page.newest { "r.due_time DESC, r.id DESC" } else { "r.due_time, r.id" },
         schedule = dialect.seek("e.id", "p.execute_id"),
-        actor = of_order("actor"),
-        note = of_order("reason"),
         waiting = dialect.pending()
     ))
     .bind_all((query.application.as_str(), query.page.pendings.0.max(query.pending_from), query.until))
@@ -339,7 +337,8 @@ pub(crate) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_
 /// What the audit holds of the order that an execution `p` comes from.
 fn of_order(column: &str) -> String {
     format!(
-        "CASE WHEN p.cause = 'by hand' THEN (SELECT a.{column} FROM QRTZ_AUDIT a WHERE a.id = p.origin) END AS by_{column}"
+        "CASE WHEN p.cause = 'by hand' THEN (SELECT a.{column} FROM QRTZ_AUDIT a WHERE a.id = p.origin) END \
+         AS by_{column}"
     )
 }
 
@@ -363,7 +362,7 @@ impl DueRow {
 
 /// A due schedule's row. Understood at once: a page of rows as they are would take several times the memory.
 fn due_entry(raw: Raw) -> Keyed<DueRow> {
-    let (key, left_out) = (raw.key(), raw.left_out);
+    let (key, left_out) = (raw.key(), raw.left_out());
     (key, raw.understand().ok().map(|entry| DueRow { entry: Arc::new(entry), left_out }))
 }
 
@@ -386,57 +385,66 @@ impl Known {
     }
 }
 
+answer! {
+    /// A PENDING execution `p` with its schedule.
+    struct WaitingRow() {
+        scheduled: Option<Timestamp> = "p.scheduled_time", Row::maybe_instant;
+        attempt: Option<i64> = "p.attempt", Row::maybe_int;
+        generation: i64 = "p.generation AS of_generation", Row::loose_int;
+        origin: Option<i64> = "p.origin", Row::maybe_int;
+        token: Option<Token> = "p.claim_token", Row::token;
+        cause: Option<String> = "p.cause AS why", Row::maybe_text;
+        payload: Option<String> = "CASE WHEN e.id IS NULL THEN NULL ELSE p.payload END AS own", Row::maybe_text;
+        priority: Option<i64> = "p.priority AS own_priority", Row::maybe_int;
+        group: Option<String> = "p.group_key", Row::maybe_text;
+        lane: Option<String> = "p.lane", Row::maybe_text;
+        failures: Option<i64> = "p.failures", Row::maybe_int;
+        snoozes: Option<i64> = "p.snoozes", Row::maybe_int;
+        actor: Option<String> = of_order("actor"), Row::maybe_text;
+        note: Option<String> = of_order("reason"), Row::maybe_text;
+        schedule: Raw = Raw::columns(Payload::Small), Raw::read;
+    }
+}
+
 /// A PENDING execution's row; those of one schedule share its entry. One that cannot be read was written by
 /// hand: it is left alone.
 fn waiting(mut row: Row, known: &mut Known, large: &mut HashMap<ScheduleId, usize>) -> Step<Keyed<Pending>> {
-    let (id, due, wanted) = (row.int()?, row.instant()?, row.int()? == 1);
+    let (id, due, wanted) = (row.int()?, row.instant()?, row.flag()?);
     if !wanted {
         return Ok(((due, id), None));
     }
-    let (scheduled, attempt) = (row.maybe_instant()?, row.maybe_int()?.map(u32::try_from));
-    let generation = row.loose_int()?;
-    let (origin, token) = (row.maybe_int()?, uuid::Uuid::parse_str(&row.loose_text()?));
-    let (cause, payload) = (row.maybe_text()?, row.maybe_text()?);
-    let priority = row.maybe_int()?.and_then(|priority| i32::try_from(priority).ok());
-    let group = row.maybe_text()?.map(|group| known.name(group));
-    let lane = row.maybe_text()?.map(|lane| known.name(lane));
-    let count = |value: Option<i64>| u32::try_from(value.unwrap_or(0).max(0)).unwrap_or(u32::MAX);
-    let (failures, snoozes) = (count(row.maybe_int()?), count(row.maybe_int()?));
-    let (actor, note) = (row.maybe_text()?, row.maybe_text()?);
-    let by = actor.zip(note);
-    let schedule = Raw::read(&mut row)?;
-    if schedule.left_out > 0 {
-        large.insert(ScheduleId(schedule.id), schedule.left_out);
+    let row = WaitingRow::read(&mut row)?;
+    let (schedule, left_out) = (row.schedule.id, row.schedule.left_out());
+    if left_out > 0 {
+        large.insert(ScheduleId(schedule), left_out);
     }
-    let entry =
-        known.entries.entry(schedule.id).or_insert_with(|| schedule.understand().ok().map(Arc::new)).clone();
-    let pending = match (entry, scheduled, attempt, origin, token) {
-        (Some(entry), Some(scheduled), Some(Ok(attempt)), Some(origin), Ok(token))
-            if scheduled.utc().is_some() =>
-        {
-            let (id, token, cause) = (ExecutionId(id), Token(token), Cause::read(cause.as_deref(), by));
-            let payload = payload.map(Arc::from);
-            Some(Pending {
-                id,
-                entry,
-                scheduled,
-                due,
-                attempt,
-                generation,
-                origin,
-                token,
-                cause,
-                payload,
-                priority,
-                group,
-                lane,
-                failures,
-                snoozes,
-            })
-        }
-        _ => None,
+    let understand = || row.schedule.understand().ok().map(Arc::new);
+    let entry = known.entries.entry(schedule).or_insert_with(understand).clone();
+    let attempt = row.attempt.map(u32::try_from);
+    let (Some(entry), Some(scheduled), Some(Ok(attempt)), Some(origin), Some(token)) =
+        (entry, row.scheduled.filter(|at| at.utc().is_some()), attempt, row.origin, row.token)
+    else {
+        return Ok(((due, id), None));
     };
-    Ok(((due, id), pending))
+    let count = |value: Option<i64>| u32::try_from(value.unwrap_or(0).max(0)).unwrap_or(u32::MAX);
+    let pending = Pending {
+        id: ExecutionId(id),
+        entry,
+        scheduled,
+        due,
+        attempt,
+        generation: row.generation,
+        origin,
+        token,
+        cause: Cause::read(row.cause.as_deref(), row.actor.zip(row.note)),
+        payload: row.payload.map(Arc::from),
+        priority: row.priority.and_then(|priority| i32::try_from(priority).ok()),
+        group: row.group.map(|group| known.name(group)),
+        lane: row.lane.map(|lane| known.name(lane)),
+        failures: count(row.failures),
+        snoozes: count(row.snoozes),
+    };
+    Ok(((due, id), Some(pending)))
 }
 
 /// Rows fallen behind whose job some live node lists, while the application is switched on.
@@ -466,7 +474,7 @@ pub(crate) fn passed(session: &mut dyn Session, query: &PassedQuery) -> Step<Vec
     let jobs = sql(format!("SELECT j.id FROM QRTZ_JOB j WHERE j.application = ? {paused}"));
     let jobs = jobs.bind(query.application.as_str());
     let jobs = query.job.iter().fold(jobs, |jobs, job| jobs.bind(job.as_str()));
-    let jobs = ids(session.rows(&jobs)?)?;
+    let jobs: Vec<i64> = session.all(&jobs, Row::int)?;
     let mut entries = Vec::new();
     for sections in sections(&jobs, &(Timestamp::default()..query.before)).chunks(SECTIONS) {
         let mut see = |_, raw: Raw| entries.extend(raw.understand().ok());
@@ -482,9 +490,8 @@ pub(crate) fn passed(session: &mut dyn Session, query: &PassedQuery) -> Step<Vec
 /// The sections of all jobs that have rows behind.
 fn sections_behind(session: &mut dyn Session, query: &OverdueQuery) -> Step<Vec<Section>> {
     let due = query.from..query.before;
-    let rows = session.rows(&behind(&query.application, &due))?;
-    let section = |mut row: Row| Ok(Section::new(row.int()?, row.int()?, due.clone()));
-    rows.into_iter().map(section).collect()
+    let section = |row: &mut Row| Ok(Section::new(row.int()?, row.int()?, due.clone()));
+    session.all(&behind(&query.application, &due), section)
 }
 
 pub(crate) fn behind(application: &str, due: &Range<Timestamp>) -> Statement {
@@ -500,15 +507,13 @@ fn unstarted(session: &mut dyn Session, application: &str, entries: &[Entry]) ->
     if give_way.is_empty() {
         return Ok(Vec::new());
     }
-    let mut unstarted = Vec::new();
-    for mut row in session.rows(&unstarted_of(session.dialect(), application, give_way))? {
-        let (schedule, execution, token) = (row.int()?, ExecutionId(row.int()?), row.loose_text()?);
+    let question = unstarted_of(session.dialect(), application, give_way);
+    let unstarted: Vec<Option<Unstarted>> = session.all(&question, |row| {
+        let (schedule, execution) = (ScheduleId(row.int()?), ExecutionId(row.int()?));
         // One without a readable token was written by hand and stays.
-        if let Ok(token) = Uuid::parse_str(&token) {
-            unstarted.push(Unstarted { schedule: ScheduleId(schedule), execution, token: Token(token) });
-        }
-    }
-    Ok(unstarted)
+        Ok(row.token()?.map(|token| Unstarted { schedule, execution, token }))
+    })?;
+    Ok(unstarted.into_iter().flatten().collect())
 }
 
 /// The most planned PENDING executions read in search of superseded ones. If the application has more, some
@@ -543,10 +548,8 @@ fn listed_jobs(session: &mut dyn Session, application: &str) -> Step<Vec<String>
     let question =
         sql("SELECT DISTINCT n.jobs FROM QRTZ_NODE n JOIN QRTZ_APP a ON a.application = n.application \
          WHERE n.application = ? AND n.ended_time = -1 AND a.state = 'Y'");
-    let mut jobs = Vec::new();
-    for mut row in session.rows(&question.bind(application))? {
-        jobs.extend(node::jobs(&row.loose_text()?));
-    }
+    let jobs: Vec<Vec<String>> = session.all(&question.bind(application), node::jobs)?;
+    let mut jobs = jobs.concat();
     jobs.sort();
     jobs.dedup();
     Ok(jobs)

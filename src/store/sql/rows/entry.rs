@@ -6,7 +6,7 @@ use crate::domain::{Bounds, Entry, ScheduleId, ScheduleState, Timestamp};
 use crate::store::columns::{QUEUE, When};
 use crate::store::poll::SMALL_PAYLOAD;
 use crate::store::sql::session::fault::Step;
-use crate::store::sql::session::statement::{Row, listed};
+use crate::store::sql::session::statement::{Row, answer, listed};
 use crate::store::when;
 
 /// How much of a payload is read.
@@ -18,85 +18,53 @@ pub(crate) enum Payload {
     None,
 }
 
-/// The columns [`Raw::read`] reads, of `e` with its job `j`.
-pub(crate) fn columns(payload: Payload) -> String {
-    let payload = match payload {
-        Payload::Whole => "e.payload, 0 AS left_out".to_owned(),
-        Payload::Small => format!(
-            "CASE WHEN OCTET_LENGTH(e.payload) <= {SMALL_PAYLOAD} THEN e.payload END AS payload, \
-             CASE WHEN OCTET_LENGTH(e.payload) > {SMALL_PAYLOAD} THEN OCTET_LENGTH(e.payload) ELSE 0 END AS left_out"
-        ),
-        Payload::None => "'' AS payload, 0 AS left_out".to_owned(),
-    };
-    format!(
-        "e.id, e.version, e.state, e.name, j.job_class, {payload}, {}, \
-         e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, e.time_limit, e.overlap, \
-         e.pause_after, e.shard, \
-         CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job, j.recover, {}, \
-         e.fence",
-        listed("e.", When::COLUMNS),
-        policy::bounds_columns("j")
-    )
+impl Payload {
+    /// The columns of a payload and of its size, if it is left out.
+    fn columns(self) -> String {
+        match self {
+            Self::Whole => "e.payload, 0 AS left_out".to_owned(),
+            Self::Small => format!(
+                "CASE WHEN OCTET_LENGTH(e.payload) <= {SMALL_PAYLOAD} THEN e.payload END AS payload, CASE WHEN \
+                 OCTET_LENGTH(e.payload) > {SMALL_PAYLOAD} THEN OCTET_LENGTH(e.payload) ELSE 0 END AS left_out"
+            ),
+            Self::None => "'' AS payload, 0 AS left_out".to_owned(),
+        }
+    }
 }
 
-/// A schedule's row before anybody has tried to understand it.
-pub(crate) struct Raw {
-    pub(crate) id: i64,
-    pub(crate) version: i64,
-    pub(crate) state: String,
-    pub(crate) name: String,
-    job: String,
-    payload: String,
-    /// Bytes of a payload that was left out.
-    pub(crate) left_out: usize,
-    pub(crate) when: When,
-    prev: Option<i64>,
-    next: Option<i64>,
-    pub(crate) generation: i64,
-    priority: i64,
-    misfire: String,
-    threshold: i64,
-    time_limit: Option<i64>,
-    overlap: String,
-    pause_after: Option<i64>,
-    shard: i64,
-    has_job: bool,
-    recover: bool,
-    bounds: Bounds,
-    fence: i64,
+answer! {
+    /// A schedule's row `e`, with its job `j`, before anybody has tried to understand it. A column that holds
+    /// another type than its own reads as NULL.
+    pub(crate) struct Raw(payload: Payload) {
+        pub(crate) id: i64 = "e.id", Row::int;
+        pub(crate) version: i64 = "e.version", Row::loose_int;
+        pub(crate) state: String = "e.state", Row::loose_text;
+        pub(crate) name: String = "e.name", Row::loose_text;
+        job: String = "j.job_class", Row::loose_text;
+        /// And its bytes, if it was left out.
+        payload: (String, i64) = payload.columns(), |row| Ok((row.loose_text()?, row.loose_int()?));
+        pub(crate) when: When = listed("e.", When::COLUMNS), |row| When::read(|| row.next());
+        prev: Option<i64> = "e.prev_fire_time", Row::maybe_int;
+        next: Option<i64> = "e.next_fire_time", Row::maybe_int;
+        pub(crate) generation: i64 = "e.generation", Row::loose_int;
+        priority: Option<i64> = "e.priority", Row::maybe_int;
+        misfire: String = "e.misfire", Row::loose_text;
+        threshold: i64 = "e.threshold", Row::loose_int;
+        time_limit: Option<i64> = "e.time_limit", Row::maybe_int;
+        overlap: String = "e.overlap", Row::loose_text;
+        pause_after: Option<i64> = "e.pause_after", Row::maybe_int;
+        shard: i64 = "e.shard", Row::loose_int;
+        has_job: bool = "CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job", Row::flag;
+        recover: i64 = "j.recover", Row::loose_int;
+        bounds: Bounds = policy::bounds_columns("j"), policy::bounds;
+        fence: i64 = "e.fence", Row::loose_int;
+    }
 }
 
 impl Raw {
-    /// Reads [`columns`]. A column that holds another type than its own reads as NULL.
-    pub(crate) fn read(row: &mut Row) -> Step<Self> {
-        let (id, version, state) = (row.int()?, row.loose_int()?, row.loose_text()?);
-        let (name, job, payload) = (row.loose_text()?, row.loose_text()?, row.loose_text()?);
-        let left_out = usize::try_from(row.loose_int()?).unwrap_or(0);
-        let when = When::read(|| row.next())?;
-        Ok(Self {
-            id,
-            version,
-            state,
-            name,
-            job,
-            payload,
-            left_out,
-            when,
-            prev: row.maybe_int()?,
-            next: row.maybe_int()?,
-            generation: row.loose_int()?,
-            priority: row.maybe_int()?.unwrap_or(i64::MIN),
-            misfire: row.loose_text()?,
-            threshold: row.loose_int()?,
-            time_limit: row.maybe_int()?,
-            overlap: row.loose_text()?,
-            pause_after: row.maybe_int()?,
-            shard: row.loose_int()?,
-            has_job: row.int()? == 1,
-            recover: row.loose_int()? != 0,
-            bounds: policy::bounds(row)?,
-            fence: row.loose_int()?,
-        })
+    /// The bytes of a payload that was left out.
+    pub(crate) fn left_out(&self) -> usize {
+        usize::try_from(self.payload.1).unwrap_or(0)
     }
 
     /// Its place among the due ones.
@@ -122,16 +90,16 @@ impl Raw {
             id: ScheduleId(self.id),
             name: self.name.into(),
             job: self.job.into(),
-            payload: self.payload.into(),
+            payload: self.payload.0.into(),
             state,
             timing: self.when.timing()?,
             cursor: when::cursor(state, self.prev, self.next)?,
             version: when::count("version", self.version)?,
             generation: when::count("generation", self.generation)?,
-            priority: when::priority(self.priority)?,
+            priority: when::priority(self.priority.unwrap_or(i64::MIN))?,
             misfire: self.misfire.parse().map_err(|unknown| format!("misfire policy {unknown}"))?,
             threshold: when::threshold(self.threshold)?,
-            recover: self.recover,
+            recover: self.recover != 0,
             bounds: self.bounds,
             time_limit: when::time_limit(self.time_limit)?,
             overlap: when::overlap(&self.overlap)?,

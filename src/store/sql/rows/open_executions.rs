@@ -7,11 +7,18 @@
 //!
 //! > **Each execution under way lies within a claim of its node.**
 
-use super::policy::settings_columns;
-use crate::domain::{ExecutionState, NodeId};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::policy::{settings, settings_columns};
+use crate::domain::{ExecutionId, ExecutionState, NodeId, ScheduleId, Token, UnknownWord};
+use crate::store::Stranded;
 use crate::store::columns::JobColumn;
+use crate::store::repairs::called;
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::session::statement::{Statement, sql};
+use crate::store::sql::session::fault::{Fault, Step};
+use crate::store::sql::session::statement::{Row, Statement, answer, sql};
 
 /// Whose executions are meant.
 #[derive(Clone, Copy)]
@@ -55,7 +62,7 @@ pub(crate) fn owned_by_none(dialect: Dialect, statement: Statement, application:
     })
 }
 
-/// The executions under way, by id, as `open_execution` in `node.rs` reads them; found by their state.
+/// The executions under way, by id, as [`open_execution`] reads them; found by their state.
 pub(crate) fn by_state(dialect: Dialect, application: &str, whose: Whose) -> Statement {
     // Two questions in one: SQLite matches its index to a single state only.
     let claimed = whose.of(begun(dialect, application).push(" AND r.state = 'CLAIMED'"), "r.node");
@@ -87,19 +94,49 @@ pub(crate) fn stuck_nowhere(dialect: Dialect, application: &str) -> Statement {
 
 /// The executions `r` of an application.
 fn rows(dialect: Dialect) -> String {
-    ROWS.replace("{schedule}", &dialect.seek("e.id", "r.execute_id"))
-        .replace("{policy}", &settings_columns("j", JobColumn::policy()))
+    format!(
+        "SELECT {} FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON {} LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+         WHERE r.application = ?",
+        Stranded::columns(),
+        dialect.seek("e.id", "r.execute_id")
+    )
 }
 
-const ROWS: &str = "SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt, COALESCE(r.failures, 0) AS failed, \
-     (SELECT COUNT(*) FROM QRTZ_RUN d WHERE d.execute_id = r.execute_id AND d.generation = r.generation \
-     AND d.origin = r.origin AND d.scheduled_time = r.scheduled_time AND d.attempt < r.attempt \
-     AND d.state = 'ABANDONED') AS deaths, \
-     CASE WHEN EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = r.id) THEN 1 ELSE 0 END AS cancelled, e.name, \
-     COALESCE(j.job_class, '') AS job, CASE WHEN e.job_type = 'DELAY' THEN e.repeat_interval END AS delay, \
-     {policy} \
-     FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON {schedule} LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-     WHERE r.application = ?";
+answer! {
+    Stranded() {
+        id = "r.id", |row| row.int().map(ExecutionId);
+        schedule = "r.execute_id", |row| row.int().map(ScheduleId);
+        state = "r.state", |row| row.text()?.parse().map_err(|unknown: UnknownWord| undecodable(&unknown));
+        // A row without a readable token was written by hand; the nil token never matches: it is left alone.
+        token = "r.claim_token", |row| Ok(row.token()?.unwrap_or(Token(Uuid::nil())));
+        attempt = "r.attempt", |row| row.loose_int().map(clamped);
+        failures = "COALESCE(r.failures, 0) AS failed", |row| row.int().map(clamped);
+        deaths = "(SELECT COUNT(*) FROM QRTZ_RUN d WHERE d.execute_id = r.execute_id \
+            AND d.generation = r.generation AND d.origin = r.origin AND d.scheduled_time = r.scheduled_time \
+            AND d.attempt < r.attempt AND d.state = 'ABANDONED') AS deaths", |row| row.int().map(clamped);
+        is_cancelled = "CASE WHEN EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = r.id) \
+            THEN 1 ELSE 0 END AS cancelled", Row::flag;
+        name = "e.name", |row| row.loose_text().map(Arc::from);
+        job = "COALESCE(j.job_class, '') AS job", |row| row.loose_text().map(Arc::from);
+        delay = "CASE WHEN e.job_type = 'DELAY' THEN e.repeat_interval END AS delay", Row::maybe_int;
+        policy = settings_columns("j", JobColumn::policy()),
+            |row| settings(row, JobColumn::policy()).map(|it| it.policy);
+    }
+}
+
+fn undecodable(unknown: &UnknownWord) -> Fault {
+    Fault::undecodable(unknown.to_string())
+}
+
+fn clamped(count: i64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Reads an execution under way; one that cannot be read was written by hand and is nobody's.
+pub(crate) fn open_execution(row: &mut Row) -> Step<Stranded> {
+    let read = Stranded::read(row)?;
+    Ok(Stranded { name: called(&read.name, read.schedule), ..read })
+}
 
 /// Appends that `r` is in one of these states.
 pub(crate) fn in_states(question: Statement, states: &[ExecutionState]) -> Statement {

@@ -89,6 +89,26 @@ impl<S: Session + ?Sized> Session for &mut S {
     }
 }
 
+impl dyn Session + '_ {
+    /// Reads each row of an answer.
+    pub(crate) fn all<T, C: FromIterator<T>>(
+        &mut self,
+        question: &Statement,
+        mut read: impl FnMut(&mut Row) -> Step<T>,
+    ) -> Step<C> {
+        self.rows(question)?.into_iter().map(|mut row| read(&mut row)).collect()
+    }
+
+    /// Reads the only row of an answer, if it has one.
+    pub(crate) fn one<T>(
+        &mut self,
+        question: &Statement,
+        read: impl FnOnce(&mut Row) -> Step<T>,
+    ) -> Step<Option<T>> {
+        self.rows(question)?.pop().map(|mut row| read(&mut row)).transpose()
+    }
+}
+
 /// The database's clock.
 pub(crate) fn now(session: &mut dyn Session) -> Step<Timestamp> {
     let question = format!("SELECT {} AS now", session.dialect().clock());

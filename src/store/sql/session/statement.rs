@@ -4,10 +4,11 @@
 //! form is found again. Lists are padded to a few sizes ([`padded`]).
 
 use std::borrow::Cow;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use super::fault::{Fault, Step};
-use crate::domain::{NodeId, Timestamp};
+use crate::domain::{NodeId, Timestamp, Token};
 use crate::store::columns::{Cell, Column, Datum, NO_TIME, Spec, Stored};
 use crate::store::guard::Guard;
 
@@ -218,6 +219,11 @@ impl Row {
         self.0.next().ok_or_else(|| Fault::undecodable("a column is missing".to_owned()))
     }
 
+    /// The next columns as this reads them.
+    pub(crate) fn by<T>(&mut self, read: impl FnOnce(&mut Self) -> Step<T>) -> Step<T> {
+        read(self)
+    }
+
     /// The next column, an integer.
     pub(crate) fn int(&mut self) -> Step<i64> {
         match self.next()? {
@@ -255,6 +261,21 @@ impl Row {
         Ok(self.maybe_int()?.unwrap_or(-1))
     }
 
+    /// The next column, whether it is 1.
+    pub(crate) fn flag(&mut self) -> Step<bool> {
+        Ok(self.int()? == 1)
+    }
+
+    /// The next column, a word of ours; none if it is another.
+    pub(crate) fn word<T: FromStr>(&mut self) -> Step<Option<T>> {
+        Ok(self.loose_text()?.parse().ok())
+    }
+
+    /// The next column, a token; none where somebody wrote something else there by hand.
+    pub(crate) fn token(&mut self) -> Step<Option<Token>> {
+        Ok(uuid::Uuid::parse_str(&self.loose_text()?).ok().map(Token))
+    }
+
     /// The next column, a time: -1, NULL and anything else are none.
     pub(crate) fn time(&mut self) -> Step<Option<Timestamp>> {
         Ok(self.maybe_instant()?.filter(|time| *time != NO_TIME))
@@ -270,6 +291,34 @@ impl Row {
         self.loose_int().map(Timestamp::at)
     }
 }
+
+/// The columns of an answer's row with their readers, in one list: `columns` names them to the question, and
+/// `read` reads a row of its answer. It may define the row's type, too.
+macro_rules! answer {
+    (
+        $(#[$doc:meta])* $vis:vis struct $Row:ident($($arg:ident: $Arg:ty)?) {
+            $($(#[$field_doc:meta])* $field_vis:vis $field:ident: $type:ty = $columns:expr, $read:expr;)*
+        }
+    ) => {
+        $(#[$doc])*
+        $vis struct $Row { $($(#[$field_doc])* $field_vis $field: $type,)* }
+
+        answer! { $Row($($arg: $Arg)?) { $($field = $columns, $read;)* } }
+    };
+    ($Row:ident($($arg:ident: $Arg:ty)?) { $($field:ident = $columns:expr, $read:expr;)* }) => {
+        impl $Row {
+            pub(crate) fn columns($($arg: $Arg)?) -> String {
+                [$(std::borrow::Cow::<str>::from($columns)),*].join(", ")
+            }
+
+            pub(crate) fn read(row: &mut Row) -> Step<Self> {
+                Ok(Self { $($field: row.by($read)?,)* })
+            }
+        }
+    };
+}
+
+pub(crate) use answer;
 
 /// The only row's only integer.
 pub(crate) fn single(rows: Vec<Row>) -> Step<i64> {

@@ -6,7 +6,7 @@
 use super::purge;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::sql::session::fault::Step;
-use crate::store::sql::session::statement::{Statement, sql};
+use crate::store::sql::session::statement::{Row, Statement, sql};
 use crate::store::sql::session::{Session, now};
 use crate::store::{OrphanWalk, PurgedOrphans};
 
@@ -19,7 +19,7 @@ pub(crate) fn purge(session: &mut dyn Session, walk: &OrphanWalk) -> Step<Purged
     let before = now(session)?.saturating_sub(walk.keep);
     let page =
         sql("SELECT id FROM QRTZ_EXECUTE WHERE id > ? ORDER BY id LIMIT ?").bind(walk.after.0).bind(PAGE);
-    let ids: Vec<i64> = session.rows(&page)?.iter_mut().map(|row| row.int()).collect::<Step<_>>()?;
+    let ids: Vec<i64> = session.all(&page, Row::int)?;
     let last = if ids.len() < PAGE { None } else { ids.last().copied().map(ScheduleId) };
     let Some(orphan) = first_between(session, walk.after.0, &ids, last.is_none())? else {
         return Ok(PurgedOrphans { executions: 0, next: last });
@@ -48,10 +48,9 @@ fn first_between(session: &mut dyn Session, after: i64, ids: &[i64], to_end: boo
                 .bind_all((begin, end))
         };
         let question = gaps.iter().copied().chain(none).take(GAPS).fold(sql(""), seek);
-        for mut row in session.rows(&question)? {
-            if let Some(orphan) = row.maybe_int()? {
-                return Ok(Some(orphan));
-            }
+        let orphans: Vec<Option<i64>> = session.all(&question, Row::maybe_int)?;
+        if let Some(orphan) = orphans.into_iter().flatten().next() {
+            return Ok(Some(orphan));
         }
     }
     Ok(None)
@@ -70,7 +69,7 @@ fn remove(session: &mut dyn Session, walk: &OrphanWalk, orphan: i64, before: Tim
     let question = sql("SELECT id FROM QRTZ_RUN WHERE execute_id = ? AND application = ?");
     let question =
         old(question.bind(orphan).bind(walk.application.as_str())).push(" LIMIT ?").bind(walk.limit);
-    let ids: Vec<i64> = session.rows(&question)?.iter_mut().map(|row| row.int()).collect::<Step<_>>()?;
+    let ids: Vec<i64> = session.all(&question, Row::int)?;
     purge::remove(session, &ids, |_, ids| {
         let delete = sql("DELETE FROM QRTZ_RUN WHERE NOT EXISTS \
                           (SELECT 1 FROM QRTZ_EXECUTE e WHERE e.id = QRTZ_RUN.execute_id)");

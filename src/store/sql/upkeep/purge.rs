@@ -11,10 +11,9 @@ use crate::store::sql::dialect::Dialect;
 use crate::store::sql::rows::open_executions::owned_by_none;
 use crate::store::sql::session::batch::{BatchRows, delete, guarded};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
-use crate::store::sql::session::statement::{Statement, sql};
+use crate::store::sql::session::statement::{Row, Statement, answer, sql};
 use crate::store::sql::session::{Session, now};
-use crate::store::sql::verbs::audit;
-use crate::store::sql::verbs::node;
+use crate::store::sql::verbs::{audit, node};
 use crate::store::when::HIGHEST_FENCE_MARK;
 use crate::store::{Purge, Purged, guard};
 
@@ -35,21 +34,33 @@ struct Old {
     attempts: usize,
 }
 
-/// A COMPLETE one-shot, or a removed schedule, as it was seen.
-struct Spent {
-    id: i64,
-    state: String,
-    prev: Timestamp,
-    next: Timestamp,
-    version: i64,
-    fence: i64,
+answer! {
+    /// A schedule of a page, as it was seen.
+    struct Seen() {
+        id: i64 = "e.id", Row::int;
+        name: Option<String> = "e.name", Row::maybe_text;
+        /// When its ledger's first row ended, or if that has not, when it was planned.
+        ended: Option<Timestamp> = "(SELECT CASE WHEN r.finished_time < 0 THEN r.scheduled_time \
+            ELSE r.finished_time END FROM QRTZ_RUN r WHERE r.execute_id = e.id \
+            ORDER BY r.generation, r.origin, r.scheduled_time, r.attempt LIMIT 1) AS ended", Row::maybe_instant;
+        /// A one-shot that has been run, or skipped, long ago, or removed.
+        is_over: bool = "CASE WHEN e.state = 'COMPLETE' AND e.job_type = 'SIMPLE' AND e.repeat_count = 0 \
+            AND e.repeat_interval = 0 AND e.next_fire_time = -1 AND e.prev_fire_time >= 0 \
+            AND e.prev_fire_time < ? THEN 1 WHEN e.state = 'REMOVED' THEN 1 ELSE 0 END AS spent", Row::flag;
+        state: String = "e.state", Row::loose_text;
+        prev: Timestamp = "e.prev_fire_time", Row::instant;
+        next: Timestamp = "e.next_fire_time", Row::instant;
+        version: i64 = "e.version", Row::loose_int;
+        fence: i64 = "e.fence", |row| Ok(row.loose_int()?.min(HIGHEST_FENCE_MARK));
+    }
 }
 
 /// What one step found to be removed.
 #[derive(Default)]
 struct Found {
     old: Vec<Old>,
-    spent: Vec<Spent>,
+    /// Schedules that are over, without a ledger.
+    spent: Vec<Seen>,
     /// The highest fence of the schedules that are over, whether or not their ledger is gone.
     fence: i64,
     generations: usize,
@@ -61,25 +72,23 @@ pub(crate) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
     let mut at_end = page.len() < PAGE;
     let (mut next, mut found) = (purge.after.clone(), Found::default());
     for mut row in page {
-        let (schedule, name, ended) = (row.int()?, row.maybe_text()?, row.maybe_instant()?);
-        let (is_over, state) = (row.int()? == 1, row.loose_text()?);
-        let (prev, next_fire, version) = (row.instant()?, row.instant()?, row.loose_int()?);
-        let fence = row.loose_int()?.min(HIGHEST_FENCE_MARK);
-        if is_over {
-            found.fence = found.fence.max(fence);
+        let mut seen = Seen::read(&mut row)?;
+        // A name that cannot be read is no place to go on from.
+        let name = seen.name.take().unwrap_or_else(|| next.clone());
+        if seen.is_over {
+            found.fence = found.fence.max(seen.fence);
         }
-        if ended.is_some_and(|ended| (Timestamp::default()..before).contains(&ended)) {
+        if seen.ended.is_some_and(|ended| (Timestamp::default()..before).contains(&ended)) {
             let known = found.old.len();
-            let is_whole = found.read(session, schedule, before, purge.limit)?;
+            let is_whole = found.read(session, seen.id, before, purge.limit)?;
             if found.old.len() == purge.limit || (!is_whole && found.old.len() > known) {
                 at_end = false;
                 break;
             }
-        } else if is_over && ended.is_none() {
-            found.spent.push(Spent { id: schedule, state, prev, next: next_fire, version, fence });
+        } else if seen.is_over && seen.ended.is_none() {
+            found.spent.push(seen);
         }
-        // A name that cannot be read is no place to go on from.
-        next = name.unwrap_or(next);
+        next = name;
         if found.generations >= READ {
             at_end = false;
             break;
@@ -104,18 +113,13 @@ pub(crate) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
     Ok(Purged { nodes, schedules, occurrences, next: (!at_end).then_some(next) })
 }
 
-/// The schedules of a page, without queues, with when their ledgers' first rows ended, or if one has not, when
-/// it was planned; whether each is over: a one-shot that has been run, or skipped, long ago, or removed.
+/// The schedules of a page, without queues.
 pub(crate) fn oldest(purge: &Purge, before: Timestamp) -> Statement {
-    sql("SELECT e.id, e.name, (SELECT CASE WHEN r.finished_time < 0 THEN r.scheduled_time ELSE r.finished_time END \
-         FROM QRTZ_RUN r WHERE r.execute_id = e.id ORDER BY r.generation, r.origin, r.scheduled_time, r.attempt \
-         LIMIT 1) AS ended, \
-         CASE WHEN e.state = 'COMPLETE' AND e.job_type = 'SIMPLE' AND e.repeat_count = 0 AND e.repeat_interval = 0 \
-         AND e.next_fire_time = -1 AND e.prev_fire_time >= 0 AND e.prev_fire_time < ? THEN 1 \
-         WHEN e.state = 'REMOVED' THEN 1 ELSE 0 END AS spent, \
-         e.state, e.prev_fire_time, e.next_fire_time, e.version, e.fence \
-         FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name > ? \
-         AND (e.job_type IS NULL OR e.job_type <> 'QUEUE') ORDER BY e.name LIMIT ?")
+    sql(format!(
+        "SELECT {} FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name > ? \
+         AND (e.job_type IS NULL OR e.job_type <> 'QUEUE') ORDER BY e.name LIMIT ?",
+        Seen::columns()
+    ))
     .bind_all((before, purge.application.as_str(), purge.after.as_str(), PAGE))
 }
 
@@ -149,9 +153,9 @@ impl Found {
 
 /// The first and last generation of a schedule's ledger, from one on.
 fn generations(session: &mut dyn Session, schedule: i64, from: i64) -> Step<Option<(i64, i64)>> {
-    let mut rows = session.rows(&first_and_last(schedule, from))?;
-    let Some(row) = rows.first_mut() else { return Ok(None) };
-    Ok(row.maybe_int()?.zip(row.maybe_int()?))
+    let both =
+        session.one(&first_and_last(schedule, from), |row| Ok(row.maybe_int()?.zip(row.maybe_int()?)))?;
+    Ok(both.flatten())
 }
 
 pub(crate) fn first_and_last(schedule: i64, from: i64) -> Statement {
@@ -233,10 +237,8 @@ fn remove_nodes(
         owned_by_none(dialect, statement.bind(application).bind(before), application)
     };
     let question = ended(sql("SELECT uuid FROM QRTZ_NODE")).push(" LIMIT ?").bind(limit);
-    let mut uuids = Vec::new();
-    for mut row in session.rows(&question)? {
-        uuids.extend(row.maybe_text()?);
-    }
+    let uuids: Vec<Option<String>> = session.all(&question, Row::maybe_text)?;
+    let uuids: Vec<String> = uuids.into_iter().flatten().collect();
     remove(session, &uuids, |_, uuids| {
         ended(sql("DELETE FROM QRTZ_NODE")).push(" AND uuid IN ").list(uuids.iter().map(String::as_str))
     })
@@ -253,7 +255,7 @@ pub(crate) fn remove<T>(
 }
 
 /// Schedules that are over, are still as they were seen, and have no execution.
-fn delete_spent(dialect: Dialect, spent: &[Spent]) -> Statement {
+fn delete_spent(dialect: Dialect, spent: &[Seen]) -> Statement {
     let want = BatchRows::new(spent.iter().map(|it| it.id))
         .texts("state", spent.iter().map(|it| it.state.clone()))
         .times("prev_fire_time", spent.iter().map(|it| it.prev))
@@ -294,6 +296,8 @@ fn delete_chains(dialect: Dialect, ends: &[&Old]) -> Statement {
 pub(crate) fn delete_for_test(dialect: Dialect, schedule: i64, scheduled: Timestamp) -> [Statement; 2] {
     let last = Old { schedule, generation: 0, origin: 0, scheduled, attempts: 0 };
     let state = ScheduleState::Complete.as_str().to_owned();
-    let spent = Spent { id: schedule, state, prev: scheduled, next: scheduled, version: 0, fence: 0 };
+    let (name, ended, is_over) = (None, None, true);
+    let (prev, next, version, fence) = (scheduled, scheduled, 0, 0);
+    let spent = Seen { id: schedule, name, ended, is_over, state, prev, next, version, fence };
     [delete_chains(dialect, &[&last]), delete_spent(dialect, &[spent])]
 }

@@ -5,10 +5,10 @@ use crate::store::columns::{Holds, STANDING, Settings, Spec, When};
 use crate::store::repairs::called;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::poll::{listed, read_sections, sections};
-use crate::store::sql::rows::entry::{Payload, Raw, columns};
+use crate::store::sql::rows::entry::{Payload, Raw};
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::Step;
-use crate::store::sql::session::statement::{Statement, sql};
+use crate::store::sql::session::statement::{Row, Statement, answer, sql};
 use crate::store::when::FIRST_PLAUSIBLE;
 use crate::store::{CursorAhead, SeenSchedule, UnreadablePage, UnreadableQuery, UnreadableRow};
 use crate::trigger::AWAITED;
@@ -69,8 +69,7 @@ const LOOKED_AT: usize = 10;
 pub(crate) fn unreadable(session: &mut dyn Session, query: &UnreadableQuery) -> Step<UnreadablePage> {
     let (mut broken, mut ahead, mut next, mut walked) = (Vec::new(), Vec::new(), None, 0);
     for mut row in session.rows(&suspects(session.dialect(), query))? {
-        let (is_asked_for, now, end_of_step) = (row.int()? == 1, row.instant()?, row.maybe_int()?);
-        let raw = Raw::read(&mut row)?;
+        let Suspect { is_asked_for, now, end_of_step, raw } = Suspect::read(&mut row)?;
         walked += 1;
         next = if walked == query.limit { Some(ScheduleId(raw.id)) } else { end_of_step.map(ScheduleId) };
         if is_asked_for {
@@ -109,18 +108,30 @@ fn overdue(session: &mut dyn Session, query: &UnreadableQuery) -> Step<Vec<Unrea
     Ok(broken)
 }
 
+const ASKED_FOR: &str =
+    "e.application = ? AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT', 'REMOVED'))";
+
+answer! {
+    struct Suspect(dialect: Dialect) {
+        is_asked_for: bool = format!("CASE WHEN {ASKED_FOR} THEN 1 ELSE 0 END AS asked_for"), Row::flag;
+        now: Timestamp = format!("{} AS now", dialect.clock()), Row::instant;
+        end_of_step: Option<i64> = "step.ends AS ends", Row::maybe_int;
+        raw: Raw = Raw::columns(Payload::None), Raw::read;
+    }
+}
+
 /// One statement: the step's last row is always brought, so that the next step's beginning is known.
 pub(crate) fn suspects(dialect: Dialect, query: &UnreadableQuery) -> Statement {
-    let asked_for = "e.application = ? AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT', 'REMOVED'))";
-    let (columns, clock) = (columns(Payload::None), dialect.clock());
     let statement = sql(format!(
-        "SELECT CASE WHEN {asked_for} THEN 1 ELSE 0 END AS asked_for, {clock} AS now, step.ends AS ends, {columns} \
+        "SELECT {} \
          FROM (SELECT (SELECT id FROM QRTZ_EXECUTE WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?) AS ends) AS step \
          {} QRTZ_EXECUTE e ON e.id > ? AND e.id <= COALESCE(step.ends, 9223372036854775807) \
          LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-         WHERE e.id = step.ends OR ({asked_for} AND ({} OR (e.state = 'EXECUTING' \
+         WHERE e.id = step.ends OR ({ASKED_FOR} AND ({} OR (e.state = 'EXECUTING' \
          AND (e.prev_fire_time > ? OR (e.job_type = 'DELAY' AND e.next_fire_time > e.start_time \
-         AND e.next_fire_time - e.repeat_interval > ?)) AND e.next_fire_time <> {AWAITED} AND NOT EXISTS ({SKIPPED_BY_HAND})))) ORDER BY e.id LIMIT ?",
+         AND e.next_fire_time - e.repeat_interval > ?)) AND e.next_fire_time <> {AWAITED} \
+         AND NOT EXISTS ({SKIPPED_BY_HAND})))) ORDER BY e.id LIMIT ?",
+        Suspect::columns(dialect),
         dialect.join(),
         suspicious(dialect)
     ));

@@ -7,7 +7,7 @@ use crate::store::sql::dialect::Dialect;
 use crate::store::sql::poll::news;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::Step;
-use crate::store::sql::session::statement::{Row, Statement, single, sql};
+use crate::store::sql::session::statement::{Row, Statement, answer, single, sql};
 use crate::store::sql::views::inspect::of_application;
 
 /// Records a change that this transaction has made.
@@ -55,9 +55,7 @@ fn insert(dialect: Dialect, entry: &AuditEntry) -> Statement {
 }
 
 pub(crate) fn list(session: &mut dyn Session, query: &AuditQuery) -> Step<Vec<AuditRow>> {
-    let question =
-        sql("SELECT a.id, a.application, a.made_time, a.actor, a.verb, a.target_type, a.target, a.was, \
-                        a.became, a.reason FROM QRTZ_AUDIT a WHERE 1 = 1");
+    let question = sql(format!("SELECT {} FROM QRTZ_AUDIT a WHERE 1 = 1", AuditRow::columns()));
     let mut question = of_application(question, "a", Some(&query.application));
     for (column, wanted) in [("target", &query.target), ("actor", &query.actor), ("verb", &query.verb)] {
         if let Some(wanted) = wanted {
@@ -68,22 +66,22 @@ pub(crate) fn list(session: &mut dyn Session, query: &AuditQuery) -> Step<Vec<Au
         question = question.push(" AND a.made_time >= ?").bind(since);
     }
     let question = question.push(" ORDER BY a.made_time DESC, a.id DESC LIMIT ?").bind(query.limit);
-    session.rows(&question)?.into_iter().map(|mut row| read(&mut row)).collect()
+    session.all(&question, AuditRow::read)
 }
 
-fn read(row: &mut Row) -> Step<AuditRow> {
-    Ok(AuditRow {
-        id: row.int()?,
-        application: row.loose_text()?,
-        made: row.instant()?,
-        actor: row.loose_text()?,
-        verb: row.loose_text()?,
-        target_type: row.loose_text()?,
-        target: row.loose_text()?,
-        was: row.loose_text()?,
-        became: row.loose_text()?,
-        reason: row.loose_text()?,
-    })
+answer! {
+    AuditRow() {
+        id = "a.id", Row::int;
+        application = "a.application", Row::loose_text;
+        made = "a.made_time", Row::instant;
+        actor = "a.actor", Row::loose_text;
+        verb = "a.verb", Row::loose_text;
+        target_type = "a.target_type", Row::loose_text;
+        target = "a.target", Row::loose_text;
+        was = "a.was", Row::loose_text;
+        became = "a.became", Row::loose_text;
+        reason = "a.reason", Row::loose_text;
+    }
 }
 
 /// Removes requests to cancel that were made before and whose execution is gone.
@@ -106,8 +104,7 @@ pub(crate) fn purge(
                    ORDER BY a.made_time, a.id LIMIT ?) AS o",
     );
     let old = old.bind(application).bind(before).bind(limit);
-    let last = session.rows(&old)?.pop().map_or(Ok(None), |mut row| row.maybe_int())?;
-    let Some(last) = last else { return Ok(0) };
+    let Some(last) = session.one(&old, Row::maybe_int)?.flatten() else { return Ok(0) };
     let delete = sql("DELETE FROM QRTZ_AUDIT WHERE application = ? AND made_time < ? AND id <= ?");
     session.execute(&delete.bind(application).bind(before).bind(last))
 }

@@ -17,7 +17,7 @@ use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::batch::{BatchRows, guarded, update};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
-use crate::store::sql::session::statement::{self, Statement, guarded_by, ids, sql};
+use crate::store::sql::session::statement::{Row, Statement, answer, guarded_by, sql};
 use crate::store::{Applied, Change, ExecutionChange, LedgerRow, RemoveChange, Repair, Withdrawn, guard};
 
 /// The most characters stored of a reason or an actor.
@@ -115,7 +115,7 @@ fn change_free(session: &mut dyn Session, rule: &Rule, rows: &[&Change], want: B
         dialect.join(),
         condition(dialect, rule, rows)
     ));
-    let free = ids(session.rows(&lock)?)?;
+    let free: Vec<i64> = session.all(&lock, Row::int)?;
     let want = want.only(&free);
     if want.len() > 0 && session.execute(&guarded_update(dialect, rule, rows, &want))? != want.len() {
         return Err(Fault::new(
@@ -305,9 +305,8 @@ fn read_back(session: &mut dyn Session, rows: &[&Change], want: &BatchRows) -> S
     let question = sql("SELECT r.id, r.state, r.claim_token FROM ")
         .want(dialect, &want.of(&["id"]))
         .push(&format!(" {} QRTZ_RUN r ON {}", dialect.join(), dialect.seek("r.id", "w.id")));
-    let read = |mut row: statement::Row| Ok((row.int()?, (row.text()?, row.text()?)));
     let now: HashMap<i64, (String, String)> =
-        session.rows(&question)?.into_iter().map(read).collect::<Step<_>>()?;
+        session.all(&question, |row| Ok((row.int()?, (row.text()?, row.text()?))))?;
     let is_so = |row: &&Change| {
         let Change::Execution(change) = row else { return false };
         now.get(&change.execution.0).is_some_and(|(state, token)| {
@@ -386,37 +385,47 @@ pub(crate) fn withdraw(session: &mut dyn Session, change: WithdrawChange) -> Ste
     self::change(session, ChangeKind::Withdraw.rule(), &[&Change::Withdraw(change)]).map(|_| ())
 }
 
+answer! {
+    struct WithdrawnRow() {
+        execution: ExecutionId = "p.id", |row| row.int().map(ExecutionId);
+        token: Option<Token> = "p.claim_token", Row::token;
+        number: i64 = "p.attempt", Row::loose_int;
+        schedule: ScheduleId = "p.execute_id", |row| row.int().map(ScheduleId);
+        is_removed: bool = "CASE WHEN e.state = 'REMOVED' THEN 1 ELSE 0 END AS removed", Row::flag;
+        name: String = "e.name", Row::loose_text;
+        job: String = "j.job_class", Row::loose_text;
+        delay: Option<i64> = "CASE WHEN e.job_type = 'DELAY' THEN e.repeat_interval END AS delay", Row::maybe_int;
+    }
+}
+
 /// The PENDING executions of removed schedules, and those that were asked to cancel. Enqueued ones have no
 /// schedule that might have been removed.
 pub(crate) fn withdrawn(session: &mut dyn Session, application: &str, limit: usize) -> Step<Vec<Withdrawn>> {
     let question = sql(format!(
-        "SELECT p.id, p.claim_token, p.attempt, p.execute_id, \
-         CASE WHEN e.state = 'REMOVED' THEN 1 ELSE 0 END AS removed, e.name, j.job_class, \
-         CASE WHEN e.job_type = 'DELAY' THEN e.repeat_interval END AS delay \
+        "SELECT {} \
          FROM (SELECT r.id, r.claim_token, r.attempt, r.execute_id FROM QRTZ_RUN r \
          WHERE r.application = ? AND r.state = 'PENDING'{pending} AND r.origin < {HIGHEST_BY_HAND} \
          UNION SELECT r.id, r.claim_token, r.attempt, r.execute_id FROM QRTZ_CANCEL c \
-         JOIN QRTZ_RUN r ON r.id = c.execution_id WHERE c.application = ? AND r.state = 'PENDING'{pending}) AS p \
-         LEFT JOIN QRTZ_EXECUTE e ON e.id = p.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+         JOIN QRTZ_RUN r ON r.id = c.execution_id WHERE c.application = ? \
+         AND r.state = 'PENDING'{pending}) AS p LEFT JOIN QRTZ_EXECUTE e ON e.id = p.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
          WHERE e.state = 'REMOVED' \
          OR EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = p.id) LIMIT ?",
+        WithdrawnRow::columns(),
         pending = session.dialect().pending()
     ));
-    let mut withdrawn = Vec::new();
-    for mut row in session.rows(&question.bind(application).bind(application).bind(limit))? {
-        let (execution, token) = (ExecutionId(row.int()?), row.loose_text()?);
-        let (number, schedule) = (row.loose_int()?, ScheduleId(row.int()?));
-        let reason = if row.int()? == 1 { Reason::Removed } else { Reason::Cancelled };
-        let (name, job) = (called(&row.loose_text()?, schedule), row.loose_text()?.into());
-        let plans = row.maybe_int()?.map(|delay| RunEnd { schedule, delay });
-        let number = u32::try_from(number).unwrap_or(u32::MAX);
-        let attempt = Attempt { execution, schedule: name, job, number };
+    let question = question.bind_all((application, application, limit));
+    let rows: Vec<WithdrawnRow> = session.all(&question, WithdrawnRow::read)?;
+    let withdrawn = |row: WithdrawnRow| {
+        let WithdrawnRow { execution, schedule, .. } = row;
+        let number = u32::try_from(row.number).unwrap_or(u32::MAX);
+        let attempt =
+            Attempt { execution, schedule: called(&row.name, schedule), job: row.job.into(), number };
+        let reason = if row.is_removed { Reason::Removed } else { Reason::Cancelled };
+        let plans = row.delay.map(|delay| RunEnd { schedule, delay });
         // One without a readable token was written by hand and stays.
-        if let Ok(token) = uuid::Uuid::parse_str(&token) {
-            withdrawn.push(Withdrawn { attempt, token: Token(token), reason, plans });
-        }
-    }
-    Ok(withdrawn)
+        Some(Withdrawn { attempt, token: row.token?, reason, plans })
+    };
+    Ok(rows.into_iter().filter_map(withdrawn).collect())
 }
 
 /// Inserts the attempts that follow executions as this transaction has left them, unless they are there

@@ -5,9 +5,11 @@ use crate::domain::{Entry, ScheduleId, ScheduleState, Timestamp, shards};
 use crate::store::change::WithdrawChange;
 use crate::store::columns::{Cell, Column, Settings, When};
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
-use crate::store::sql::rows::entry::{self, Payload, Raw};
+use crate::store::sql::rows::entry::{Payload, Raw};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
-use crate::store::sql::session::statement::{Statement, guarded_by, listed, set_all, single, sql};
+use crate::store::sql::session::statement::{
+    Row, Statement, answer, guarded_by, listed, set_all, single, sql,
+};
 use crate::store::sql::session::{Session, now};
 use crate::store::when::{self, Present};
 use crate::store::{Definition, Ensured, Prepared, SeenSchedule, guard};
@@ -79,6 +81,20 @@ fn refused(definition: &Definition, kind: FaultKind, problem: &str) -> Fault {
     Fault::new(kind, format!("schedule {:?}: {problem}", definition.name))
 }
 
+answer! {
+    /// A schedule's row; its cursor as it is, for the guard of an edit.
+    struct Loaded() {
+        id: i64 = "id", Row::int;
+        prev: Cell = "prev_fire_time", Row::next;
+        next: Cell = "next_fire_time", Row::next;
+        version: i64 = "version", Row::loose_int;
+        generation: i64 = "generation", Row::loose_int;
+        state: String = "state", Row::loose_text;
+        settings: Settings = listed("", Settings::COLUMNS), |row| Settings::read(|| row.next());
+        when: When = listed("", When::COLUMNS), |row| When::read(|| row.next());
+    }
+}
+
 /// The columns that an edit's guard compares, as they are.
 struct Guarded {
     id: i64,
@@ -92,19 +108,15 @@ fn load(
     lock: &str,
 ) -> Step<Option<(Guarded, StoredSchedule)>> {
     let question = sql(format!(
-        "SELECT id, prev_fire_time, next_fire_time, version, generation, state, {}, {} FROM QRTZ_EXECUTE e \
-         WHERE application = ? AND name = ?{lock}",
-        listed("", Settings::COLUMNS),
-        listed("", When::COLUMNS)
+        "SELECT {} FROM QRTZ_EXECUTE e WHERE application = ? AND name = ?{lock}",
+        Loaded::columns()
     ));
     let question = question.bind(definition.application.as_str()).bind(definition.name.as_str());
-    let Some(mut row) = session.rows(&question)?.pop() else { return Ok(None) };
-    let guarded = Guarded { id: row.int()?, prev: row.next()?, next: row.next()? };
+    let Some(loaded) = session.one(&question, Loaded::read)? else { return Ok(None) };
+    let Loaded { id, prev, next, version, generation, state, settings, when } = loaded;
+    let guarded = Guarded { id, prev, next };
     let time = |cell: &Cell| if let Cell::Int(time) = cell { Some(Timestamp::at(*time)) } else { None };
     let (prev, next) = (time(&guarded.prev), time(&guarded.next));
-    let (version, generation, state) = (row.loose_int()?, row.loose_int()?, row.loose_text()?);
-    let settings = Settings::read(|| row.next())?;
-    let when = When::read(|| row.next())?;
     Ok(Some((guarded, StoredSchedule { state, version, generation, prev, next, settings, when })))
 }
 
@@ -236,9 +248,10 @@ fn seen_by(
     let question =
         "SELECT e.id, e.version, e.state FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name = ?";
     let question = sql(format!("{question}{lock}"));
-    let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
-    let (id, version, state) = (ScheduleId(row.int()?), row.loose_int()?, row.loose_text()?);
-    Ok(Some(SeenSchedule { id, version, state }))
+    session.one(&question.bind(application).bind(name), |row| {
+        let (id, version, state) = (ScheduleId(row.int()?), row.loose_int()?, row.loose_text()?);
+        Ok(SeenSchedule { id, version, state })
+    })
 }
 
 pub(crate) fn find(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Entry>> {
@@ -255,9 +268,9 @@ fn find_by(session: &mut dyn Session, application: &str, name: &str, lock: &str)
     let question = sql(format!(
         "SELECT {} FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
          WHERE e.application = ? AND e.name = ?{lock}",
-        entry::columns(Payload::Whole)
+        Raw::columns(Payload::Whole)
     ));
-    let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
+    let raw = session.one(&question.bind(application).bind(name), Raw::read)?;
     let unreadable = |reason| Fault::undecodable(format!("schedule {name:?} of {application:?}: {reason}"));
-    Raw::read(&mut row)?.understand().map(Some).map_err(unreadable)
+    raw.map(Raw::understand).transpose().map_err(unreadable)
 }

@@ -3,14 +3,11 @@
 use std::collections::HashMap;
 
 use super::change;
-use crate::domain::{
-    ExecutionId, JobSettings, JobSpec, Millis, NodeId, ScheduleId, Timestamp, Token, UnknownWord,
-};
+use crate::domain::{ExecutionId, JobSettings, JobSpec, Millis, NodeId, Timestamp};
 use crate::store::change::PolicyChange;
 use crate::store::columns::{Column, JobColumn};
-use crate::store::repairs::called;
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::rows::open_executions::{Whose, owns, stuck_nowhere};
+use crate::store::sql::rows::open_executions::{Whose, open_execution, owns, stuck_nowhere};
 use crate::store::sql::rows::policy::{settings, settings_columns};
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
@@ -115,8 +112,7 @@ fn job_rows(
         settings_columns("j", JobColumn::ALL)
     ));
     let question = question.bind(application).list(specs.iter().map(|spec| spec.name.as_str()));
-    let read = |mut row: Row| Ok((row.text()?, (row.int()?, settings(&mut row, JobColumn::ALL)?)));
-    session.rows(&question)?.into_iter().map(read).collect()
+    session.all(&question, |row| Ok((row.text()?, (row.int()?, settings(row, JobColumn::ALL)?))))
 }
 
 /// As [`is_election_due`](crate::time::is_election_due) says, in one statement.
@@ -163,11 +159,11 @@ pub(crate) fn beat(session: &mut dyn Session, beat: &Heartbeat) -> Step<Applied>
 pub(crate) fn reply(session: &mut dyn Session, beat: &Heartbeat) -> Step<HeartbeatReply> {
     let (mut peers, mut owns) = (Vec::new(), false);
     for mut row in session.rows(&live(session.dialect(), &beat.application, beat.node))? {
-        let (id, count, jobs) = (row.loose_text()?.parse(), row.maybe_int()?, row.loose_text()?);
-        owns |= row.int()? == 1;
+        let (id, count, jobs) = (row.loose_text()?.parse(), row.maybe_int()?, jobs(&mut row)?);
+        owns |= row.flag()?;
         // A row somebody wrote by hand is nobody's peer.
         if let (Ok(id), Some(beat)) = (id, count) {
-            peers.push(Peer { id, beat, jobs: self::jobs(&jobs) });
+            peers.push(Peer { id, beat, jobs });
         }
     }
     let owned = if owns { owned(session, beat)? } else { Vec::new() };
@@ -223,34 +219,7 @@ pub(crate) fn stranded_page(
     Statement { text, ..all }.bind(after.0).bind(limit)
 }
 
-/// Reads an execution under way; one that cannot be read was written by hand and is nobody's.
-fn open_execution(row: &mut Row) -> Step<Stranded> {
-    let (id, schedule, state) = (ExecutionId(row.int()?), ScheduleId(row.int()?), row.text()?);
-    let state = state.parse().map_err(|unknown: UnknownWord| Fault::undecodable(unknown.to_string()))?;
-    // A row without a readable token was written by hand; the nil token never matches, so it is left alone.
-    let token = Token(uuid::Uuid::parse_str(&row.loose_text()?).unwrap_or_default());
-    let attempt = u32::try_from(row.loose_int()?).unwrap_or(u32::MAX);
-    let failures = u32::try_from(row.int()?).unwrap_or(u32::MAX);
-    let deaths = u32::try_from(row.int()?).unwrap_or(u32::MAX);
-    let (is_cancelled, name) = (row.int()? == 1, called(&row.loose_text()?, schedule));
-    let (job, delay) = (row.loose_text()?.into(), row.maybe_int()?);
-    Ok(Stranded {
-        id,
-        schedule,
-        name,
-        job,
-        state,
-        token,
-        attempt,
-        failures,
-        deaths,
-        is_cancelled,
-        delay,
-        policy: settings(row, JobColumn::policy())?.policy,
-    })
-}
-
 /// The names in a node's `jobs` column; none if somebody wrote something else there.
-pub(crate) fn jobs(text: &str) -> Vec<String> {
-    serde_json::from_str(text).unwrap_or_default()
+pub(crate) fn jobs(row: &mut Row) -> Step<Vec<String>> {
+    Ok(serde_json::from_str(&row.loose_text()?).unwrap_or_default())
 }

@@ -14,7 +14,7 @@ use crate::store::sql::poll::news;
 use crate::store::sql::rows::policy;
 use crate::store::sql::session::batch::{BatchRows, delete};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
-use crate::store::sql::session::statement::{Row, Statement, listed, sql};
+use crate::store::sql::session::statement::{Row, Statement, answer, listed, sql};
 use crate::store::sql::session::{Session, now};
 use crate::store::sql::upkeep::purge;
 use crate::store::{Applied, Change, PurgedQueues, QueuePlace, QueueWalk};
@@ -92,7 +92,7 @@ pub(crate) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) ->
 fn queue_id(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Option<i64>> {
     let question = sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name = ?");
     let question = question.bind(order.application.as_str()).bind(queue_of(&order.job.name));
-    session.rows(&question)?.pop().map(|mut row| row.int()).transpose()
+    session.one(&question, Row::int)
 }
 
 /// A row of QRTZ_KEY.
@@ -113,8 +113,9 @@ impl KeyRow {
         let row = "SELECT k.origin FROM QRTZ_KEY k WHERE k.unique_key = ? AND k.execute_id = ? AND k.key_period = ?";
         let row = sql(row).bind(self.key.as_str()).bind(self.queue).bind(self.period);
         let row = row.push(&dialect.lock("k"));
-        let origin = session.rows(&row)?.pop().map(|mut row| row.int()).transpose()?;
-        origin.ok_or_else(|| Fault::new(FaultKind::Conflict, "the key of an execution was removed meanwhile"))
+        session
+            .one(&row, Row::int)?
+            .ok_or_else(|| Fault::new(FaultKind::Conflict, "the key of an execution was removed meanwhile"))
     }
 
     /// The key, whose row is locked, is this execution's from now on. Written in any case: a caller with an
@@ -134,53 +135,65 @@ impl KeyRow {
     /// The last attempt at the execution of this origin, if that has not ended. An outcome may be inserting
     /// the next attempt: where rows are locked to be seen, the question is repeated until it names the same
     /// one.
-    fn open_attempt(&self, session: &mut dyn Session, origin: i64) -> Step<Option<OpenAttempt>> {
+    fn open_attempt(&self, session: &mut dyn Session, origin: i64) -> Step<Option<LastAttempt>> {
         let lock = session.dialect().lock_to_see("r");
         let question = sql(format!(
-            "SELECT r.id, r.reason, r.state, r.claim_token, r.finished_time, r.tags FROM QRTZ_RUN r \
+            "SELECT {} FROM QRTZ_RUN r \
              WHERE r.execute_id = ? AND r.generation = 0 AND r.origin = ? AND r.unique_key = ? \
-             AND COALESCE(r.key_period, {NONE}) = ? ORDER BY r.attempt DESC LIMIT 1{lock}"
+             AND COALESCE(r.key_period, {NONE}) = ? ORDER BY r.attempt DESC LIMIT 1{lock}",
+            LastAttempt::columns()
         ));
         let question = question.bind(self.queue).bind(origin).bind(self.key.as_str()).bind(self.period);
         let mut seen = None;
         loop {
-            let Some(mut row) = session.rows(&question)?.pop() else { return Ok(None) };
-            let (id, reason) = (ExecutionId(row.int()?), row.loose_text()?);
-            if !lock.is_empty() && seen.replace(id) != Some(id) {
-                continue;
+            let Some(last) = session.one(&question, LastAttempt::read)? else { return Ok(None) };
+            if lock.is_empty() || seen.replace(last.id) == Some(last.id) {
+                return Ok(Some(last).filter(LastAttempt::is_open));
             }
-            let (state, token, finished) = (row.loose_text()?.parse().ok(), row.loose_text()?, row.time()?);
-            // One that cannot be read was written by hand: nothing is under the nil token.
-            let token = Token(uuid::Uuid::parse_str(&token).unwrap_or_default());
-            let tags = read_tags(row.maybe_text()?.as_deref());
-            let is_open = match state {
-                Some(ExecutionState::TimedOut) => finished.is_none(),
-                Some(state) => !state.is_terminal(),
-                None => true,
-            };
-            let is_waiting = state == Some(ExecutionState::Pending) && reason == Reason::Enqueued.as_str();
-            return Ok(is_open.then_some(OpenAttempt { id, is_waiting, token, tags }));
         }
     }
 }
 
-/// The last attempt at an enqueued execution, which has not ended.
-struct OpenAttempt {
-    id: ExecutionId,
+answer! {
+    /// The last attempt at an enqueued execution.
+    struct LastAttempt() {
+        id: ExecutionId = "r.id", |row| row.int().map(ExecutionId);
+        reason: String = "r.reason", Row::loose_text;
+        state: Option<ExecutionState> = "r.state", Row::word;
+        // One that cannot be read was written by hand: nothing is under the nil token.
+        token: Token = "r.claim_token", |row| Ok(row.token()?.unwrap_or(Token(uuid::Uuid::nil())));
+        finished: Option<Timestamp> = "r.finished_time", Row::time;
+        tags: Vec<String> = "r.tags", tags;
+    }
+}
+
+impl LastAttempt {
+    fn is_open(&self) -> bool {
+        match self.state {
+            Some(ExecutionState::TimedOut) => self.finished.is_none(),
+            Some(state) => !state.is_terminal(),
+            None => true,
+        }
+    }
+
     /// It waits as it was enqueued.
-    is_waiting: bool,
-    token: Token,
-    tags: Vec<String>,
+    fn is_waiting(&self) -> bool {
+        self.state == Some(ExecutionState::Pending) && self.reason == Reason::Enqueued.as_str()
+    }
+}
+
+fn tags(row: &mut Row) -> Step<Vec<String>> {
+    Ok(read_tags(row.maybe_text()?.as_deref()))
 }
 
 /// Gives an execution that waits what another was to have; whether it waits.
 fn replace(
     session: &mut dyn Session,
     order: &EnqueueOrder,
-    open: &OpenAttempt,
+    open: &LastAttempt,
     due: Timestamp,
 ) -> Step<bool> {
-    if !open.is_waiting {
+    if !open.is_waiting() {
         return Ok(false);
     }
     let change = Change::Replace(order.replacing(open.id, open.token, due));
@@ -328,7 +341,7 @@ fn insert_some(
         join = dialect.join()
     ))
     .bind_all((order.application.as_str(), queue_of(&order.job.name)));
-    let mut rows = if dialect.returns_inserted_rows() {
+    let rows = if dialect.returns_inserted_rows() {
         let insert = insert.push(" RETURNING id, origin");
         session.rows(&news::tell(dialect, news, insert, &order.application)).map_err(taken)?
     } else {
@@ -339,10 +352,10 @@ fn insert_some(
         }
         rows
     };
-    let mut ids: Vec<(i64, i64)> =
-        rows.iter_mut().map(|row| row.int().and_then(|id| Ok((row.int()?, id)))).collect::<Step<_>>()?;
-    ids.sort_unstable();
-    Ok(ids.into_iter().map(|(_, id)| ExecutionId(id)).collect())
+    let read = |mut row: Row| Ok((row.int().map(ExecutionId)?, row.int()?));
+    let mut ids: Vec<(ExecutionId, i64)> = rows.into_iter().map(read).collect::<Step<_>>()?;
+    ids.sort_unstable_by_key(|(_, origin)| *origin);
+    Ok(ids.into_iter().map(|(id, _)| id).collect())
 }
 
 /// What was inserted with these origins, which follow each other.
@@ -372,16 +385,21 @@ fn make_queue(session: &mut dyn Session, application: &str, job: &JobSpec) -> St
     Ok(())
 }
 
-/// An attempt at an enqueued execution.
-struct Attempt {
-    id: i64,
-    origin: i64,
-    /// None while it has not ended.
-    ended: Option<Timestamp>,
-    /// Its key and that one's period.
-    key: Option<(String, Millis)>,
-    tags: Vec<String>,
-    group: Option<String>,
+answer! {
+    /// An attempt at an enqueued execution.
+    struct Attempt() {
+        origin: i64 = "r.origin", Row::int;
+        /// None while it has not ended.
+        ended: Option<Timestamp> = "CASE WHEN r.state IN ('PENDING', 'CLAIMED', 'RUNNING') \
+            OR r.scheduled_time >= ? THEN 0 ELSE 1 END AS is_over, r.finished_time",
+            |row| { let is_over = row.flag()?; Ok(row.time()?.filter(|_| is_over)) };
+        /// Its key and that one's period.
+        key: Option<(String, Millis)> = "r.unique_key, r.key_period",
+            |row| { let key = row.maybe_text()?; Ok(key.zip(Some(row.maybe_int()?.unwrap_or(NONE)))) };
+        tags: Vec<String> = "r.tags", tags;
+        id: i64 = "r.id", Row::int;
+        group: Option<String> = "r.group_key", Row::maybe_text;
+    }
 }
 
 pub(crate) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQueues> {
@@ -426,7 +444,7 @@ fn page(
     limit: usize,
 ) -> Step<(Vec<Attempt>, bool)> {
     let mut read = |after: i64, until: i64, limit: usize| -> Step<Vec<Attempt>> {
-        session.rows(&oldest((queue, after), (before, until), limit))?.into_iter().map(attempt).collect()
+        session.all(&oldest((queue, after), (before, until), limit), Attempt::read)
     };
     let mut attempts = read(after, origins_before(before), limit)?;
     let Some(last) = attempts.last().map(|attempt| attempt.origin).filter(|_| attempts.len() >= limit) else {
@@ -440,14 +458,6 @@ fn page(
         attempts = read(last - 1, last + 1, usize::MAX / 2)?;
     }
     Ok((attempts, false))
-}
-
-fn attempt(mut row: Row) -> Step<Attempt> {
-    let (origin, is_over, finished) = (row.int()?, row.int()? == 1, row.time()?);
-    let (key, period) = (row.maybe_text()?, row.maybe_int()?.unwrap_or(NONE));
-    let (key, tags) = (key.map(|key| (key, period)), read_tags(row.maybe_text()?.as_deref()));
-    let (id, group) = (row.int()?, row.maybe_text()?);
-    Ok(Attempt { id, origin, ended: finished.filter(|_| is_over), key, tags, group })
 }
 
 /// Removes the rows of these executions' keys, unless they name others by now.
@@ -487,9 +497,8 @@ fn next_queue(session: &mut dyn Session, walk: &QueueWalk) -> Step<NextQueue> {
         policy::bounds_columns("j")
     ));
     let jobs = jobs.bind(walk.application.as_str()).bind(from).bind(PAGE);
-    let read =
-        |mut row: Row| Ok((row.int()?, queue_of(&row.loose_text()?), policy::bounds(&mut row)?.span()));
-    let jobs: Vec<(i64, String, Millis)> = session.rows(&jobs)?.into_iter().map(read).collect::<Step<_>>()?;
+    let jobs: Vec<(i64, String, Millis)> = session
+        .all(&jobs, |row| Ok((row.int()?, queue_of(&row.loose_text()?), policy::bounds(row)?.span())))?;
     let Some((last, ..)) = jobs.last() else {
         return Ok(NextQueue::NoneUpTo(None));
     };
@@ -497,8 +506,7 @@ fn next_queue(session: &mut dyn Session, walk: &QueueWalk) -> Step<NextQueue> {
         sql("SELECT e.name, e.id FROM QRTZ_EXECUTE e WHERE e.job_type = 'QUEUE' AND e.application = ? \
                       AND e.name IN ");
     let queues = queues.bind(walk.application.as_str()).list(jobs.iter().map(|(_, name, _)| name.as_str()));
-    let read = |mut row: Row| Ok((row.loose_text()?, row.int()?));
-    let queues: HashMap<String, i64> = session.rows(&queues)?.into_iter().map(read).collect::<Step<_>>()?;
+    let queues: HashMap<String, i64> = session.all(&queues, |row| Ok((row.loose_text()?, row.int()?)))?;
     let mut of_jobs = jobs.iter().filter_map(|(job, name, span)| Some((*job, *queues.get(name)?, *span)));
     Ok(match of_jobs.next() {
         Some((job, queue, span)) => NextQueue::Of { job, queue, span },
@@ -512,10 +520,11 @@ pub(crate) fn oldest(
     (before, until): (Timestamp, i64),
     limit: usize,
 ) -> Statement {
-    sql("SELECT r.origin, \
-         CASE WHEN r.state IN ('PENDING', 'CLAIMED', 'RUNNING') OR r.scheduled_time >= ? THEN 0 ELSE 1 END AS is_over, \
-         r.finished_time, r.unique_key, r.key_period, r.tags, r.id, r.group_key \
-         FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = 0 \
-         AND r.origin > ? AND r.origin < ? ORDER BY r.execute_id, r.generation, r.origin, r.scheduled_time, r.attempt LIMIT ?")
+    sql(format!(
+        "SELECT {} FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = 0 \
+         AND r.origin > ? AND r.origin < ? \
+         ORDER BY r.execute_id, r.generation, r.origin, r.scheduled_time, r.attempt LIMIT ?",
+        Attempt::columns()
+    ))
     .bind_all((before, queue, after, until, limit))
 }

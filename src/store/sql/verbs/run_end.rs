@@ -10,7 +10,7 @@ use crate::store::change::{AfterRun, RunEnd};
 use crate::store::sql::session::Session;
 use crate::store::sql::session::batch::{BatchRows, update};
 use crate::store::sql::session::fault::Step;
-use crate::store::sql::session::statement::{ids, sql};
+use crate::store::sql::session::statement::{Row, answer, sql};
 use crate::store::{Applied, Change, ExecutionChange};
 use crate::trigger::AWAITED;
 
@@ -23,10 +23,10 @@ pub(crate) fn lock(session: &mut dyn Session, changes: &[Change]) -> Step<BTreeS
     }
     let rows = || sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.id IN ").list(schedules.iter().copied());
     let (order, free) = (session.dialect().in_order("e.id"), session.dialect().lock_free("e"));
-    let locked = ids(session.rows(&rows().push(&format!(" {order}{free}")))?)?;
+    let locked: Vec<i64> = session.all(&rows().push(&format!(" {order}{free}")), Row::int)?;
     if locked.len() < schedules.len() {
         // One whose row is gone is held by nobody.
-        let there = ids(session.rows(&rows())?)?;
+        let there: Vec<i64> = session.all(&rows(), Row::int)?;
         schedules.retain(|id| there.contains(id) && !locked.contains(id));
         return Ok(schedules);
     }
@@ -49,6 +49,17 @@ pub(crate) struct Ended {
     pub plan: AfterRun,
 }
 
+answer! {
+    struct EndedRow() {
+        execution: i64 = "r.id", Row::int;
+        schedule: i64 = "r.execute_id", Row::int;
+        generation: i64 = "r.generation", Row::int;
+        at: Timestamp = "r.scheduled_time", Row::instant;
+        delay: Option<i64> = "e.repeat_interval", Row::maybe_int;
+        window: (Option<Timestamp>, Option<Timestamp>) = "e.start_time, e.end_time", |row| Ok((row.time()?, row.time()?));
+    }
+}
+
 /// The runs that have ended with one of these changes, one for each schedule: no attempt at the occurrence
 /// follows, and it is the one that the schedule waits for.
 pub(crate) fn ended(session: &mut dyn Session, changes: &[&ExecutionChange]) -> Step<Vec<Ended>> {
@@ -56,10 +67,7 @@ pub(crate) fn ended(session: &mut dyn Session, changes: &[&ExecutionChange]) -> 
     let now: HashMap<i64, Timestamp> = changes.iter().map(|it| (it.execution.0, it.now)).collect();
     let want = BatchRows::new(changes.iter().map(|change| change.execution.0));
     let question =
-        sql("SELECT r.id, r.execute_id, r.generation, r.scheduled_time, e.repeat_interval, e.start_time, \
-             e.end_time FROM ")
-        .want(dialect, &want.of(&["id"]))
-        .push(&format!(
+        sql(format!("SELECT {} FROM ", EndedRow::columns())).want(dialect, &want.of(&["id"])).push(&format!(
             " {join} QRTZ_RUN r ON {} AND r.origin = 0 {join} QRTZ_EXECUTE e ON {} \
                  AND e.state <> 'REMOVED' AND e.prev_fire_time = r.scheduled_time \
                  AND e.next_fire_time = {AWAITED} \
@@ -72,9 +80,8 @@ pub(crate) fn ended(session: &mut dyn Session, changes: &[&ExecutionChange]) -> 
             join = dialect.join()
         ));
     let mut ended: BTreeMap<i64, Ended> = BTreeMap::new();
-    for mut row in session.rows(&question)? {
-        let (execution, schedule, generation, at) = (row.int()?, row.int()?, row.int()?, row.instant()?);
-        let (delay, window) = (row.maybe_int()?, (row.time()?, row.time()?));
+    let rows: Vec<EndedRow> = session.all(&question, EndedRow::read)?;
+    for EndedRow { execution, schedule, generation, at, delay, window } in rows {
         // Without a delay the row cannot be understood, and is for the misfire handler to find.
         let Some((delay, now)) = delay.zip(now.get(&execution)) else { continue };
         let next = after_run(delay, window, at, *now);

@@ -5,7 +5,7 @@ use crate::domain::Timestamp;
 use crate::store::audit::AuditEntry;
 use crate::store::change::PauseEnd;
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::rows::entry::{self, Payload, Raw};
+use crate::store::sql::rows::entry::{Payload, Raw};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{Row, Statement, sql};
 use crate::store::sql::session::{Session, now};
@@ -106,7 +106,7 @@ pub(crate) fn ended(session: &mut dyn Session, application: &str) -> Step<Vec<En
     let schedules = sql(format!(
         "SELECT {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid WHERE e.application = ? \
          AND e.state = 'PAUSED' AND e.paused_until <> -1 AND e.paused_until <= ? LIMIT ?",
-        entry::columns(Payload::None),
+        Raw::columns(Payload::None),
         dialect.join()
     ));
     for mut row in session.rows(&schedules.bind(application).bind(now).bind(LIMIT))? {

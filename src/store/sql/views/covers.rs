@@ -7,7 +7,7 @@
 use crate::domain::{Covers, ExecutionId, LastAttempt, LeftOut, ScheduleId, Timestamp};
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::Step;
-use crate::store::sql::session::statement::{Statement, sql};
+use crate::store::sql::session::statement::{Row, Statement, answer, sql};
 
 /// The most generations that are looked through for a success.
 const MOST_GENERATIONS: usize = 64;
@@ -34,10 +34,9 @@ pub(crate) fn covers(session: &mut dyn Session, execution: ExecutionId, most: us
     for _ in 0..MOST_GENERATIONS {
         let Some(generation) = next else { break };
         let stretch = Stretch { schedule, generation, before };
-        let success = session.rows(&last_success(stretch))?.pop().map(|mut row| row.instant()).transpose()?;
-        for mut row in session.rows(&ends_after(stretch, success, room))? {
-            let (state, reason, has_finished) = (row.loose_text()?, row.loose_text()?, row.int()? == 1);
-            let (occurrences, rows, first, followed) = (row.int()?, row.int()?, row.instant()?, row.int()?);
+        let success = session.one(&last_success(stretch), Row::instant)?;
+        let ends: Vec<Ends> = session.all(&ends_after(stretch, success, room), Ends::read)?;
+        for Ends { state, reason, has_finished, occurrences, rows, first, followed } in ends {
             room = room.saturating_sub(usize::try_from(rows).unwrap_or(0));
             before = before.min(first);
             if followed == 0 {
@@ -52,10 +51,9 @@ pub(crate) fn covers(session: &mut dyn Session, execution: ExecutionId, most: us
         if success.is_some() {
             return Ok(Some(Covers::new(success, until, left_out)));
         }
-        if room == 0
-            && let Some(mut row) = session.rows(&first_of(stretch))?.pop()
-        {
-            before = row.maybe_instant()?.map_or(before, |first| before.min(first));
+        if room == 0 {
+            let first = session.one(&first_of(stretch), Row::maybe_instant)?.flatten();
+            before = first.map_or(before, |first| before.min(first));
         }
         next = generation_before(session, schedule, generation)?;
     }
@@ -69,8 +67,22 @@ pub(crate) fn last_success(Stretch { schedule, generation, before }: Stretch) ->
     .bind_all((schedule.0, generation, before))
 }
 
-/// How the newest attempts ended at the occurrences behind a success, or at all there are: how many rows are
-/// alike, the first fire time of these, and whether another attempt followed.
+answer! {
+    /// Attempts that ended alike.
+    struct Ends() {
+        state: String = "t.state", Row::loose_text;
+        reason: String = "t.reason", Row::loose_text;
+        has_finished: bool = "t.finished", Row::flag;
+        occurrences: i64 = "t.occurrences", Row::int;
+        rows: i64 = "COUNT(*) AS alike", Row::int;
+        /// The first fire time of these.
+        first: Timestamp = "MIN(t.scheduled_time) AS first_one", Row::instant;
+        /// How many attempts followed each.
+        followed: i64 = "t.followed", Row::int;
+    }
+}
+
+/// How the newest attempts ended at the occurrences behind a success, or at all there are.
 ///
 /// A join with the attempts that follow would be planned for a few rows, and read all for each of many.
 pub(crate) fn ends_after(
@@ -78,16 +90,17 @@ pub(crate) fn ends_after(
     success: Option<Timestamp>,
     most: usize,
 ) -> Statement {
-    sql("SELECT t.state, t.reason, t.finished, t.occurrences, COUNT(*) AS alike, \
-         MIN(t.scheduled_time) AS first_one, t.followed FROM \
-         (SELECT r.state, r.reason, CASE WHEN r.finished_time < 0 THEN 0 ELSE 1 END AS finished, \
+    sql(format!(
+        "SELECT {} FROM (SELECT r.state, r.reason, CASE WHEN r.finished_time < 0 THEN 0 ELSE 1 END AS finished, \
          r.occurrences, r.scheduled_time, (SELECT COUNT(*) FROM QRTZ_RUN l WHERE l.execute_id = r.execute_id \
          AND l.generation = r.generation AND l.origin = r.origin \
          AND l.scheduled_time = r.scheduled_time AND l.attempt = r.attempt + 1) AS followed \
          FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = ? AND r.origin = 0 \
          AND r.scheduled_time > ? AND r.scheduled_time < ? \
          ORDER BY r.generation DESC, r.origin DESC, r.scheduled_time DESC, r.attempt DESC LIMIT ?) t \
-         GROUP BY t.state, t.reason, t.finished, t.occurrences, t.followed")
+         GROUP BY t.state, t.reason, t.finished, t.occurrences, t.followed",
+        Ends::columns()
+    ))
     .bind_all((schedule.0, generation, success.unwrap_or(Timestamp::MIN), before, most))
 }
 
@@ -100,8 +113,7 @@ pub(crate) fn first_of(Stretch { schedule, generation, before }: Stretch) -> Sta
 
 /// The last generation before this one that the ledger has rows of.
 fn generation_before(session: &mut dyn Session, schedule: ScheduleId, generation: i64) -> Step<Option<i64>> {
-    let mut rows = session.rows(&last_generation(schedule, generation))?;
-    rows.pop().map_or(Ok(None), |mut row| row.maybe_int())
+    Ok(session.one(&last_generation(schedule, generation), Row::maybe_int)?.flatten())
 }
 
 pub(crate) fn last_generation(schedule: ScheduleId, before: i64) -> Statement {

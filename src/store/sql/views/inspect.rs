@@ -11,7 +11,7 @@ use crate::store::sql::rows::open_executions;
 use crate::store::sql::rows::policy::{settings, settings_columns};
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::Step;
-use crate::store::sql::session::statement::{Row, Statement, listed, sql};
+use crate::store::sql::session::statement::{Row, Statement, answer, listed, sql};
 use crate::store::sql::verbs::node;
 use crate::store::switch::Switch;
 use crate::store::{
@@ -28,50 +28,83 @@ pub(crate) fn of_application(statement: Statement, alias: &str, application: Opt
     }
 }
 
-/// What [`pause`] reads, of the row `alias`.
-fn pause_columns(alias: &str) -> String {
-    format!("{alias}.paused_by, {alias}.reason, {alias}.paused_time, {alias}.paused_until")
+answer! {
+    PauseRow(alias: &str) {
+        by = format!("{alias}.paused_by"), Row::loose_text;
+        reason = format!("{alias}.reason"), Row::loose_text;
+        since = format!("{alias}.paused_time"), Row::time;
+        until = format!("{alias}.paused_until"), Row::time;
+    }
 }
 
-fn pause(row: &mut Row) -> Step<PauseRow> {
-    Ok(PauseRow { by: row.loose_text()?, reason: row.loose_text()?, since: row.time()?, until: row.time()? })
+answer! {
+    ApplicationRow() {
+        name = "p.application", Row::loose_text;
+        switch = "COALESCE(a.state, 'Y') AS state", |row| Ok(Switch::read(&row.loose_text()?, false));
+        pause = PauseRow::columns("a"), PauseRow::read;
+    }
 }
 
 pub(crate) fn applications(session: &mut dyn Session) -> Step<Vec<ApplicationRow>> {
     let question = sql(format!(
-        "SELECT p.application, COALESCE(a.state, 'Y') AS state, {} \
-         FROM (SELECT application FROM QRTZ_APP UNION SELECT application FROM QRTZ_JOB) AS p \
+        "SELECT {} FROM (SELECT application FROM QRTZ_APP UNION SELECT application FROM QRTZ_JOB) AS p \
          LEFT JOIN QRTZ_APP a ON a.application = p.application ORDER BY 1",
-        pause_columns("a")
+        ApplicationRow::columns()
     ));
-    let read = |mut row: Row| {
-        let (name, state) = (row.loose_text()?, row.loose_text()?);
-        Ok(ApplicationRow { name, switch: Switch::read(&state, false), pause: pause(&mut row)? })
-    };
-    session.rows(&question)?.into_iter().map(read).collect()
+    session.all(&question, ApplicationRow::read)
+}
+
+answer! {
+    JobRow() {
+        name = "j.job_class", Row::loose_text;
+        switch = "j.state", |row| Ok(Switch::read(&row.loose_text()?, true));
+        pause = PauseRow::columns("j"), PauseRow::read;
+        settings = settings_columns("j", JobColumn::ALL), |row| settings(row, JobColumn::ALL);
+        schedules = "(SELECT COUNT(*) FROM QRTZ_EXECUTE e WHERE e.application = j.application AND e.pid = j.id \
+            AND (e.state IS NULL OR e.state <> 'REMOVED') \
+            AND (e.job_type IS NULL OR e.job_type <> 'QUEUE')) AS schedules", Row::int;
+    }
 }
 
 pub(crate) fn jobs(session: &mut dyn Session, application: &str) -> Step<Vec<JobRow>> {
-    let question = sql(format!(
-        "SELECT j.job_class, j.state, {}, {}, \
-         (SELECT COUNT(*) FROM QRTZ_EXECUTE e WHERE e.application = j.application AND e.pid = j.id \
-         AND (e.state IS NULL OR e.state <> 'REMOVED') \
-         AND (e.job_type IS NULL OR e.job_type <> 'QUEUE')) AS schedules \
-         FROM QRTZ_JOB j WHERE j.application = ? ORDER BY j.job_class",
-        pause_columns("j"),
-        settings_columns("j", JobColumn::ALL)
-    ));
-    let read = |mut row: Row| {
-        let (name, state) = (row.loose_text()?, row.loose_text()?);
-        Ok(JobRow {
-            name,
-            switch: Switch::read(&state, true),
-            pause: pause(&mut row)?,
-            settings: settings(&mut row, JobColumn::ALL)?,
-            schedules: row.int()?,
-        })
-    };
-    session.rows(&question.bind(application))?.into_iter().map(read).collect()
+    let columns = JobRow::columns();
+    let question =
+        sql(format!("SELECT {columns} FROM QRTZ_JOB j WHERE j.application = ? ORDER BY j.job_class"));
+    session.all(&question.bind(application), JobRow::read)
+}
+
+answer! {
+    NodeRow() {
+        id = "n.uuid", Row::loose_text;
+        application = "n.application", Row::loose_text;
+        host_ip = "n.host_ip", Row::loose_text;
+        host_name = "n.host_name", Row::loose_text;
+        pid = "n.pid", Row::loose_int;
+        switch = "n.state", |row| Ok(Switch::read(&row.loose_text()?, false));
+        pause = PauseRow::columns("n"), PauseRow::read;
+        beat = "n.beat", Row::loose_int;
+        jobs = "n.jobs", node::jobs;
+        figures = Figures::columns(), Figures::read;
+        started = "n.started_time", Row::instant;
+        last_beat = "n.beat_time", Row::instant;
+        ended = "n.ended_time, n.end_reason", |row| {
+            let (time, reason) = (row.time()?, row.loose_text()?);
+            Ok(time.map(|time| (time, reason)))
+        };
+    }
+}
+
+answer! {
+    Figures() {
+        threads = "n.threads", count;
+        busy = "n.busy", count;
+        queued = "n.queued", count;
+        stuck = "n.stuck", count;
+    }
+}
+
+fn count(row: &mut Row) -> Step<usize> {
+    Ok(usize::try_from(row.loose_int()?).unwrap_or(0))
 }
 
 /// A page by key.
@@ -81,42 +114,13 @@ pub(crate) fn nodes(
     after: Option<&NodeRow>,
     limit: usize,
 ) -> Step<Vec<NodeRow>> {
-    let question = sql(format!(
-        "SELECT n.uuid, n.application, n.host_ip, n.host_name, n.pid, n.state, {}, n.beat, n.jobs, n.threads, \
-         n.busy, n.queued, n.stuck, n.started_time, n.beat_time, n.ended_time, n.end_reason FROM QRTZ_NODE n WHERE 1 = 1",
-        pause_columns("n")
-    ));
+    let question = sql(format!("SELECT {} FROM QRTZ_NODE n WHERE 1 = 1", NodeRow::columns()));
     let mut question = of_application(question, "n", application);
     if let Some(after) = after {
         question = question.push(" AND n.uuid > ?").bind(after.id.as_str());
     }
     let question = question.push(" ORDER BY n.uuid LIMIT ?").bind(limit);
-    session.rows(&question)?.into_iter().map(|mut row| node_row(&mut row)).collect()
-}
-
-fn node_row(row: &mut Row) -> Step<NodeRow> {
-    Ok(NodeRow {
-        id: row.loose_text()?,
-        application: row.loose_text()?,
-        host_ip: row.loose_text()?,
-        host_name: row.loose_text()?,
-        pid: row.loose_int()?,
-        switch: Switch::read(&row.loose_text()?, false),
-        pause: pause(row)?,
-        beat: row.loose_int()?,
-        jobs: node::jobs(&row.loose_text()?),
-        figures: Figures { threads: count(row)?, busy: count(row)?, queued: count(row)?, stuck: count(row)? },
-        started: row.instant()?,
-        last_beat: row.instant()?,
-        ended: {
-            let (time, reason) = (row.time()?, row.loose_text()?);
-            time.map(|time| (time, reason))
-        },
-    })
-}
-
-fn count(row: &mut Row) -> Step<usize> {
-    Ok(usize::try_from(row.loose_int()?).unwrap_or(0))
+    session.all(&question, NodeRow::read)
 }
 
 /// A page by application and name.
@@ -126,20 +130,32 @@ pub(crate) fn schedules(
     after: Option<&ScheduleRow>,
     limit: usize,
 ) -> Step<Vec<ScheduleRow>> {
-    let rows = session.rows(&schedules_page(session.dialect(), application, after, limit))?;
-    rows.into_iter().map(|mut row| schedule(&mut row)).collect()
+    session.all(&schedules_page(session.dialect(), application, after, limit), ScheduleRow::read)
+}
+
+answer! {
+    ScheduleRow() {
+        id = "e.id", Row::int;
+        application = "e.application", Row::loose_text;
+        name = "e.name", Row::loose_text;
+        job = "j.job_class", Row::loose_text;
+        state = "e.state", Row::loose_text;
+        settings = listed("e.", Settings::COLUMNS), |row| Settings::read(|| row.next());
+        when = listed("e.", When::COLUMNS), |row| When::read(|| row.next());
+        prev = "e.prev_fire_time", Row::time;
+        next = "e.next_fire_time", Row::time;
+        triggered = "e.time_triggered", Row::loose_int;
+        version = "e.version", Row::loose_int;
+        pause = PauseRow::columns("e"), PauseRow::read;
+    }
 }
 
 /// Schedules that were not removed, without queues, whole: conditions may follow.
 fn all_schedules() -> Statement {
     sql(format!(
-        "SELECT e.id, e.application, e.name, j.job_class, e.state, {}, {}, e.prev_fire_time, e.next_fire_time, \
-         e.time_triggered, e.version, {} \
-         FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+        "SELECT {} FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
          WHERE (e.state IS NULL OR e.state <> 'REMOVED') AND (e.job_type IS NULL OR e.job_type <> 'QUEUE')",
-        listed("e.", Settings::COLUMNS),
-        listed("e.", When::COLUMNS),
-        pause_columns("e")
+        ScheduleRow::columns()
     ))
 }
 
@@ -149,7 +165,7 @@ pub(crate) fn schedule_named(
     name: &str,
 ) -> Step<Option<ScheduleRow>> {
     let question = of_application(all_schedules(), "e", Some(application)).push(" AND e.name = ?").bind(name);
-    session.rows(&question)?.pop().map(|mut row| schedule(&mut row)).transpose()
+    session.one(&question, ScheduleRow::read)
 }
 
 pub(crate) fn counts(session: &mut dyn Session, schedule: ScheduleId) -> Step<Vec<(String, i64)>> {
@@ -189,41 +205,17 @@ pub(crate) fn schedules_page(
     question.push(" ORDER BY e.application, e.name LIMIT ?").bind(limit)
 }
 
-fn schedule(row: &mut Row) -> Step<ScheduleRow> {
-    Ok(ScheduleRow {
-        id: row.int()?,
-        application: row.loose_text()?,
-        name: row.loose_text()?,
-        job: row.loose_text()?,
-        state: row.loose_text()?,
-        settings: Settings::read(|| row.next())?,
-        when: When::read(|| row.next())?,
-        prev: row.time()?,
-        next: row.time()?,
-        triggered: row.loose_int()?,
-        version: row.loose_int()?,
-        pause: pause(row)?,
-    })
-}
-
 pub(crate) fn executions(session: &mut dyn Session, filter: &ExecutionQuery) -> Step<Vec<ExecutionRow>> {
-    let question = executions_of(session.dialect(), filter);
-    session.rows(&question)?.into_iter().map(|mut row| execution(&mut row)).collect()
+    session.all(&executions_of(session.dialect(), filter), ExecutionRow::read)
 }
 
 pub(crate) fn executions_of(dialect: Dialect, filter: &ExecutionQuery) -> Statement {
-    let payload = if filter.of.is_some() { "r.payload" } else { "NULL" };
     let question = sql(format!(
-        "SELECT r.id, r.application, e.name, j.job_class, r.state, r.reason, r.generation, r.origin, \
-         r.scheduled_time, r.until_time, r.occurrences, r.attempt, r.node, r.claimed_time, r.started_time, \
-         r.finished_time, r.error, c.asked_time, c.actor, c.reason AS cancel_reason, c.seen_time, r.cause, \
-         a.actor AS ordered_by, a.reason AS ordered_why, r.fence, r.due_time, {payload} AS own_payload, \
-         COALESCE(r.failures, 0) AS failed, COALESCE(r.snoozes, 0) AS snoozed, \
-         CASE WHEN r.state = 'TIMED_OUT' AND EXISTS (SELECT 1 FROM QRTZ_STUCK k WHERE k.execution_id = r.id) \
-         THEN 1 ELSE 0 END AS stuck, r.holder, r.unique_key, r.group_key, r.lane, r.tags \
+        "SELECT {} \
          FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id \
          LEFT JOIN QRTZ_CANCEL c ON c.execution_id = r.id LEFT JOIN QRTZ_AUDIT a ON a.id = r.origin \
-         LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1"
+         LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1",
+        ExecutionRow::columns(filter.of.is_some())
     ));
     let question = filter.of.iter().fold(question, |question, id| {
         // By the whole unique key: a queue may have a million others.
@@ -274,44 +266,45 @@ pub(crate) fn executions_of(dialect: Dialect, filter: &ExecutionQuery) -> Statem
     question.push(" ORDER BY r.id DESC LIMIT ?").bind(filter.limit)
 }
 
-fn execution(row: &mut Row) -> Step<ExecutionRow> {
-    Ok(ExecutionRow {
-        id: row.int()?,
-        application: row.loose_text()?,
-        schedule: row.loose_text()?,
-        job: row.loose_text()?,
-        state: row.loose_text()?,
-        reason: row.loose_text()?,
-        generation: row.loose_int()?,
-        origin: row.loose_int()?,
-        scheduled: row.instant()?,
-        until: row.time()?,
-        count: row.loose_int()?,
-        attempt: row.loose_int()?,
-        node: row.loose_text()?,
-        claimed: row.time()?,
-        started: row.time()?,
-        finished: row.time()?,
-        error: row.loose_text()?,
-        cancel: {
+answer! {
+    ExecutionRow(has_payload: bool) {
+        id = "r.id", Row::int;
+        application = "r.application", Row::loose_text;
+        schedule = "e.name", Row::loose_text;
+        job = "j.job_class", Row::loose_text;
+        state = "r.state", Row::loose_text;
+        reason = "r.reason", Row::loose_text;
+        generation = "r.generation", Row::loose_int;
+        origin = "r.origin", Row::loose_int;
+        scheduled = "r.scheduled_time", Row::instant;
+        until = "r.until_time", Row::time;
+        count = "r.occurrences", Row::loose_int;
+        attempt = "r.attempt", Row::loose_int;
+        node = "r.node", Row::loose_text;
+        claimed = "r.claimed_time", Row::time;
+        started = "r.started_time", Row::time;
+        finished = "r.finished_time", Row::time;
+        error = "r.error", Row::loose_text;
+        cancel = "c.asked_time, c.actor, c.reason AS cancel_reason, c.seen_time", |row| {
             let (asked, actor, reason) = (row.maybe_instant()?, row.loose_text()?, row.loose_text()?);
             let seen = row.time()?;
-            asked.map(|asked| CancelRow { asked, actor, reason, seen })
-        },
-        cause: {
+            Ok(asked.map(|asked| CancelRow { asked, actor, reason, seen }))
+        };
+        cause = "r.cause, a.actor AS ordered_by, a.reason AS ordered_why", |row| {
             let (word, actor, why) = (row.maybe_text()?, row.maybe_text()?, row.maybe_text()?);
-            Cause::read(word.as_deref(), actor.zip(why))
-        },
-        fence: row.loose_int()?,
-        due: row.instant()?,
-        payload: row.maybe_text()?,
-        failures: row.loose_int()?,
-        snoozes: row.loose_int()?,
-        stuck: row.int()? == 1,
-        holder: row.maybe_int()?,
-        key: row.maybe_text()?,
-        group: row.maybe_text()?,
-        lane: row.maybe_text()?,
-        tags: read_tags(row.maybe_text()?.as_deref()),
-    })
+            Ok(Cause::read(word.as_deref(), actor.zip(why)))
+        };
+        fence = "r.fence", Row::loose_int;
+        due = "r.due_time", Row::instant;
+        payload = if has_payload { "r.payload AS own_payload" } else { "NULL AS own_payload" }, Row::maybe_text;
+        failures = "COALESCE(r.failures, 0) AS failed", Row::loose_int;
+        snoozes = "COALESCE(r.snoozes, 0) AS snoozed", Row::loose_int;
+        stuck = "CASE WHEN r.state = 'TIMED_OUT' AND EXISTS \
+            (SELECT 1 FROM QRTZ_STUCK k WHERE k.execution_id = r.id) THEN 1 ELSE 0 END AS stuck", Row::flag;
+        holder = "r.holder", Row::maybe_int;
+        key = "r.unique_key", Row::maybe_text;
+        group = "r.group_key", Row::maybe_text;
+        lane = "r.lane", Row::maybe_text;
+        tags = "r.tags", |row| Ok(read_tags(row.maybe_text()?.as_deref()));
+    }
 }
