@@ -164,13 +164,26 @@ impl SqlStore {
     }
 }
 
-impl Verbs for SqlStore {
-    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
-        self.read("find a schedule", |session| ensure::find(session, application, name))
-    }
+/// Store calls that are one function of a session each: whether it reads or writes, its name in errors, and the
+/// function.
+macro_rules! calls {
+    ($($how:ident $name:ident($($it:ident: $It:ty),*) -> $Answer:ty = $operation:expr, $function:path;)*) => {
+        $(fn $name(&self, $($it: $It),*) -> Result<$Answer> {
+            self.$how($operation, |session| $function(session, $($it),*))
+        })*
+    };
+}
 
-    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {
-        self.read("find a schedule", |session| ensure::seen(session, application, name))
+impl Verbs for SqlStore {
+    calls! {
+        read find(application: &str, name: &str) -> Option<Entry> = "find a schedule", ensure::find;
+        read seen(application: &str, name: &str) -> Option<SeenSchedule> = "find a schedule", ensure::seen;
+        write order(order: &RunOrder) -> Ordered = "trigger a schedule", order::order;
+        write enqueue_unique(order: &EnqueueOrder) -> Keyed = "enqueue", queue::enqueue_unique;
+        write cancel(order: &ExecutionOrder) -> Cancel = "cancel an execution", order::cancel;
+        write retry(order: &ExecutionOrder) -> Retry = "retry an execution", order::retry;
+        write switch(order: &SwitchOrder) -> Switched = order.verb.name(), switch::switch;
+        read passed(query: &PassedQuery) -> Vec<Entry> = "look for what a pause held back", poll::passed;
     }
 
     fn now(&self) -> Result<Timestamp> {
@@ -205,10 +218,6 @@ impl Verbs for SqlStore {
         self.write("ensure a schedule", |session| ensure::ensure(session, definition, None))
     }
 
-    fn order(&self, order: &RunOrder) -> Result<Ordered> {
-        self.write("trigger a schedule", |session| order::order(session, order))
-    }
-
     fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
         /// So often others may draw the same origins.
         const TRIES: usize = 5;
@@ -217,26 +226,6 @@ impl Verbs for SqlStore {
         let settled =
             |result: &Result<_>| !matches!(result, Err(error) if error.kind() == ErrorKind::Conflict);
         tries.find(settled).unwrap_or_else(enqueue)
-    }
-
-    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
-        self.write("enqueue", |session| queue::enqueue_unique(session, order))
-    }
-
-    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
-        self.write("cancel an execution", |session| order::cancel(session, order))
-    }
-
-    fn retry(&self, order: &ExecutionOrder) -> Result<Retry> {
-        self.write("retry an execution", |session| order::retry(session, order))
-    }
-
-    fn switch(&self, order: &SwitchOrder) -> Result<Switched> {
-        self.write(order.verb.name(), |session| switch::switch(session, order))
-    }
-
-    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>> {
-        self.read("look for what a pause held back", |session| poll::passed(session, query))
     }
 
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
@@ -249,6 +238,34 @@ impl Verbs for SqlStore {
 }
 
 impl Store for SqlStore {
+    calls! {
+        read glance(query: &GlanceQuery) -> Glance = "glance", poll::news::glance;
+        read payloads(schedules: &[ScheduleId]) -> Vec<LargePayload> = "read payloads", poll::payloads;
+        read audit(query: &AuditQuery) -> Vec<AuditRow> = "read the audit", audit::list;
+        read overdue(query: &OverdueQuery) -> OverduePage = "look for stalled schedules", poll::overdue;
+        read stranded(application: &str, after: ExecutionId, limit: usize) -> StrandedPage =
+            "look for stranded executions", node::stranded;
+        read withdrawn(application: &str, limit: usize) -> Vec<Withdrawn> =
+            "look for executions of removed schedules", change::withdrawn;
+        read unreadable(query: &UnreadableQuery) -> UnreadablePage =
+            "look for broken schedules", unreadable::unreadable;
+        write purge(purge: &Purge) -> Purged = "purge the ledger", purge::purge;
+        write purge_queues(walk: &QueueWalk) -> PurgedQueues = "purge enqueued executions", queue::purge;
+        write purge_orphans(walk: &OrphanWalk) -> PurgedOrphans =
+            "purge executions without a schedule", orphans::purge;
+        write ended_pauses(application: &str) -> Vec<EndedPause> = "look for ended pauses", switch::ended;
+        read streak(query: &StreakQuery) -> Option<Streak> = "count what failed in a row", streak::streak;
+        write saw_cancels(executions: &[ExecutionId]) -> () =
+            "note that cancels were seen", order::saw_cancels;
+        read jobs(application: &str) -> Vec<JobRow> = "list jobs", inspect::jobs;
+        read schedule(application: &str, name: &str) -> Option<ScheduleRow> =
+            "find a schedule", inspect::schedule_named;
+        read counts(schedule: ScheduleId) -> Vec<(String, i64)> =
+            "count a schedule's executions", inspect::counts;
+        read covers(execution: ExecutionId, most: usize) -> Option<Covers> =
+            "ask what an execution covers", covers::covers;
+    }
+
     fn register(&self, node: &NewNode) -> Result<TimeSample> {
         self.write("register the node", |session| {
             node::register(session, node)?;
@@ -296,19 +313,11 @@ impl Store for SqlStore {
         self.connections.target.dialect.hearing()
     }
 
-    fn glance(&self, query: &GlanceQuery) -> Result<Glance> {
-        self.read("glance", |session| poll::news::glance(session, query))
-    }
-
     fn listen(&self, application: &str) -> Result<Box<dyn Ear>> {
         let (target, limits) =
             (&self.connections.target, StoreLimits { call: self.call, ..StoreLimits::default() });
         let ear = target.dialect.database().listen(target, limits, application);
         ear.map_err(|fault| self.error("listen", fault))
-    }
-
-    fn payloads(&self, schedules: &[ScheduleId]) -> Result<Vec<LargePayload>> {
-        self.read("read payloads", |session| poll::payloads(session, schedules))
     }
 
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
@@ -317,10 +326,6 @@ impl Store for SqlStore {
 
     fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>> {
         claim::resolve(self, requests, claims)
-    }
-
-    fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRow>> {
-        self.read("read the audit", |session| audit::list(session, query))
     }
 
     fn elect(&self, application: &str, now: Timestamp, interval: Millis) -> Result<Applied> {
@@ -337,55 +342,11 @@ impl Store for SqlStore {
         })
     }
 
-    fn overdue(&self, query: &OverdueQuery) -> Result<OverduePage> {
-        self.read("look for stalled schedules", |session| poll::overdue(session, query))
-    }
-
-    fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage> {
-        self.read("look for stranded executions", |session| {
-            node::stranded(session, application, after, limit)
-        })
-    }
-
-    fn withdrawn(&self, application: &str, limit: usize) -> Result<Vec<Withdrawn>> {
-        self.read("look for executions of removed schedules", |session| {
-            change::withdrawn(session, application, limit)
-        })
-    }
-
-    fn unreadable(&self, query: &UnreadableQuery) -> Result<UnreadablePage> {
-        self.read("look for broken schedules", |session| unreadable::unreadable(session, query))
-    }
-
-    fn purge(&self, purge: &Purge) -> Result<Purged> {
-        self.write("purge the ledger", |session| purge::purge(session, purge))
-    }
-
-    fn purge_queues(&self, walk: &QueueWalk) -> Result<PurgedQueues> {
-        self.write("purge enqueued executions", |session| queue::purge(session, walk))
-    }
-
-    fn purge_orphans(&self, walk: &OrphanWalk) -> Result<PurgedOrphans> {
-        self.write("purge executions without a schedule", |session| orphans::purge(session, walk))
-    }
-
     fn prepare(&self, definition: &Definition) -> Result<Option<Prepared>> {
         if self.connections.target.dialect.has_one_writer() {
             return Ok(None);
         }
         self.write("ensure a schedule", |session| ensure::prepare(session, definition)).map(Some)
-    }
-
-    fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>> {
-        self.write("look for ended pauses", |session| switch::ended(session, application))
-    }
-
-    fn streak(&self, query: &StreakQuery) -> Result<Option<Streak>> {
-        self.read("count what failed in a row", |session| streak::streak(session, query))
-    }
-
-    fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {
-        self.write("note that cancels were seen", |session| order::saw_cancels(session, executions))
     }
 
     fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>> {
@@ -402,23 +363,7 @@ impl Store for SqlStore {
         self.read("list applications", inspect::applications)
     }
 
-    fn jobs(&self, application: &str) -> Result<Vec<JobRow>> {
-        self.read("list jobs", |session| inspect::jobs(session, application))
-    }
-
     fn schedules(&self, application: Option<&str>) -> Result<Vec<ScheduleRow>> {
         self.schedules_by(application, inspect::PAGE)
-    }
-
-    fn schedule(&self, application: &str, name: &str) -> Result<Option<ScheduleRow>> {
-        self.read("find a schedule", |session| inspect::schedule_named(session, application, name))
-    }
-
-    fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>> {
-        self.read("count a schedule's executions", |session| inspect::counts(session, schedule))
-    }
-
-    fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>> {
-        self.read("ask what an execution covers", |session| covers::covers(session, execution, most))
     }
 }
