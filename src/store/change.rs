@@ -283,29 +283,6 @@ impl ExecutionChange {
     pub(crate) fn given_back(&self) -> Option<Event> {
         self.attempt().cloned().map(|attempt| Event::GivenBack { attempt })
     }
-
-    fn seen(&self, column: Column) -> Seen<'_> {
-        Seen::Same(match column {
-            Column::Id => Datum::Number(self.execution.0),
-            Column::State => {
-                self.kind().rule().from.first().map_or(Datum::Null, |state| Datum::Text(state.as_str()))
-            }
-            Column::ClaimToken => Datum::Uuid(self.token.0),
-            _ => column.absent(Datum::Null),
-        })
-    }
-
-    fn brings(&self, value: ChangeValue) -> Datum<'_> {
-        match (value, &self.transition) {
-            (Now, _) => Datum::instant(self.now),
-            (Becomes, _) => Datum::Text(self.becomes().as_str()),
-            (Fresh, _) => self.fresh().map_or_else(|| value.missing(), |token| Datum::Uuid(token.0)),
-            (Why, _) => Datum::Text(self.meaning().2.map_or("", Reason::as_str)),
-            (Error, _) => Datum::Text(self.error().map_or("", String::as_str)),
-            (Due, Transition::Snooze(_, due)) => Datum::instant(*due),
-            _ => value.missing(),
-        }
-    }
 }
 
 /// A pause of an active schedule.
@@ -351,47 +328,12 @@ pub(crate) struct Replacement {
     pub tags: String,
 }
 
-impl Replacement {
-    fn brings(&self, value: ChangeValue) -> Datum<'_> {
-        match value {
-            Payload => Datum::Text(&self.payload),
-            Priority => Datum::Number(self.priority),
-            GroupKey => Datum::Text(&self.group),
-            Lane => Datum::Text(&self.lane),
-            Tags => Datum::Text(&self.tags),
-            Due => Datum::instant(self.due),
-            Fresh => Datum::Uuid(self.fresh.0),
-            _ => value.missing(),
-        }
-    }
-
-    fn seen(&self, column: Column) -> Datum<'_> {
-        match column {
-            Column::Id => Datum::Number(self.execution.0),
-            Column::State => Datum::Text(ExecutionState::Pending.as_str()),
-            Column::ClaimToken => Datum::Uuid(self.token.0),
-            _ => column.absent(Datum::Null),
-        }
-    }
-}
-
 /// The end of the executions that wait for a removed schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WithdrawChange {
     pub application: String,
     pub schedule: ScheduleId,
     pub now: Timestamp,
-}
-
-impl WithdrawChange {
-    fn seen(&self, column: Column) -> Datum<'_> {
-        match column {
-            Column::Application => Datum::Text(&self.application),
-            Column::State => Datum::Text(ExecutionState::Pending.as_str()),
-            Column::ExecuteId => Datum::Number(self.schedule.0),
-            _ => column.absent(Datum::Null),
-        }
-    }
 }
 
 /// A schedule's row, whether or not it can be understood.
@@ -402,18 +344,6 @@ pub(crate) struct SeenSchedule {
     pub version: i64,
     /// Empty where it is no text.
     pub state: String,
-}
-
-impl SeenSchedule {
-    fn seen(&self, column: Column) -> Seen<'_> {
-        match column {
-            Column::Id => Seen::Same(Datum::Number(self.id.0)),
-            Column::Version => Seen::Loosely(self.version),
-            Column::State if self.state.parse::<ScheduleState>().is_err() => Seen::NoState,
-            Column::State => Seen::Same(Datum::Text(&self.state)),
-            _ => Seen::Same(column.absent(Datum::Null)),
-        }
-    }
 }
 
 /// A job's settings as its node has them.
@@ -434,16 +364,6 @@ pub(crate) struct PauseEnd {
     pub seen: Timestamp,
     /// None while no pause ends by itself.
     pub becomes: Option<Timestamp>,
-}
-
-impl PauseEnd {
-    fn seen(&self, column: Column) -> Datum<'_> {
-        match column {
-            Column::Application => Datum::Text(&self.application),
-            Column::PauseEnds => Datum::instant(self.seen),
-            _ => column.absent(Datum::Null),
-        }
-    }
 }
 
 /// The end of a node's row.
@@ -597,18 +517,6 @@ pub(crate) struct AfterRun {
     pub next: Option<Timestamp>,
 }
 
-impl AfterRun {
-    fn seen(&self, column: Column) -> Seen<'_> {
-        Seen::Same(match column {
-            Column::Id => Datum::Number(self.schedule.0),
-            Column::State => return Seen::Not(ScheduleState::Removed),
-            Column::PrevFireTime => Datum::instant(self.at),
-            Column::NextFireTime => Datum::Number(AWAITED),
-            _ => column.absent(Datum::Null),
-        })
-    }
-}
-
 /// A ledger row made by repair.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum LedgerRow {
@@ -729,57 +637,75 @@ impl Change {
         }
     }
 
-    /// The value its guard compares a column with.
+    /// How its guard compares a column.
     pub(crate) fn seen(&self, column: Column) -> Seen<'_> {
-        match self {
-            Self::Execution(change) => change.seen(column),
-            Self::Repair(repair) => Seen::Same(match column {
-                Column::Id => Datum::Number(repair.id.0),
-                Column::State => Datum::Text(repair.state.as_str()),
-                Column::PrevFireTime => Datum::time(repair.cursor.prev),
-                Column::NextFireTime => Datum::time(repair.cursor.next),
-                Column::Version => Datum::Number(repair.version),
+        use Column::{Application, Beat, ClaimToken, EndedTime, ExecuteId, Id, Job, NextFireTime, PauseEnds};
+        use Column::{PausedTime, PrevFireTime, State, Uuid, Version};
+        Seen::Same(match (self, column) {
+            (Self::Execution(change), Id) => Datum::Number(change.execution.0),
+            (Self::Execution(change), State) => {
+                change.kind().rule().from.first().map_or(Datum::Null, |state| Datum::Text(state.as_str()))
+            }
+            (Self::Execution(change), ClaimToken) => Datum::Uuid(change.token.0),
+            (Self::Repair(repair), Id) => Datum::Number(repair.id.0),
+            (Self::Repair(repair), State) => Datum::Text(repair.state.as_str()),
+            (Self::Repair(repair), PrevFireTime) => Datum::time(repair.cursor.prev),
+            (Self::Repair(repair), NextFireTime) => Datum::time(repair.cursor.next),
+            (Self::Repair(repair), Version) => Datum::Number(repair.version),
+            (Self::AfterRun(plan), Id) => Datum::Number(plan.schedule.0),
+            (Self::AfterRun(_), State) => return Seen::Not(ScheduleState::Removed),
+            (Self::AfterRun(plan), PrevFireTime) => Datum::instant(plan.at),
+            (Self::AfterRun(_), NextFireTime) => Datum::Number(AWAITED),
+            (Self::Pause(pause) | Self::Contain(pause), Id) => Datum::Number(pause.id.0),
+            (Self::Pause(_) | Self::Contain(_), State) => Datum::Text(ScheduleState::Active.as_str()),
+            (Self::Pause(pause) | Self::Contain(pause), Version) => Datum::Number(pause.version),
+            (Self::Quarantine(UnreadableRow { seen, .. }) | Self::Remove(RemoveChange { seen, .. }), _) => {
+                match column {
+                    Id => Datum::Number(seen.id.0),
+                    Version => return Seen::Loosely(seen.version),
+                    State if seen.state.parse::<ScheduleState>().is_err() => return Seen::NoState,
+                    State => Datum::Text(&seen.state),
+                    _ => column.absent(Datum::Null),
+                }
+            }
+            (Self::Replace(change), Id) => Datum::Number(change.execution.0),
+            (Self::Replace(_) | Self::Withdraw(_), State) => Datum::Text(ExecutionState::Pending.as_str()),
+            (Self::Replace(change), ClaimToken) => Datum::Uuid(change.token.0),
+            (Self::Withdraw(change), Application) => Datum::Text(&change.application),
+            (Self::Withdraw(change), ExecuteId) => Datum::Number(change.schedule.0),
+            (Self::Policy(change), Id) => Datum::Number(change.job),
+            (Self::Policy(change), Job(column)) => column.value(&change.seen),
+            (Self::Switch(change), State) => Datum::Text(&change.seen.state),
+            (Self::Switch(change), PausedTime) => Datum::time(change.seen.since),
+            (Self::Switch(change), _) => match (column, &change.seen.row) {
+                (Id, SwitchRow::Job(id, _)) => Datum::Number(*id),
+                (Uuid, SwitchRow::Node(id)) => Datum::Uuid(id.0),
+                (Application, SwitchRow::Application(name)) => Datum::Text(name),
+                (EndedTime, SwitchRow::Node(_)) => Datum::time(None),
                 _ => column.absent(Datum::Null),
-            }),
-            Self::AfterRun(plan) => plan.seen(column),
-            Self::Pause(pause) | Self::Contain(pause) => Seen::Same(match column {
-                Column::Id => Datum::Number(pause.id.0),
-                Column::State => Datum::Text(ScheduleState::Active.as_str()),
-                Column::Version => Datum::Number(pause.version),
-                _ => column.absent(Datum::Null),
-            }),
-            Self::Quarantine(broken) => broken.seen.seen(column),
-            Self::Remove(removal) => removal.seen.seen(column),
-            Self::Replace(change) => Seen::Same(change.seen(column)),
-            Self::Withdraw(change) => Seen::Same(change.seen(column)),
-            Self::Policy(change) => Seen::Same(match column {
-                Column::Id => Datum::Number(change.job),
-                Column::Job(column) => column.value(&change.seen),
-                _ => column.absent(Datum::Null),
-            }),
-            Self::Switch(change) => Seen::Same(match (column, &change.seen.row) {
-                (Column::Id, SwitchRow::Job(id, _)) => Datum::Number(*id),
-                (Column::Uuid, SwitchRow::Node(id)) => Datum::Uuid(id.0),
-                (Column::Application, SwitchRow::Application(name)) => Datum::Text(name),
-                (Column::EndedTime, SwitchRow::Node(_)) => Datum::time(None),
-                (Column::State, _) => Datum::Text(&change.seen.state),
-                (Column::PausedTime, _) => Datum::time(change.seen.since),
-                _ => column.absent(Datum::Null),
-            }),
-            Self::PauseEnd(end) => Seen::Same(end.seen(column)),
-            Self::End(end) => Seen::Same(match (column, end.beat) {
-                (Column::Uuid, _) => Datum::Uuid(end.node.0),
-                (Column::Beat, Some(beat)) => Datum::Number(beat),
-                (Column::EndedTime, _) => Datum::time(None),
-                _ => column.absent(Datum::Null),
-            }),
-        }
+            },
+            (Self::PauseEnd(end), Application) => Datum::Text(&end.application),
+            (Self::PauseEnd(end), PauseEnds) => Datum::instant(end.seen),
+            (Self::End(end), Uuid) => Datum::Uuid(end.node.0),
+            (Self::End(NodeEnd { beat: Some(beat), .. }), Beat) => Datum::Number(*beat),
+            (Self::End(_), EndedTime) => Datum::time(None),
+            _ => column.absent(Datum::Null),
+        })
     }
 
     /// A value that its assignments need.
     pub(crate) fn brings(&self, value: ChangeValue) -> Datum<'_> {
         match (self, value) {
-            (Self::Execution(change), _) => change.brings(value),
+            (Self::Execution(change), Now) => Datum::instant(change.now),
+            (Self::Execution(change), Becomes) => Datum::Text(change.becomes().as_str()),
+            (Self::Execution(change), Fresh) => {
+                change.fresh().map_or_else(|| value.missing(), |token| Datum::Uuid(token.0))
+            }
+            (Self::Execution(change), Why) => Datum::Text(change.meaning().2.map_or("", Reason::as_str)),
+            (Self::Execution(change), Error) => Datum::Text(change.error().map_or("", String::as_str)),
+            (Self::Execution(ExecutionChange { transition: Transition::Snooze(_, due), .. }), Due) => {
+                Datum::instant(*due)
+            }
             (Self::Repair(repair), Now) => Datum::instant(repair.now),
             (Self::Repair(repair), ToPrev) => Datum::time(repair.to.prev),
             (Self::Repair(repair), ToNext) => Datum::time(repair.to.next),
@@ -796,7 +722,13 @@ impl Change {
             (Self::Switch(change), PausedUntil) => Datum::time(change.until),
             (Self::Quarantine(broken), Why) => Datum::Text(&broken.reason),
             (Self::Remove(removal), Why) => Datum::Text(&removal.reason),
-            (Self::Replace(change), _) => change.brings(value),
+            (Self::Replace(change), Payload) => Datum::Text(&change.payload),
+            (Self::Replace(change), Priority) => Datum::Number(change.priority),
+            (Self::Replace(change), GroupKey) => Datum::Text(&change.group),
+            (Self::Replace(change), Lane) => Datum::Text(&change.lane),
+            (Self::Replace(change), Tags) => Datum::Text(&change.tags),
+            (Self::Replace(change), Due) => Datum::instant(change.due),
+            (Self::Replace(change), Fresh) => Datum::Uuid(change.fresh.0),
             (Self::Withdraw(_), Why) => Datum::Text(Reason::Removed.as_str()),
             (Self::Withdraw(change), Now) => Datum::instant(change.now),
             (Self::Policy(change), Now) => Datum::instant(change.now),

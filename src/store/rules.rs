@@ -18,108 +18,87 @@ use crate::domain::ExecutionState::{
 };
 use crate::domain::{ExecutionState, Reason, ScheduleState};
 
-/// The kinds of changes, in the order in which one call makes them: applications, nodes, jobs, schedules,
-/// then executions, each kind by id; an execution starts before it ends. A call that waits for held schedules
-/// has one kind of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum ChangeKind {
-    /// An application is paused or resumed.
-    SwitchApp,
-    /// None of an application's pauses is over: it notes when the next one is.
-    NotePauseEnd,
-    /// A node is paused, drained or resumed.
-    SwitchNode,
-    /// A job is paused or resumed.
-    SwitchJob,
-    /// A node that did not beat is declared dead.
-    DeclareDead,
-    /// A node says that it has stopped.
-    Leave,
-    /// A node tells its job's policies.
-    SetPolicy,
-    /// An active schedule stops being claimed.
-    Pause,
-    /// An active schedule is paused for what failed.
-    Contain,
-    /// A cursor passes an occurrence that would overlap.
-    PassOver,
-    /// A paused schedule's cursor passes occurrences of its pause, which goes on.
-    PassPaused,
-    /// A cursor that waits for the end of a run moves behind it.
-    PlanAfterRun,
-    /// A pause ends.
-    Resume,
-    /// An overdue cursor moves towards the present.
-    Repair,
-    /// A cursor that is ahead of the clock goes back to the present, in a generation of its own.
-    PlanAnew,
-    /// A row that cannot be understood goes into ERROR.
-    Quarantine,
-    /// A schedule is removed; its PENDING executions are cancelled.
-    Remove,
-    /// The handler begins.
-    Start,
-    /// The handler has ended.
-    Finish,
-    /// The handler has ended, and no retry would help.
-    GiveUp,
-    /// The handler wants to go on later.
-    Snooze,
-    /// Its time limit has passed, and the handler has not returned.
-    TimeOut,
-    /// The handler of one that ran out of time has returned, or its node is gone.
-    Release,
-    /// An execution that its node has not begun waits for another.
-    GiveBack,
-    /// One that a dead node has not begun waits for another.
-    TakeBack,
-    /// One that a dead node had begun has ended.
-    Abandon,
-    /// Work that an earlier repair left gives way to a later one's.
-    Supersede,
-    /// An execution that has not begun ends without a run.
-    Cancel,
-    /// An enqueued execution that waits takes over the request of another with its key.
-    Replace,
-    /// The executions of a removed schedule that wait end with it: many rows, and none is named by its id.
-    Withdraw,
+/// Defines the kinds of changes, each with its entry of the table.
+macro_rules! kinds {
+    ($(#[$doc:meta])* $Name:ident { $($(#[$kind_doc:meta])* $Kind:ident = $RULE:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub(crate) enum $Name { $($(#[$kind_doc])* $Kind,)* }
+
+        impl $Name {
+            /// The table's entry.
+            pub(crate) fn rule(self) -> &'static Rule {
+                match self { $(Self::$Kind => &$RULE,)* }
+            }
+        }
+    };
 }
 
-impl ChangeKind {
-    /// The table's entry.
-    pub(crate) fn rule(self) -> &'static Rule {
-        match self {
-            Self::SwitchApp => &SWITCH_APP,
-            Self::NotePauseEnd => &NOTE_PAUSE_END,
-            Self::SwitchNode => &SWITCH_NODE,
-            Self::SwitchJob => &SWITCH_JOB,
-            Self::DeclareDead => &DECLARE_DEAD,
-            Self::Leave => &LEAVE,
-            Self::SetPolicy => &SET_POLICY,
-            Self::Pause => &PAUSE,
-            Self::Contain => &CONTAIN,
-            Self::PassOver => &PASS_OVER,
-            Self::PassPaused => &PASS_PAUSED,
-            Self::PlanAfterRun => &PLAN_AFTER_RUN,
-            Self::Resume => &RESUME,
-            Self::Repair => &REPAIR,
-            Self::PlanAnew => &PLAN_ANEW,
-            Self::Quarantine => &QUARANTINE,
-            Self::Remove => &REMOVE,
-            Self::Start => &START,
-            Self::Finish => &FINISH,
-            Self::GiveUp => &GIVE_UP,
-            Self::Snooze => &SNOOZE,
-            Self::TimeOut => &TIME_OUT,
-            Self::Release => &RELEASE,
-            Self::GiveBack => &GIVE_BACK,
-            Self::TakeBack => &TAKE_BACK,
-            Self::Abandon => &ABANDON,
-            Self::Supersede => &SUPERSEDE,
-            Self::Cancel => &CANCEL,
-            Self::Replace => &REPLACE,
-            Self::Withdraw => &WITHDRAW,
-        }
+kinds! {
+    /// The kinds of changes, in the order in which one call makes them: applications, nodes, jobs, schedules,
+    /// then executions, each kind by id; an execution starts before it ends. A call that waits for held schedules
+    /// has one kind of them.
+    ChangeKind {
+        /// An application is paused or resumed.
+        SwitchApp = SWITCH_APP,
+        /// None of an application's pauses is over: it notes when the next one is.
+        NotePauseEnd = NOTE_PAUSE_END,
+        /// A node is paused, drained or resumed.
+        SwitchNode = SWITCH_NODE,
+        /// A job is paused or resumed.
+        SwitchJob = SWITCH_JOB,
+        /// A node that did not beat is declared dead.
+        DeclareDead = DECLARE_DEAD,
+        /// A node says that it has stopped.
+        Leave = LEAVE,
+        /// A node tells its job's policies.
+        SetPolicy = SET_POLICY,
+        /// An active schedule stops being claimed.
+        Pause = PAUSE,
+        /// An active schedule is paused for what failed.
+        Contain = CONTAIN,
+        /// A cursor passes an occurrence that would overlap.
+        PassOver = PASS_OVER,
+        /// A paused schedule's cursor passes occurrences of its pause, which goes on.
+        PassPaused = PASS_PAUSED,
+        /// A cursor that waits for the end of a run moves behind it.
+        PlanAfterRun = PLAN_AFTER_RUN,
+        /// A pause ends.
+        Resume = RESUME,
+        /// An overdue cursor moves towards the present.
+        Repair = REPAIR,
+        /// A cursor that is ahead of the clock goes back to the present, in a generation of its own.
+        PlanAnew = PLAN_ANEW,
+        /// A row that cannot be understood goes into ERROR.
+        Quarantine = QUARANTINE,
+        /// A schedule is removed; its PENDING executions are cancelled.
+        Remove = REMOVE,
+        /// The handler begins.
+        Start = START,
+        /// The handler has ended.
+        Finish = FINISH,
+        /// The handler has ended, and no retry would help.
+        GiveUp = GIVE_UP,
+        /// The handler wants to go on later.
+        Snooze = SNOOZE,
+        /// Its time limit has passed, and the handler has not returned.
+        TimeOut = TIME_OUT,
+        /// The handler of one that ran out of time has returned, or its node is gone.
+        Release = RELEASE,
+        /// An execution that its node has not begun waits for another.
+        GiveBack = GIVE_BACK,
+        /// One that a dead node has not begun waits for another.
+        TakeBack = TAKE_BACK,
+        /// One that a dead node had begun has ended.
+        Abandon = ABANDON,
+        /// Work that an earlier repair left gives way to a later one's.
+        Supersede = SUPERSEDE,
+        /// An execution that has not begun ends without a run.
+        Cancel = CANCEL,
+        /// An enqueued execution that waits takes over the request of another with its key.
+        Replace = REPLACE,
+        /// The executions of a removed schedule that wait end with it: many rows, and none is named by its id.
+        Withdraw = WITHDRAW,
     }
 }
 
@@ -339,22 +318,23 @@ const ABANDON: Rule = Rule::of("revoke executions", Table::Execution, &guard::RE
     .sets(&[(Column::State, Give(Becomes)), (Column::Reason, Give(Why)), (Column::FinishedTime, Give(Now))])
     .leaves_held();
 
-const SUPERSEDE: Rule =
-    Rule::of("repair schedules", Table::Execution, &guard::SUPERSEDE).leads(&[Pending], &[Skipped]).sets(&[
-        (Column::State, Word(Skipped.as_str())),
+/// What an execution becomes that ends in a state without a run.
+const fn unrun(state: ExecutionState) -> [(Column, Set); 4] {
+    [
+        (Column::State, Word(state.as_str())),
         (Column::Reason, Give(Why)),
         (Column::FinishedTime, Give(Now)),
         (Column::ClaimToken, Word("")),
-    ]);
+    ]
+}
+
+const SUPERSEDE: Rule = Rule::of("repair schedules", Table::Execution, &guard::SUPERSEDE)
+    .leads(&[Pending], &[Skipped])
+    .sets(&const { unrun(Skipped) });
 
 const CANCEL: Rule = Rule::of("cancel executions", Table::Execution, &guard::CANCEL)
     .leads(&[Pending, Claimed], &[Cancelled])
-    .sets(&[
-        (Column::State, Word(Cancelled.as_str())),
-        (Column::Reason, Give(Why)),
-        (Column::FinishedTime, Give(Now)),
-        (Column::ClaimToken, Word("")),
-    ]);
+    .sets(&const { unrun(Cancelled) });
 
 /// Under another token, a claim that is under way is lost.
 const REPLACE: Rule =
