@@ -176,14 +176,20 @@ macro_rules! calls {
 
 impl Verbs for SqlStore {
     calls! {
-        read find(application: &str, name: &str) -> Option<Entry> = "find a schedule", ensure::find;
-        read seen(application: &str, name: &str) -> Option<SeenSchedule> = "find a schedule", ensure::seen;
         write order(order: &RunOrder) -> Ordered = "trigger a schedule", order::order;
         write enqueue_unique(order: &EnqueueOrder) -> Keyed = "enqueue", queue::enqueue_unique;
         write cancel(order: &ExecutionOrder) -> Cancel = "cancel an execution", order::cancel;
         write retry(order: &ExecutionOrder) -> Retry = "retry an execution", order::retry;
         write switch(order: &SwitchOrder) -> Switched = order.verb.name(), switch::switch;
         read passed(query: &PassedQuery) -> Vec<Entry> = "look for what a pause held back", poll::passed;
+    }
+
+    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
+        self.read("find a schedule", |session| ensure::find(session, application, name, ""))
+    }
+
+    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {
+        self.read("find a schedule", |session| ensure::seen(session, application, name, ""))
     }
 
     fn now(&self) -> Result<Timestamp> {

@@ -29,62 +29,48 @@ pub(crate) struct SqlStore {
     pub(crate) wary: AtomicBool,
 }
 
+/// Calls that are tried in their own ways.
+macro_rules! tried {
+    ($($(#[$doc:meta])* $call:ident = $attempt:ident;)*) => {$(
+        $(#[$doc])*
+        pub(crate) fn $call<T>(
+            &self,
+            operation: &str,
+            mut body: impl FnMut(&mut dyn Session) -> Step<T>,
+        ) -> Result<T> {
+            self.retried(&mut body, Self::$attempt).map_err(|fault| self.error(operation, fault))
+        }
+    )*};
+}
+
 impl SqlStore {
-    /// Runs a read, or what may as well stay undone: once more on a fresh connection if its own turns out to
-    /// be dead, as every idle one is after the database's restart.
-    pub(crate) fn read<T>(
-        &self,
-        operation: &str,
-        mut body: impl FnMut(&mut dyn Session) -> Step<T>,
-    ) -> Result<T> {
-        self.retried(&mut body, Self::attempt_read).map_err(|fault| self.error(operation, fault))
+    tried! {
+        /// Runs a read, or what may as well stay undone: once more on a fresh connection if its own turns out to
+        /// be dead, as every idle one is after the database's restart.
+        read = attempt_read;
+
+        /// Runs one statement that is its own transaction.
+        alone = attempt_alone;
+
+        /// Runs a transaction, again if it met a deadlock or a busy database, or lost its connection before the
+        /// COMMIT. An error that is not `ErrorKind::Unknown` means that nothing of it was kept.
+        write = attempt_transaction;
+
+        /// As [`SqlStore::write`], where a member of a Galera cluster must not decide on rows as they were before
+        /// others' last commits.
+        write_caught_up = attempt_caught_up;
+
+        /// As [`SqlStore::write`], for a body that begins the transaction itself.
+        write_begun = attempt_begun;
     }
 
     fn attempt_read<T>(&self, link: &mut Link, body: Body<'_, T>) -> Step<T> {
         body(link.session.as_mut()).map_err(|fault| changed_nothing(self.probe(link, fault)))
     }
 
-    /// Runs one statement that is its own transaction.
-    pub(crate) fn alone<T>(
-        &self,
-        operation: &str,
-        mut body: impl FnMut(&mut dyn Session) -> Step<T>,
-    ) -> Result<T> {
-        self.retried(&mut body, Self::attempt_alone).map_err(|fault| self.error(operation, fault))
-    }
-
-    /// Runs a transaction, again if it met a deadlock or a busy database, or lost its connection before the
-    /// COMMIT. An error that is not `ErrorKind::Unknown` means that nothing of it was kept.
-    pub(crate) fn write<T>(
-        &self,
-        operation: &str,
-        mut body: impl FnMut(&mut dyn Session) -> Step<T>,
-    ) -> Result<T> {
-        self.retried(&mut body, Self::attempt_transaction).map_err(|fault| self.error(operation, fault))
-    }
-
-    /// As [`SqlStore::write`], where a member of a Galera cluster must not decide on rows as they were before
-    /// others' last commits.
-    pub(crate) fn write_caught_up<T>(
-        &self,
-        operation: &str,
-        mut body: impl FnMut(&mut dyn Session) -> Step<T>,
-    ) -> Result<T> {
-        self.retried(&mut body, Self::attempt_caught_up).map_err(|fault| self.error(operation, fault))
-    }
-
     fn attempt_caught_up<T>(&self, link: &mut Link, body: Body<'_, T>) -> Step<T> {
         catch_up(link.session.as_mut()).map_err(|fault| changed_nothing(self.probe(link, fault)))?;
         self.attempt_transaction(link, body)
-    }
-
-    /// As [`SqlStore::write`], for a body that begins the transaction itself.
-    pub(crate) fn write_begun<T>(
-        &self,
-        operation: &str,
-        mut body: impl FnMut(&mut dyn Session) -> Step<T>,
-    ) -> Result<T> {
-        self.retried(&mut body, Self::attempt_begun).map_err(|fault| self.error(operation, fault))
     }
 
     fn retried<T>(

@@ -119,11 +119,7 @@ impl Dialect {
 
     /// Starts a transaction; on SQLite one that may write, so that it never fails halfway.
     pub(crate) fn begin(self) -> &'static str {
-        match self {
-            Self::Sqlite => "BEGIN IMMEDIATE",
-            Self::Postgres => "BEGIN",
-            Self::Mysql => "START TRANSACTION",
-        }
+        self.choose("BEGIN IMMEDIATE", "BEGIN", "START TRANSACTION")
     }
 
     /// Whether a transaction that writes keeps all others from writing.
@@ -288,27 +284,16 @@ impl Dialect {
 impl Dialect {
     /// The most rows one statement is given.
     pub(crate) fn batch(self) -> usize {
-        match self {
-            Self::Sqlite => 256,
-            Self::Postgres | Self::Mysql => 1_000,
-        }
+        self.choose(256, 1_000, 1_000)
     }
 
     pub(crate) fn batch_form(self) -> BatchForm {
-        match self {
-            Self::Sqlite => BatchForm::Values,
-            Self::Postgres => BatchForm::Columns,
-            Self::Mysql => BatchForm::Json,
-        }
+        self.choose(BatchForm::Values, BatchForm::Columns, BatchForm::Json)
     }
 
     /// How a table is joined to `w`, so that `w` is always read first.
     pub(crate) fn join(self) -> &'static str {
-        match self {
-            Self::Sqlite => "CROSS JOIN",
-            Self::Postgres => "JOIN",
-            Self::Mysql => "STRAIGHT_JOIN",
-        }
+        self.choose("CROSS JOIN", "JOIN", "STRAIGHT_JOIN")
     }
 
     /// That a column is the wanted row's, by an index seek. With `=`, PostgreSQL may scan the whole index in

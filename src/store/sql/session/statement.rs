@@ -27,75 +27,37 @@ pub enum Value {
     Texts(Arc<Vec<String>>),
 }
 
-impl From<i64> for Value {
-    fn from(value: i64) -> Self {
-        Self::Int(value)
-    }
-}
-
-impl From<Timestamp> for Value {
-    fn from(at: Timestamp) -> Self {
-        Self::Int(at.millis())
-    }
-}
-
-impl From<usize> for Value {
-    fn from(value: usize) -> Self {
-        Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
-    }
-}
-
-impl From<&str> for Value {
-    fn from(value: &str) -> Self {
-        Self::Text(value.to_owned())
-    }
-}
-
-impl From<String> for Value {
-    fn from(value: String) -> Self {
-        Self::Text(value)
-    }
-}
-
-impl From<Cow<'_, str>> for Value {
-    fn from(value: Cow<'_, str>) -> Self {
-        Self::Text(value.into_owned())
-    }
-}
-
-impl From<NodeId> for Value {
-    fn from(value: NodeId) -> Self {
-        Self::Text(value.to_string())
-    }
-}
-
-impl From<Datum<'_>> for Value {
-    fn from(value: Datum<'_>) -> Self {
-        match value {
-            Datum::Number(value) => Self::Int(value),
-            Datum::Text(text) => text.into(),
-            Datum::Uuid(id) => Self::Text(id.to_string()),
-            Datum::Null => Self::Null,
+macro_rules! values {
+    ($($From:ty: $it:pat => $value:expr;)*) => {$(
+        impl From<$From> for Value {
+            fn from($it: $From) -> Self {
+                $value
+            }
         }
-    }
+    )*};
 }
 
-impl From<Cell> for Value {
-    fn from(cell: Cell) -> Self {
-        match cell {
-            Cell::Int(value) => Self::Int(value),
-            Cell::Text(text) => Self::Text(text),
-            Cell::Null => Self::Null,
-            Cell::NoNumber => Self::NoNumber,
-        }
-    }
-}
-
-/// None is stored as -1.
-impl From<Option<Timestamp>> for Value {
-    fn from(at: Option<Timestamp>) -> Self {
-        at.unwrap_or(NO_TIME).into()
-    }
+values! {
+    i64: value => Self::Int(value);
+    Timestamp: at => Self::Int(at.millis());
+    Option<Timestamp>: at => at.unwrap_or(NO_TIME).into();
+    usize: value => Self::Int(i64::try_from(value).unwrap_or(i64::MAX));
+    &str: value => Self::Text(value.to_owned());
+    String: value => Self::Text(value);
+    Cow<'_, str>: value => Self::Text(value.into_owned());
+    NodeId: value => Self::Text(value.to_string());
+    Datum<'_>: value => match value {
+        Datum::Number(value) => Self::Int(value),
+        Datum::Text(text) => text.into(),
+        Datum::Uuid(id) => Self::Text(id.to_string()),
+        Datum::Null => Self::Null,
+    };
+    Cell: cell => match cell {
+        Cell::Int(value) => Self::Int(value),
+        Cell::Text(text) => Self::Text(text),
+        Cell::Null => Self::Null,
+        Cell::NoNumber => Self::NoNumber,
+    };
 }
 
 /// SQL text with a `?` for each bind.
@@ -137,6 +99,14 @@ impl Statement {
     /// `column = ?`
     pub(crate) fn equals(self, column: Column, value: impl Into<Value>) -> Self {
         self.push(column.name()).push(" = ?").bind(value)
+    }
+
+    /// Appends a condition on a value, if there is one.
+    pub(crate) fn given(self, condition: &str, value: Option<impl Into<Value>>) -> Self {
+        match value {
+            Some(value) => self.push(condition).bind(value),
+            None => self,
+        }
     }
 
     /// `(?, ?, …)` over the values, padded with the last one; matches nothing if there are none.

@@ -58,15 +58,13 @@ pub(crate) fn list(session: &mut dyn Session, query: &AuditQuery) -> Step<Vec<Au
     let question = sql(format!("SELECT {} FROM QRTZ_AUDIT a WHERE 1 = 1", AuditRow::columns()));
     let mut question = of_application(question, "a", Some(&query.application));
     for (column, wanted) in [("target", &query.target), ("actor", &query.actor), ("verb", &query.verb)] {
-        if let Some(wanted) = wanted {
-            question = question.push(&format!(" AND a.{column} = ?")).bind(wanted.as_str());
-        }
+        question = question.given(&format!(" AND a.{column} = ?"), wanted.as_deref());
     }
-    if let Some(since) = query.since {
-        question = question.push(" AND a.made_time >= ?").bind(since);
-    }
-    let question = question.push(" ORDER BY a.made_time DESC, a.id DESC LIMIT ?").bind(query.limit);
-    session.all(&question, AuditRow::read)
+    let question = question.given(" AND a.made_time >= ?", query.since);
+    session.all(
+        &question.push(" ORDER BY a.made_time DESC, a.id DESC LIMIT ?").bind(query.limit),
+        AuditRow::read,
+    )
 }
 
 answer! {

@@ -224,22 +224,8 @@ fn retimed(update: Statement, when: &When, planned: PlannedRow) -> Statement {
         .bind_all((planned.cursor.prev, planned.cursor.next, planned.state))
 }
 
-/// A schedule's row, whether or not it can be understood.
-pub(crate) fn seen(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<SeenSchedule>> {
-    seen_by(session, application, name, "")
-}
-
-/// With its row locked until the transaction ends.
-pub(crate) fn seen_locked(
-    session: &mut dyn Session,
-    application: &str,
-    name: &str,
-) -> Step<Option<SeenSchedule>> {
-    let lock = session.dialect().lock("e");
-    seen_by(session, application, name, &lock)
-}
-
-fn seen_by(
+/// A schedule's row, whether or not it can be understood; its row `e` is locked by these words.
+pub(crate) fn seen(
     session: &mut dyn Session,
     application: &str,
     name: &str,
@@ -247,30 +233,25 @@ fn seen_by(
 ) -> Step<Option<SeenSchedule>> {
     let question =
         "SELECT e.id, e.version, e.state FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name = ?";
-    let question = sql(format!("{question}{lock}"));
-    session.one(&question.bind(application).bind(name), |row| {
+    session.one(&sql(format!("{question}{lock}")).bind_all((application, name)), |row| {
         let (id, version, state) = (ScheduleId(row.int()?), row.loose_int()?, row.loose_text()?);
         Ok(SeenSchedule { id, version, state })
     })
 }
 
-pub(crate) fn find(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Entry>> {
-    find_by(session, application, name, "")
-}
-
-/// With its row locked until the transaction ends.
-pub(crate) fn find_locked(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Entry>> {
-    let lock = session.dialect().lock("e");
-    find_by(session, application, name, &lock)
-}
-
-fn find_by(session: &mut dyn Session, application: &str, name: &str, lock: &str) -> Step<Option<Entry>> {
+/// A schedule; its row `e` is locked by these words.
+pub(crate) fn find(
+    session: &mut dyn Session,
+    application: &str,
+    name: &str,
+    lock: &str,
+) -> Step<Option<Entry>> {
     let question = sql(format!(
         "SELECT {} FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
          WHERE e.application = ? AND e.name = ?{lock}",
         Raw::columns(Payload::Whole)
     ));
-    let raw = session.one(&question.bind(application).bind(name), Raw::read)?;
+    let raw = session.one(&question.bind_all((application, name)), Raw::read)?;
     let unreadable = |reason| Fault::undecodable(format!("schedule {name:?} of {application:?}: {reason}"));
     raw.map(Raw::understand).transpose().map_err(unreadable)
 }

@@ -2,8 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::ensure::{self, find_locked, seen_locked};
-use super::{change, order, queue, switch};
+use super::{change, ensure, order, queue, switch};
 use crate::domain::{Entry, ExecutionId, Timestamp};
 use crate::store::audit::AuditEntry;
 use crate::store::enqueue::{EnqueueOrder, Keyed};
@@ -56,11 +55,17 @@ impl Joined<'_> {
 /// was.
 impl Verbs for Joined<'_> {
     fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
-        self.with(|session| find_locked(session, application, name))
+        self.with(|session| {
+            let lock = session.dialect().lock("e");
+            ensure::find(session, application, name, &lock)
+        })
     }
 
     fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {
-        self.with(|session| seen_locked(session, application, name))
+        self.with(|session| {
+            let lock = session.dialect().lock("e");
+            ensure::seen(session, application, name, &lock)
+        })
     }
 
     fn now(&self) -> Result<Timestamp> {

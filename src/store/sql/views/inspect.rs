@@ -22,10 +22,7 @@ use crate::store::{
 pub(crate) const PAGE: usize = 10_000;
 
 pub(crate) fn of_application(statement: Statement, alias: &str, application: Option<&str>) -> Statement {
-    match application {
-        Some(application) => statement.push(&format!(" AND {alias}.application = ?")).bind(application),
-        None => statement,
-    }
+    statement.given(&format!(" AND {alias}.application = ?"), application)
 }
 
 answer! {
@@ -115,11 +112,10 @@ pub(crate) fn nodes(
     limit: usize,
 ) -> Step<Vec<NodeRow>> {
     let question = sql(format!("SELECT {} FROM QRTZ_NODE n WHERE 1 = 1", NodeRow::columns()));
-    let mut question = of_application(question, "n", application);
-    if let Some(after) = after {
-        question = question.push(" AND n.uuid > ?").bind(after.id.as_str());
-    }
-    let question = question.push(" ORDER BY n.uuid LIMIT ?").bind(limit);
+    let question = of_application(question, "n", application)
+        .given(" AND n.uuid > ?", after.map(|after| after.id.as_str()))
+        .push(" ORDER BY n.uuid LIMIT ?")
+        .bind(limit);
     session.all(&question, NodeRow::read)
 }
 
@@ -231,20 +227,16 @@ pub(crate) fn executions_of(dialect: Dialect, filter: &ExecutionQuery) -> Statem
         question = of_application(question, "s", filter.application.as_deref()).push(")");
     }
     for (column, value) in [("j.job_class", &filter.job), ("r.group_key", &filter.group)] {
-        if let Some(value) = value {
-            question = question.push(&format!(" AND {column} = ?")).bind(value.as_str());
-        }
+        question = question.given(&format!(" AND {column} = ?"), value.as_deref());
     }
     // These tables name an execution by its queue and its origin.
     for (table, column, value) in [("QRTZ_KEY", "unique_key", &filter.key), ("QRTZ_TAG", "tag", &filter.tag)]
     {
-        if let Some(value) = value {
-            let named = format!(
-                " AND r.id IN (SELECT x.id FROM {table} n JOIN QRTZ_RUN x ON x.execute_id = n.execute_id \
-                 AND x.generation = 0 AND x.origin = n.origin WHERE n.{column} = ?)"
-            );
-            question = question.push(&named).bind(value.as_str());
-        }
+        let named = format!(
+            " AND r.id IN (SELECT x.id FROM {table} n JOIN QRTZ_RUN x ON x.execute_id = n.execute_id \
+             AND x.generation = 0 AND x.origin = n.origin WHERE n.{column} = ?)"
+        );
+        question = question.given(&named, value.as_deref());
     }
     // A key, a tag or an occurrence names few executions: their states are compared, not searched by.
     let is_named = filter.key.is_some() || filter.tag.is_some() || filter.of.is_some();
@@ -253,17 +245,13 @@ pub(crate) fn executions_of(dialect: Dialect, filter: &ExecutionQuery) -> Statem
         states if is_named => open_executions::in_states(question, states),
         states => dialect.database().in_states(question, states),
     };
-    if let Some(node) = &filter.node {
-        let start = node.replace('!', "!!").replace('%', "!%").replace('_', "!_");
-        question = question.push(" AND r.node LIKE ? ESCAPE '!'").bind(format!("{start}%"));
-    }
-    if let Some(since) = filter.since {
-        question = question.push(" AND r.scheduled_time >= ?").bind(since);
-    }
-    if let Some(before) = filter.before {
-        question = question.push(" AND r.id < ?").bind(before.0);
-    }
-    question.push(" ORDER BY r.id DESC LIMIT ?").bind(filter.limit)
+    let start = |node: &String| node.replace('!', "!!").replace('%', "!%").replace('_', "!_") + "%";
+    question
+        .given(" AND r.node LIKE ? ESCAPE '!'", filter.node.as_ref().map(start))
+        .given(" AND r.scheduled_time >= ?", filter.since)
+        .given(" AND r.id < ?", filter.before.map(|before| before.0))
+        .push(" ORDER BY r.id DESC LIMIT ?")
+        .bind(filter.limit)
 }
 
 answer! {
