@@ -41,15 +41,12 @@ pub(crate) fn lock(session: &mut dyn Session, entries: &[&Entry], groups: &[Opti
     let row = sql("SELECT j.id FROM QRTZ_JOB j WHERE j.job_class = ?").bind(name);
     let row = row.push(" AND j.id IN (SELECT e.pid FROM QRTZ_EXECUTE e WHERE e.id IN ");
     let row = row.list(entries.iter().map(|entry| entry.id.0)).push(")");
-    let Some(job) = session.rows(&row)?.pop().map(|mut row| row.int()).transpose()? else {
-        return Ok(Lock::Gone);
-    };
+    let Some(job) = session.one(&row, Row::int)? else { return Ok(Lock::Gone) };
     let (bounds, clock) = (policy::bounds_columns("j"), dialect.clock());
     let row = sql(format!("SELECT {bounds}, {clock} AS now FROM QRTZ_JOB j WHERE j.id = ?")).bind(job);
-    let Some(mut row) = session.rows(&row.push(&dialect.lock_free("j")))?.pop() else {
-        return Ok(Lock::Held);
-    };
-    let (bounds, now) = (policy::bounds(&mut row)?, row.instant()?);
+    let row = row.push(&dialect.lock_free("j"));
+    let seen = session.one(&row, |row| Ok((policy::bounds(row)?, row.instant()?)))?;
+    let Some((bounds, now)) = seen else { return Ok(Lock::Held) };
     if bounds.is_none() {
         return Ok(Lock::Locked(Locked { job, now, room: None }));
     }
@@ -58,17 +55,16 @@ pub(crate) fn lock(session: &mut dyn Session, entries: &[&Entry], groups: &[Opti
         let touch = sql(format!("UPDATE QRTZ_JOB SET {touch} WHERE id = ? AND job_class = ?"));
         session.execute(&touch.bind(job).bind(name))?;
     }
-    let read = |mut row: Row| {
+    let read = |row: &mut Row| {
         let (id, runs, claimed, group) = (row.int()?, row.int()? == 1, row.instant()?, row.text()?);
         Ok((id, Noted { group: Some(group).filter(|group| !group.is_empty()), claimed, runs }))
     };
     let of_groups_alone = !bounds.apply_to(None);
     let only = of_groups_alone.then(|| groups.iter().flatten().copied().collect::<BTreeSet<&str>>());
-    let noted = match only {
+    let noted: Vec<(i64, Noted)> = match only {
         Some(groups) if groups.is_empty() => Vec::new(),
-        only => session.rows(&noted(dialect, job, only))?,
+        only => session.all(&noted(dialect, job, only), read)?,
     };
-    let noted: Vec<(i64, Noted)> = noted.into_iter().map(read).collect::<Step<_>>()?;
     let (room, over) = Room::of_noted(bounds, now, noted);
     let over: Vec<(i64, &str)> =
         over.iter().map(|(id, it)| (*id, it.group.as_deref().unwrap_or_default())).collect();

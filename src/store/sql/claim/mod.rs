@@ -13,7 +13,7 @@
 pub(super) mod bounds;
 pub(super) mod planned;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 
 use self::bounds::Lock;
@@ -26,8 +26,8 @@ use super::dialect::Dialect;
 use super::dialect::database::QuickClaim;
 use super::session::batch::{BatchRows, guarded, update};
 use super::session::fault::Step;
-use super::session::statement::{Row, Statement, ids, sql};
-use super::session::{Session, catch_up};
+use super::session::statement::{Row, Statement, sql};
+use super::session::{Session, catch_up, lock_free};
 use crate::domain::{
     Candidate, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Full, Pending, Room, Token,
 };
@@ -340,7 +340,7 @@ fn win_enqueued(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> St
     }
     if dialect.has_row_locks() {
         let seen = want.of(&["id", "state", "claim_token"]);
-        want = want.only(&ids(session.rows(&free_rows(dialect, &seen))?)?);
+        want = want.only(&session.all::<_, Vec<i64>>(&free_rows(dialect, &seen), Row::int)?);
     }
     let fence = dialect.next_fence("r.fence");
     take_all(session, &want, &fence)
@@ -390,9 +390,7 @@ fn win_batch(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> Step<
         dialect.in_order("e.id"),
         dialect.lock_free("e")
     ));
-    let locked: Step<HashMap<i64, bool>> =
-        session.rows(&lock)?.into_iter().map(|mut row| Ok((row.int()?, row.int()? == 1))).collect();
-    let locked = locked?;
+    let locked: HashMap<i64, bool> = session.all(&lock, |row| Ok((row.int()?, row.flag()?)))?;
     let has_slots = locked.values().any(|has_slot| *has_slot);
     let mut free: Vec<PendingRequest<'_>> = pending.to_vec();
     free.retain(|(_, pending)| locked.contains_key(&pending.entry.id.0));
@@ -507,32 +505,11 @@ fn give_up(
     Ok(())
 }
 
-/// Locks the rows of a table that nobody holds; gives those that others do. One that is gone is neither: no
-/// transaction under way can have changed it, since whoever deleted it held its lock. It is looked for after
-/// the locking, so that one deleted in between counts as gone; one let go in between still counts as held.
-fn lock_free(session: &mut dyn Session, table: &str, mut wanted: Vec<i64>) -> Step<HashSet<i64>> {
-    if wanted.is_empty() {
-        return Ok(HashSet::new());
-    }
-    wanted.sort_unstable();
-    wanted.dedup();
-    let rows = |wanted: &[i64]| {
-        sql(format!("SELECT t.id FROM {table} t WHERE t.id IN ")).list(wanted.iter().copied())
-    };
-    let (order, skipping) = (session.dialect().in_order("t.id"), session.dialect().lock_free("t"));
-    let free = ids(session.rows(&rows(&wanted).push(&format!(" {order}{skipping}")))?)?;
-    wanted.retain(|row| !free.contains(row));
-    if wanted.is_empty() {
-        return Ok(HashSet::new());
-    }
-    Ok(ids(session.rows(&rows(&wanted))?)?.into_iter().collect())
-}
-
 /// Rows that others hold locked.
 struct Held {
-    schedules: HashSet<i64>,
+    schedules: BTreeSet<i64>,
     /// Enqueued ones.
-    executions: HashSet<i64>,
+    executions: BTreeSet<i64>,
 }
 
 impl Held {
@@ -543,8 +520,8 @@ impl Held {
         let schedules = others.into_iter().map(|request| key(request).0).collect();
         let executions = enqueued.into_iter().map(|request| key(request).1).collect();
         Ok(Self {
-            schedules: lock_free(session, "QRTZ_EXECUTE", schedules)?,
-            executions: lock_free(session, "QRTZ_RUN", executions)?,
+            schedules: lock_free(session, ("QRTZ_EXECUTE", "t"), schedules)?,
+            executions: lock_free(session, ("QRTZ_RUN", "t"), executions)?,
         })
     }
 
@@ -562,14 +539,12 @@ impl Held {
 fn blocked(session: &mut dyn Session, requests: &[&ClaimRequest]) -> Step<HashMap<(i64, i64), Blocked>> {
     let (planned, pending) = split(requests.iter().copied());
     let dialect = session.dialect();
-    let mut blocked = HashMap::new();
-    let mut put = |holders: Holders| blocked.extend(holders);
-    put(holders_of_pending(session, &pending)?);
+    let mut blocked = holders_of_pending(session, &pending)?;
     for planned in planned.chunks(dialect.batch()) {
         let question = sql("SELECT e.id, 0 AS execution, h.id AS holder FROM ")
             .want(dialect, &planned_want(planned).of(&["id"]))
             .push(&join_holders(dialect, "w.id"));
-        put(holders(session.rows(&question)?)?);
+        blocked.extend(session.all::<_, Holders>(&question, holder)?);
     }
     let queued = planned.iter().map(|(_, occurrence)| &occurrence.entry);
     let queued = queued.filter(|entry| entry.overlap.most_waiting() > 0);
@@ -584,12 +559,9 @@ fn blocked(session: &mut dyn Session, requests: &[&ClaimRequest]) -> Step<HashMa
 /// By schedule and execution, who keeps the slot.
 type Holders = HashMap<(i64, i64), Blocked>;
 
-fn holders(rows: Vec<Row>) -> Step<Holders> {
-    let read = |mut row: Row| {
-        let key = (row.int()?, row.int()?);
-        Ok((key, Blocked { holder: ExecutionId(row.int()?), waiting: Vec::new() }))
-    };
-    rows.into_iter().map(read).collect()
+fn holder(row: &mut Row) -> Step<((i64, i64), Blocked)> {
+    let key = (row.int()?, row.int()?);
+    Ok((key, Blocked { holder: ExecutionId(row.int()?), waiting: Vec::new() }))
 }
 
 /// Of these PENDING executions, those whose schedule's slot another one keeps.
@@ -600,7 +572,7 @@ fn holders_of_pending(session: &mut dyn Session, pending: &[PendingRequest<'_>])
             .want(dialect, &pending_want(pending.iter()).of(&["id", "schedule"]))
             .push(&join_holders(dialect, "w.schedule"))
             .push(" AND h.id <> w.id WHERE w.id <> -1");
-        found.extend(holders(session.rows(&question)?)?);
+        found.extend(session.all::<_, Holders>(&question, holder)?);
     }
     Ok(found)
 }
@@ -616,14 +588,12 @@ fn waiting(session: &mut dyn Session, entry: &Entry, holder: ExecutionId) -> Ste
     ));
     let question =
         question.bind(entry.id.0).bind(entry.id.0).bind(holder.0).bind(entry.overlap.most_waiting());
-    let read = |mut row: Row| {
-        let (execution, token) = (ExecutionId(row.int()?), row.loose_text()?);
+    let waiting: Vec<Option<Unstarted>> = session.all(&question, |row| {
+        let (schedule, execution) = (entry.id, ExecutionId(row.int()?));
         // One without a readable token was written by hand.
-        let token = uuid::Uuid::parse_str(&token).map(Token).ok();
-        Ok(token.map(|token| Unstarted { schedule: entry.id, execution, token }))
-    };
-    let waiting: Step<Vec<Option<Unstarted>>> = session.rows(&question)?.into_iter().map(read).collect();
-    Ok(waiting?.into_iter().flatten().collect())
+        Ok(row.token()?.map(|token| Unstarted { schedule, execution, token }))
+    })?;
+    Ok(waiting.into_iter().flatten().collect())
 }
 
 /// Those whose guard still matches although they did not win: somebody holds them locked, or their slots.

@@ -7,6 +7,8 @@ pub(super) mod batch;
 pub(super) mod fault;
 pub(super) mod statement;
 
+use std::collections::{BTreeSet, HashSet};
+
 use diesel::backend::Backend;
 use diesel::deserialize;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
@@ -107,6 +109,28 @@ impl dyn Session + '_ {
     ) -> Step<Option<T>> {
         self.rows(question)?.pop().map(|mut row| read(&mut row)).transpose()
     }
+}
+
+/// Locks the rows of a table that nobody holds; gives those that others do. One that is gone is neither: no
+/// transaction under way can have changed it, since whoever deleted it held its lock. It is looked for after
+/// the locking, so that one deleted in between counts as gone; one let go in between still counts as held.
+pub(crate) fn lock_free(
+    session: &mut dyn Session,
+    (table, alias): (&str, &str),
+    mut wanted: BTreeSet<i64>,
+) -> Step<BTreeSet<i64>> {
+    if wanted.is_empty() {
+        return Ok(wanted);
+    }
+    let rows = |wanted: &BTreeSet<i64>| {
+        sql(format!("SELECT {alias}.id FROM {table} {alias} WHERE {alias}.id IN "))
+            .list(wanted.iter().copied())
+    };
+    let dialect = session.dialect();
+    let locked = format!(" {}{}", dialect.in_order(&format!("{alias}.id")), dialect.lock_free(alias));
+    let free: HashSet<i64> = session.all(&rows(&wanted).push(&locked), Row::int)?;
+    wanted.retain(|row| !free.contains(row));
+    if wanted.is_empty() { Ok(wanted) } else { session.all(&rows(&wanted), Row::int) }
 }
 
 /// The database's clock.

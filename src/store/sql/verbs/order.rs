@@ -86,11 +86,7 @@ fn last_behind(session: &mut dyn Session, execution: ExecutionId, lock: &str) ->
                         AND l.generation = r.generation AND l.origin = r.origin \
                         AND l.scheduled_time = r.scheduled_time AND l.attempt > r.attempt \
                         WHERE r.id = ? ORDER BY l.attempt DESC LIMIT 1");
-    session
-        .rows(&question.bind(execution.0).push(lock))?
-        .pop()
-        .map(|mut row| row.int().map(ExecutionId))
-        .transpose()
+    session.one(&question.bind(execution.0).push(lock), |row| row.int().map(ExecutionId))
 }
 
 /// The same; one that somebody holds locked counts as unknown.
@@ -118,7 +114,7 @@ fn cancel_locked(session: &mut dyn Session, order: &ExecutionOrder, lock: &str) 
         let problem = format!("execution {} was made since the caller's transaction began", order.execution);
         return Err(Fault::new(FaultKind::Conflict, problem));
     }
-    let (state, token, node) = (row.loose_text()?.parse().ok(), row.loose_text()?, row.loose_text()?);
+    let (state, token, node) = (row.word()?, row.token()?, row.loose_text()?);
     let runs_on = state == Some(ExecutionState::TimedOut) && row.time()?.is_none();
     let Some(state) = state.filter(|state| !state.is_terminal() || runs_on) else {
         return Ok(Cancel::Ended(state));
@@ -126,10 +122,9 @@ fn cancel_locked(session: &mut dyn Session, order: &ExecutionOrder, lock: &str) 
     let answer = if runs_on || state == ExecutionState::Running {
         Cancel::Asked { node, is_new: ask(session, order)? }
     } else {
-        let token = uuid::Uuid::parse_str(&token)
-            .map_err(|_| Fault::undecodable(format!("execution {} has no claim token", order.execution)))?;
+        let no_token = || Fault::undecodable(format!("execution {} has no claim token", order.execution));
         let cancel = Transition::Cancel(Reason::Cancelled);
-        let change = ExecutionChange::of(order.execution, Token(token), cancel, now(session)?);
+        let change = ExecutionChange::of(order.execution, token.ok_or_else(no_token)?, cancel, now(session)?);
         let change = ExecutionChange { run_end: plans, ..change };
         if change::apply(session, &[change.into()])? != [Applied::Done] {
             return Err(Fault::new(FaultKind::Conflict, "an execution that is locked has changed"));
@@ -150,9 +145,10 @@ fn schedule_of(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Option
                         THEN e.repeat_interval END AS delay \
                         FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id WHERE r.id = ?",
     );
-    let Some(mut row) = session.rows(&question.bind(order.execution.0))?.pop() else { return Ok(None) };
-    let (name, schedule) = (row.loose_text()?, ScheduleId(row.int()?));
-    Ok(Some((name, row.maybe_int()?.map(|delay| RunEnd { schedule, delay }))))
+    session.one(&question.bind(order.execution.0), |row| {
+        let (name, schedule) = (row.loose_text()?, ScheduleId(row.int()?));
+        Ok((name, row.maybe_int()?.map(|delay| RunEnd { schedule, delay })))
+    })
 }
 
 /// Makes another attempt at an execution, whose row is locked: of two requests one is the first.
@@ -171,12 +167,10 @@ pub(crate) fn retry(session: &mut dyn Session, order: &ExecutionOrder) -> Step<R
     ));
     let question = question.bind(order.execution.0).bind(order.application.as_str());
     let Some(mut row) = session.rows(&question)?.pop() else { return Ok(Retry::Unknown) };
-    let (state, attempt, scheduled) = (row.loose_text()?.parse().ok(), row.loose_int()?, row.instant()?);
+    let (state, attempt, scheduled) = (row.word()?, row.loose_int()?, row.instant()?);
     let schedule = sql("SELECT e.name, e.state FROM QRTZ_EXECUTE e WHERE e.id = ?").bind(row.loose_int()?);
-    let (name, schedule) = match session.rows(&schedule)?.pop() {
-        Some(mut row) => (row.loose_text()?, row.loose_text()?),
-        None => (String::new(), String::new()),
-    };
+    let found = session.one(&schedule, |row| Ok((row.loose_text()?, row.loose_text()?)))?;
+    let (name, schedule) = found.unwrap_or_default();
     if let Some(refusal) = Retry::refusal(state, &schedule) {
         return Ok(refusal);
     }

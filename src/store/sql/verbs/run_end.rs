@@ -7,30 +7,20 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::domain::{ScheduleId, Timestamp, after_run};
 use crate::store::change::{AfterRun, RunEnd};
-use crate::store::sql::session::Session;
 use crate::store::sql::session::batch::{BatchRows, update};
 use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, answer, sql};
+use crate::store::sql::session::{Session, lock_free};
 use crate::store::{Applied, Change, ExecutionChange};
 use crate::trigger::AWAITED;
 
 /// Locks the schedules that these changes may plan; gives those that others hold. Mostly there are none.
 pub(crate) fn lock(session: &mut dyn Session, changes: &[Change]) -> Step<BTreeSet<i64>> {
-    let mut schedules: BTreeSet<i64> =
-        changes.iter().filter_map(planned_by).map(|end| end.schedule.0).collect();
-    if schedules.is_empty() || !session.dialect().has_row_locks() {
-        return Ok(BTreeSet::new());
+    let schedules = changes.iter().filter_map(planned_by).map(|end| end.schedule.0).collect();
+    match session.dialect().has_row_locks() {
+        true => lock_free(session, ("QRTZ_EXECUTE", "e"), schedules),
+        false => Ok(BTreeSet::new()),
     }
-    let rows = || sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.id IN ").list(schedules.iter().copied());
-    let (order, free) = (session.dialect().in_order("e.id"), session.dialect().lock_free("e"));
-    let locked: Vec<i64> = session.all(&rows().push(&format!(" {order}{free}")), Row::int)?;
-    if locked.len() < schedules.len() {
-        // One whose row is gone is held by nobody.
-        let there: Vec<i64> = session.all(&rows(), Row::int)?;
-        schedules.retain(|id| there.contains(id) && !locked.contains(id));
-        return Ok(schedules);
-    }
-    Ok(BTreeSet::new())
 }
 
 /// What becomes of a change that needs one of these schedules; none if it needs none.

@@ -18,8 +18,8 @@ pub(crate) fn switch(session: &mut dyn Session, order: &SwitchOrder) -> Step<Swi
         note_end(session, &order.application, until)?;
     }
     let question = seen(session.dialect(), order);
-    let Some(row) = session.rows(&question)?.pop() else { return Ok(Switched::Unknown) };
-    let seen = seen_row(row, &order.scope, &order.application)?;
+    let seen = session.one(&question, |row| seen_row(row, &order.scope, &order.application))?;
+    let Some(seen) = seen else { return Ok(Switched::Unknown) };
     let was = seen.switch();
     let now = now(session)?;
     let Some(change) = SwitchChange::of(order, seen.clone(), now) else { return Ok(Switched::Already(was)) };
@@ -51,7 +51,7 @@ fn seen(dialect: Dialect, order: &SwitchOrder) -> Statement {
     }
 }
 
-fn seen_row(mut row: Row, scope: &Scope, application: &str) -> Step<SeenSwitch> {
+fn seen_row(row: &mut Row, scope: &Scope, application: &str) -> Step<SeenSwitch> {
     let id = row.int()?;
     let row_of = match scope {
         Scope::Job(name) => SwitchRow::Job(id, name.clone()),
@@ -94,27 +94,21 @@ const LIMIT: usize = 500;
 pub(crate) fn ended(session: &mut dyn Session, application: &str) -> Step<Vec<EndedPause>> {
     let dialect = session.dialect();
     let lock = format!("SELECT a.pause_ends FROM QRTZ_APP a WHERE a.application = ?{}", dialect.lock("a"));
-    let mark = session.rows(&sql(lock).bind(application))?.pop();
-    let mark = mark.map_or(Ok(None), |mut row| row.time())?;
+    let mark = session.one(&sql(lock).bind(application), Row::time)?.flatten();
     let now = now(session)?;
-    let mut ended = Vec::new();
-    for row in session
-        .rows(&ending("kind, id, name, state, since", application).push(" WHERE p.until <= ?").bind(now))?
-    {
-        ended.push(EndedPause::Switch(ended_switch(row)?));
-    }
+    let switches = ending("kind, id, name, state, since", application).push(" WHERE p.until <= ?").bind(now);
+    let mut ended: Vec<EndedPause> =
+        session.all(&switches, |row| ended_switch(row).map(EndedPause::Switch))?;
     let schedules = sql(format!(
         "SELECT {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid WHERE e.application = ? \
          AND e.state = 'PAUSED' AND e.paused_until <> -1 AND e.paused_until <= ? LIMIT ?",
         Raw::columns(Payload::None),
         dialect.join()
     ));
-    for mut row in session.rows(&schedules.bind(application).bind(now).bind(LIMIT))? {
-        // One that cannot be understood goes into quarantine.
-        ended.extend(
-            Raw::read(&mut row)?.understand().ok().map(|entry| EndedPause::Schedule(Box::new(entry))),
-        );
-    }
+    let schedules: Vec<Raw> = session.all(&schedules.bind_all((application, now, LIMIT)), Raw::read)?;
+    // One that cannot be understood goes into quarantine.
+    let understood = schedules.into_iter().filter_map(|raw| raw.understand().ok());
+    ended.extend(understood.map(|entry| EndedPause::Schedule(Box::new(entry))));
     if let Some(seen) = mark.filter(|mark| ended.is_empty() && *mark <= now) {
         note_next_end(session, application, seen)?;
     }
@@ -134,7 +128,7 @@ fn ending(columns: &str, application: &str) -> Statement {
     .bind_all((application, application, application))
 }
 
-fn ended_switch(mut row: Row) -> Step<SeenSwitch> {
+fn ended_switch(row: &mut Row) -> Step<SeenSwitch> {
     let (kind, id, name) = (row.int()?, row.int()?, row.loose_text()?);
     let row_of = match kind {
         0 => SwitchRow::Job(id, name),
@@ -152,7 +146,7 @@ fn note_next_end(session: &mut dyn Session, application: &str, seen: Timestamp) 
                          WHERE e.application = ? AND e.state = 'PAUSED' AND e.paused_until <> -1");
     let mut becomes: Option<Timestamp> = None;
     for question in [schedules.bind(application), ending("MIN(p.until) AS until", application)] {
-        let first = session.rows(&question)?.pop().map_or(Ok(None), |mut row| row.maybe_instant())?;
+        let first = session.one(&question, Row::maybe_instant)?.flatten();
         becomes = becomes.into_iter().chain(first).min();
     }
     let end = PauseEnd { application: application.to_owned(), seen, becomes };
