@@ -85,8 +85,8 @@ pub(crate) struct ExecutionChange {
     pub now: Timestamp,
 }
 
-/// What happens to an execution, with the values that it brings: an error's text, the attempt that follows, the
-/// token that it has as nobody's. [`ChangeKind`] says what each does.
+/// What happens to an execution, with the values that it brings: an error's text, the attempt that follows,
+/// the token that it has as nobody's. [`ChangeKind`] says what each does.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Transition {
     Start,

@@ -15,7 +15,11 @@ use crate::time::{millis, span};
 
 /// Defines an enum of things that SQL names; those of jobs' settings have their names from [`JobColumn`].
 macro_rules! named {
-    ($(#[$doc:meta])* $Name:ident, $of_job:path { $($(#[$item_doc:meta])* $variant:ident = $name:literal,)* }) => {
+    (
+        $(#[$doc:meta])* $Name:ident, $of_job:path {
+            $($(#[$item_doc:meta])* $variant:ident = $name:literal,)*
+        }
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub(crate) enum $Name { $($(#[$item_doc])* $variant,)* Job($crate::store::columns::JobColumn) }
@@ -372,7 +376,11 @@ impl Stored for Arc<str> {
 }
 
 macro_rules! row {
-    ($(#[$doc:meta])* $Row:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty = $name:literal, $holds:expr;)* }) => {
+    (
+        $(#[$doc:meta])* $Row:ident {
+            $($(#[$field_doc:meta])* $field:ident: $type:ty = $name:literal, $holds:expr;)*
+        }
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub(crate) struct $Row { $($(#[$field_doc])* pub $field: $type,)* }

@@ -75,13 +75,14 @@ impl Definition {
         let bytes = self.payload.len();
         if bytes > LARGEST_PAYLOAD {
             return Err(format!(
-                "the payload has {bytes} bytes of JSON, {LARGEST_PAYLOAD} are possible: store the data elsewhere \
-                 and let the payload hold its key"
+                "the payload has {bytes} bytes of JSON, {LARGEST_PAYLOAD} are possible: store the data \
+                 elsewhere and let the payload hold its key"
             ));
         }
         if let Some(count) = self.pause_after.filter(|count| i64::from(*count) > LONGEST_STREAK) {
             return Err(format!(
-                "its pause_after is {count}: 1 to {LONGEST_STREAK} occurrences in a row are possible, or 0 for never"
+                "its pause_after is {count}: 1 to {LONGEST_STREAK} occurrences in a row are possible, or 0 \
+                 for never"
             ));
         }
         self.settings(0).check()

@@ -1,6 +1,6 @@
 //! The only place that knows a database: the [`Store`] trait, its questions and answers, each in a file with
-//! its verb, and its four implementations (in memory, SQLite, PostgreSQL, MariaDB), all held to one conformance
-//! suite.
+//! its verb, and its four implementations (in memory, SQLite, PostgreSQL, MariaDB), all held to one
+//! conformance suite.
 //!
 //! Every state change is a guarded verb with three endings: won, lost, error. Lost is not an error, an error
 //! is not lost, and an error whose kind is [`ErrorKind::Unknown`](crate::ErrorKind::Unknown) may be either.
@@ -223,8 +223,8 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// that were due, longer ago than `keep`. One bounded step of a walk.
     fn purge_orphans(&self, walk: &OrphanWalk) -> Result<PurgedOrphans>;
 
-    /// The part of an `ensure` within a caller's transaction that is made and read outside of it; nothing on a
-    /// database that has one writer at a time, which is that transaction.
+    /// The part of an `ensure` within a caller's transaction that is made and read outside of it; nothing on
+    /// a database that has one writer at a time, which is that transaction.
     #[cfg(feature = "sql")]
     fn prepare(&self, _definition: &Definition) -> Result<Option<Prepared>> {
         Ok(None)

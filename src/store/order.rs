@@ -14,8 +14,8 @@ pub(crate) const LARGEST_OWN_PAYLOAD: usize = 8_192;
 pub(crate) fn too_large(bytes: usize) -> Option<String> {
     (bytes > LARGEST_OWN_PAYLOAD).then(|| {
         format!(
-            "payload has {bytes} bytes of JSON, {LARGEST_OWN_PAYLOAD} are possible: store the data elsewhere and \
-             let the payload hold its key"
+            "payload has {bytes} bytes of JSON, {LARGEST_OWN_PAYLOAD} are possible: store the data elsewhere \
+             and let the payload hold its key"
         )
     })
 }

@@ -36,8 +36,8 @@ macro_rules! kinds {
 
 kinds! {
     /// The kinds of changes, in the order in which one call makes them: applications, nodes, jobs, schedules,
-    /// then executions, each kind by id; an execution starts before it ends. A call that waits for held schedules
-    /// has one kind of them.
+    /// then executions, each kind by id; an execution starts before it ends. A call that waits for held
+    /// schedules has one kind of them.
     ChangeKind {
         /// An application is paused or resumed.
         SwitchApp = SWITCH_APP,
@@ -97,7 +97,8 @@ kinds! {
         Cancel = CANCEL,
         /// An enqueued execution that waits takes over the request of another with its key.
         Replace = REPLACE,
-        /// The executions of a removed schedule that wait end with it: many rows, and none is named by its id.
+        /// The executions of a removed schedule that wait end with it: many rows, and none is named by its
+        /// id.
         Withdraw = WITHDRAW,
     }
 }

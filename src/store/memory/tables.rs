@@ -285,9 +285,9 @@ impl Tables {
             return Err(Error::new(
                 ErrorKind::Data,
                 format!(
-                    "execution {other} already records attempt {attempt} at {scheduled} of schedule {schedule} \
-                     (generation {generation}, origin {origin}), as after its cursor was set back by hand; \
-                     nothing was changed"
+                    "execution {other} already records attempt {attempt} at {scheduled} of schedule \
+                     {schedule} (generation {generation}, origin {origin}), as after its cursor was set back \
+                     by hand; nothing was changed"
                 ),
             ));
         }

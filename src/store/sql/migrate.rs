@@ -109,15 +109,16 @@ fn fits(installed: Option<i64>, needed: i64) -> std::result::Result<(), String> 
             Err(format!("the database's schema is version {version}, this firetime needs {needed}: {hint}"))
         }
         None => Err(format!(
-            "the database has no firetime tables yet, or none that this role may see: {hint}; a role that does \
-             not own them has the grants of docs/deployments.md"
+            "the database has no firetime tables yet, or none that this role may see: {hint}; a role that \
+             does not own them has the grants of docs/deployments.md"
         )),
     }
 }
 
 fn newer(installed: i64, needed: i64) -> String {
     format!(
-        "the database's schema is version {installed}, newer than this firetime's {needed}: use a newer firetime"
+        "the database's schema is version {installed}, newer than this firetime's {needed}: use a newer \
+         firetime"
     )
 }
 

@@ -164,8 +164,8 @@ impl SqlStore {
     }
 }
 
-/// Store calls that are one function of a session each: whether it reads or writes, its name in errors, and the
-/// function.
+/// Store calls that are one function of a session each: whether it reads or writes, its name in errors, and
+/// the function.
 macro_rules! calls {
     ($($how:ident $name:ident($($it:ident: $It:ty),*) -> $Answer:ty = $operation:expr, $function:path;)*) => {
         $(fn $name(&self, $($it: $It),*) -> Result<$Answer> {

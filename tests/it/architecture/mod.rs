@@ -28,6 +28,7 @@ pub fn add(trials: &mut Vec<Trial>) {
             "the_misfire_threshold_is_not_a_literal_in_two_classes",
             the_misfire_threshold_is_not_a_literal_in_two_classes,
         ),
+        ("lines_of_the_store_end_at_the_margin", lines_of_the_store_end_at_the_margin),
         ("no_two_threads_share_a_wheel", no_two_threads_share_a_wheel),
         ("no_repair_updates_where_id_alone", no_repair_updates_where_id_alone),
         ("every_update_of_the_store_has_its_guard", every_update_of_the_store_has_its_guard),
@@ -324,6 +325,15 @@ fn words_stay_where_they_belong() {
             let allowed = files.iter().any(|file| source.path.starts_with(file));
             let found = source.lines().find(|line| line.contains(word));
             assert!(allowed || found.is_none(), "{}: {word} in {found:?}", source.path);
+        }
+    }
+}
+
+/// rustfmt leaves strings and macros as they are.
+fn lines_of_the_store_end_at_the_margin() {
+    for source in library().iter().filter(|source| source.room() == "store") {
+        for (place, line) in source.text.lines().enumerate() {
+            assert!(line.chars().count() <= 110, "{}:{}: {line}", source.path, place + 1);
         }
     }
 }

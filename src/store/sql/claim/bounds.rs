@@ -101,8 +101,8 @@ pub(crate) fn note(
 pub(crate) fn noted(dialect: Dialect, job: i64, groups: Option<BTreeSet<&str>>) -> Statement {
     let noted = sql(format!(
         "SELECT c.execution_id, CASE WHEN r.state IN ('CLAIMED', 'RUNNING') \
-         OR (r.state = 'TIMED_OUT' AND r.finished_time = -1) THEN 1 ELSE 0 END AS runs, c.claimed_time, c.group_key \
-         FROM QRTZ_BOUNDED c LEFT JOIN QRTZ_RUN r ON {} WHERE c.job_id = ?",
+         OR (r.state = 'TIMED_OUT' AND r.finished_time = -1) THEN 1 ELSE 0 END AS runs, c.claimed_time, \
+         c.group_key FROM QRTZ_BOUNDED c LEFT JOIN QRTZ_RUN r ON {} WHERE c.job_id = ?",
         dialect.seek("r.id", "c.execution_id")
     ))
     .bind(job);

@@ -1,11 +1,14 @@
 //! Claims: the hot path.
 //!
-//! | | planned occurrences, one batch |
-//! | --- | --- |
-//! | PostgreSQL | one statement, its own transaction: move the cursors, insert the executions, note the claim; again if a row is held, skipping it |
-//! | MariaDB | a compound statement that begins, moves the cursors and inserts the executions, SELECT of these, COMMIT |
-//! | MariaDB, if a row is held or was changed | START, SELECT … FOR UPDATE SKIP LOCKED, UPDATE, INSERT, SELECT, COMMIT |
-//! | SQLite | BEGIN IMMEDIATE, UPDATE … RETURNING, INSERT … RETURNING, COMMIT |
+//! A batch of planned occurrences takes
+//!
+//! * on PostgreSQL one statement, its own transaction: move the cursors, insert the executions, note the
+//!   claim; again if a row is held, skipping it;
+//! * on MariaDB a compound statement that begins, moves the cursors and inserts the executions, a SELECT of
+//!   these, and COMMIT;
+//! * on MariaDB, if a row is held or was changed: START, SELECT … FOR UPDATE SKIP LOCKED, UPDATE, INSERT,
+//!   SELECT, COMMIT;
+//! * on SQLite BEGIN IMMEDIATE, UPDATE … RETURNING, INSERT … RETURNING, COMMIT.
 //!
 //! PENDING executions take the same five steps everywhere, enqueued ones three of them. A row that did not
 //! win is looked at once more, to tell lost from locked; only batches that did not win whole pay for that.
@@ -443,7 +446,8 @@ fn found_by(planned: &[PlannedRequest<'_>]) -> BatchRows {
 /// By its unique key.
 fn first_attempt(dialect: Dialect) -> String {
     dialect.seek("r.execute_id", "w.id")
-        + " AND r.generation = w.generation AND r.origin = 0 AND r.scheduled_time = w.next_fire_time AND r.attempt = 1"
+        + " AND r.generation = w.generation AND r.origin = 0 AND r.scheduled_time = w.next_fire_time \
+           AND r.attempt = 1"
 }
 
 /// The claims won, and the schedules of which nothing else can be said yet: others hold their rows.

@@ -45,7 +45,8 @@ const MOVE: [(&str, &str); 4] = [
     // A figure for people, which stands still before it overflows.
     (
         "time_triggered",
-        "CASE WHEN e.time_triggered < 9000000000000000000 THEN e.time_triggered + 1 ELSE e.time_triggered END",
+        "CASE WHEN e.time_triggered < 9000000000000000000 THEN e.time_triggered + 1 \
+         ELSE e.time_triggered END",
     ),
 ];
 
@@ -73,9 +74,9 @@ pub(crate) fn have_slots(planned: &[PlannedRequest<'_>]) -> bool {
 /// trigger changed does not: its due time may lie far ahead.
 pub(crate) fn holding(dialect: Dialect) -> String {
     dialect.seek("h.execute_id", "e.id")
-        + " AND h.generation = e.slot_generation AND h.origin = e.slot_origin AND h.scheduled_time = e.slot_time \
-           AND (h.state IN ('CLAIMED', 'RUNNING') OR (h.state = 'PENDING' AND h.generation = e.generation) \
-           OR (h.state = 'TIMED_OUT' AND h.finished_time = -1))"
+        + " AND h.generation = e.slot_generation AND h.origin = e.slot_origin \
+           AND h.scheduled_time = e.slot_time AND (h.state IN ('CLAIMED', 'RUNNING') OR (h.state = 'PENDING' \
+           AND h.generation = e.generation) OR (h.state = 'TIMED_OUT' AND h.finished_time = -1))"
 }
 
 /// Joins `w` with the schedules `e` of this column that have a slot, and with the executions `h` that
@@ -111,11 +112,11 @@ pub(crate) fn claimable(dialect: Dialect) -> String {
 /// The executions of claims `w`, whose schedules' columns are those of `schedule`; their source follows.
 pub(crate) fn insert_of(schedule: &str) -> String {
     format!(
-        "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, due_time, \
-         claim_token, fence, node, claimed_time, started_time, prev_fire_time, following_fire_time) \
-         SELECT {schedule}.application, {schedule}.id, {schedule}.generation, w.next_fire_time, 1, \
-         {CLAIMED_OR_RUNNING}, w.next_fire_time, w.token, {schedule}.fence, w.node, w.claimed, w.started, \
-         w.prev_fire_time, w.following FROM "
+        "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, \
+         due_time, claim_token, fence, node, claimed_time, started_time, prev_fire_time, \
+         following_fire_time) SELECT {schedule}.application, {schedule}.id, {schedule}.generation, \
+         w.next_fire_time, 1, {CLAIMED_OR_RUNNING}, w.next_fire_time, w.token, {schedule}.fence, w.node, \
+         w.claimed, w.started, w.prev_fire_time, w.following FROM "
     )
 }
 

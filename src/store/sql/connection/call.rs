@@ -45,19 +45,19 @@ macro_rules! tried {
 
 impl SqlStore {
     tried! {
-        /// Runs a read, or what may as well stay undone: once more on a fresh connection if its own turns out to
-        /// be dead, as every idle one is after the database's restart.
+        /// Runs a read, or what may as well stay undone: once more on a fresh connection if its own turns out
+        /// to be dead, as every idle one is after the database's restart.
         read = attempt_read;
 
         /// Runs one statement that is its own transaction.
         alone = attempt_alone;
 
-        /// Runs a transaction, again if it met a deadlock or a busy database, or lost its connection before the
-        /// COMMIT. An error that is not `ErrorKind::Unknown` means that nothing of it was kept.
+        /// Runs a transaction, again if it met a deadlock or a busy database, or lost its connection before
+        /// the COMMIT. An error that is not `ErrorKind::Unknown` means that nothing of it was kept.
         write = attempt_transaction;
 
-        /// As [`SqlStore::write`], where a member of a Galera cluster must not decide on rows as they were before
-        /// others' last commits.
+        /// As [`SqlStore::write`], where a member of a Galera cluster must not decide on rows as they were
+        /// before others' last commits.
         write_caught_up = attempt_caught_up;
 
         /// As [`SqlStore::write`], for a body that begins the transaction itself.

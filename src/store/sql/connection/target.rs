@@ -51,8 +51,8 @@ impl Target {
         let (feature, is_on) = dialect.feature();
         if !is_on {
             let message = format!(
-                "this build cannot speak to that database: firetime's feature `{feature}` is off; the program has all \
-                         three with `cargo install --path . --features cli,postgres,mysql`"
+                "this build cannot speak to that database: firetime's feature `{feature}` is off; the \
+                         program has all three with `cargo install --path . --features cli,postgres,mysql`"
             );
             return Err(Error::new(ErrorKind::Config, message));
         }

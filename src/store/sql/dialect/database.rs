@@ -117,8 +117,8 @@ pub(crate) struct QuickClaim {
 /// Another node has kept the schema locked for too long.
 pub(crate) fn schema_is_locked() -> Fault {
     let message = format!(
-        "another node has been changing it for {SCHEMA_WAIT} s: start again once it has finished; migrating a large \
-         ledger may take minutes"
+        "another node has been changing it for {SCHEMA_WAIT} s: start again once it has finished; migrating \
+         a large ledger may take minutes"
     );
     Fault::new(FaultKind::Busy, message)
 }

@@ -161,8 +161,10 @@ answer! {
     /// time passes between it and the answer's arrival.
     struct FirstAnswer(dialect: Dialect) {
         app: String = "(SELECT state FROM QRTZ_APP WHERE application = ?) AS app", Row::text;
-        node: String = "(SELECT state FROM QRTZ_NODE WHERE uuid = ? AND ended_time = -1) AS node", Row::loose_text;
-        election: Option<Timestamp> = "(SELECT time_next FROM QRTZ_APP WHERE application = ?) AS election", Row::maybe_instant;
+        node: String =
+            "(SELECT state FROM QRTZ_NODE WHERE uuid = ? AND ended_time = -1) AS node", Row::loose_text;
+        election: Option<Timestamp> =
+            "(SELECT time_next FROM QRTZ_APP WHERE application = ?) AS election", Row::maybe_instant;
         /// Whether some pause has ended.
         pause_ended: bool = format!(
             "COALESCE((SELECT CASE WHEN pause_ends BETWEEN 0 AND {} THEN 1 ELSE 0 END FROM QRTZ_APP \
@@ -236,9 +238,9 @@ fn heads() -> String {
     let shards: Vec<String> = shards::every().map(|shard| format!("SELECT {shard} AS shard")).collect();
     format!(
         "SELECT j.id AS pid, j.job_class, s.shard, (SELECT e.next_fire_time FROM QRTZ_EXECUTE e \
-         WHERE e.application = j.application AND e.state = 'EXECUTING' AND e.pid = j.id AND e.shard = s.shard \
-         AND e.next_fire_time >= ? AND e.next_fire_time < ? ORDER BY e.next_fire_time LIMIT 1) AS fire_time \
-         FROM QRTZ_JOB j CROSS JOIN ({}) AS s WHERE j.application = ? \
+         WHERE e.application = j.application AND e.state = 'EXECUTING' AND e.pid = j.id \
+         AND e.shard = s.shard AND e.next_fire_time >= ? AND e.next_fire_time < ? ORDER BY e.next_fire_time \
+         LIMIT 1) AS fire_time FROM QRTZ_JOB j CROSS JOIN ({}) AS s WHERE j.application = ? \
          AND (SELECT a.state FROM QRTZ_JOB a WHERE a.id = j.id) = 'EXECUTING' LIMIT 1000000000",
         shards.join(" UNION ALL ")
     )
@@ -394,7 +396,8 @@ answer! {
         origin: Option<i64> = "p.origin", Row::maybe_int;
         token: Option<Token> = "p.claim_token", Row::token;
         cause: Option<String> = "p.cause AS why", Row::maybe_text;
-        payload: Option<String> = "CASE WHEN e.id IS NULL THEN NULL ELSE p.payload END AS own", Row::maybe_text;
+        payload: Option<String> =
+            "CASE WHEN e.id IS NULL THEN NULL ELSE p.payload END AS own", Row::maybe_text;
         priority: Option<i64> = "p.priority AS own_priority", Row::maybe_int;
         group: Option<String> = "p.group_key", Row::maybe_text;
         lane: Option<String> = "p.lane", Row::maybe_text;

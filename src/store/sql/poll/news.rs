@@ -55,9 +55,9 @@ pub(crate) fn question(dialect: Dialect, query: &GlanceQuery) -> Statement {
     sql(format!(
         "SELECT COALESCE((SELECT MAX(r.id) FROM QRTZ_RUN r), 0) AS run, \
          COALESCE((SELECT MAX(a.id) FROM QRTZ_AUDIT a), 0) AS audit, \
-         CASE WHEN EXISTS (SELECT 1 FROM {runs} AND r.application = ? AND r.state = 'PENDING' AND r.attempt = 1 AND r.due_time < ?) \
-         OR EXISTS (SELECT 1 FROM {changes} AND a.application = ? AND a.verb <> '{CANCEL}') \
-         THEN 1 ELSE 0 END AS work, \
+         CASE WHEN EXISTS (SELECT 1 FROM {runs} AND r.application = ? AND r.state = 'PENDING' \
+         AND r.attempt = 1 AND r.due_time < ?) OR EXISTS (SELECT 1 FROM {changes} AND a.application = ? \
+         AND a.verb <> '{CANCEL}') THEN 1 ELSE 0 END AS work, \
          CASE WHEN EXISTS (SELECT 1 FROM {changes} AND a.application = ? AND a.verb = '{CANCEL}' \
          AND a.became = '{ASKED_TO_CANCEL}') THEN 1 ELSE 0 END AS cancel"
     ))

@@ -24,8 +24,9 @@ impl Payload {
         match self {
             Self::Whole => "e.payload, 0 AS left_out".to_owned(),
             Self::Small => format!(
-                "CASE WHEN OCTET_LENGTH(e.payload) <= {SMALL_PAYLOAD} THEN e.payload END AS payload, CASE WHEN \
-                 OCTET_LENGTH(e.payload) > {SMALL_PAYLOAD} THEN OCTET_LENGTH(e.payload) ELSE 0 END AS left_out"
+                "CASE WHEN OCTET_LENGTH(e.payload) <= {SMALL_PAYLOAD} THEN e.payload END AS payload, \
+                 CASE WHEN OCTET_LENGTH(e.payload) > {SMALL_PAYLOAD} THEN OCTET_LENGTH(e.payload) \
+                 ELSE 0 END AS left_out"
             ),
             Self::None => "'' AS payload, 0 AS left_out".to_owned(),
         }

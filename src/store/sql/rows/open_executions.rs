@@ -56,7 +56,8 @@ pub(crate) fn owned_by_none(dialect: Dialect, statement: Statement, application:
     dialect.open_places().iter().fold(statement, |statement, (table, state)| {
         let open = state.map_or(String::new(), |state| format!("o.state = '{state}' AND "));
         let none = format!(
-            " AND NOT EXISTS (SELECT 1 FROM {table} o WHERE {open}o.application = ? AND o.node = QRTZ_NODE.uuid)"
+            " AND NOT EXISTS (SELECT 1 FROM {table} o WHERE {open}o.application = ? \
+             AND o.node = QRTZ_NODE.uuid)"
         );
         statement.push(&none).bind(application)
     })

@@ -88,7 +88,8 @@ impl FaultKind {
             }
             Self::Conflict => "another writer was first; nothing was changed",
             Self::Duplicate => {
-                "the ledger has this occurrence already, as after its cursor was set back by hand; nothing was changed"
+                "the ledger has this occurrence already, as after its cursor was set back by hand; nothing \
+                 was changed"
             }
             Self::Refused | Self::ReadOnly | Self::NotReady => "the database refused; nothing was changed",
             Self::Row => "the database refused what the row holds; nothing was changed",

@@ -366,9 +366,9 @@ mod sqlite_types {
         let schedule = case.schedule("s").id;
         case.write(&format!("UPDATE QRTZ_EXECUTE SET pause_after = 1 WHERE id = {schedule}"));
         case.write(&format!(
-            "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, state, \
-             due_time, finished_time) SELECT e.application, e.id, e.generation, 0, 7, 1, 'FAILED', 7, 7 \
-             FROM QRTZ_EXECUTE e WHERE e.id = {schedule}"
+            "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, \
+             state, due_time, finished_time) SELECT e.application, e.id, e.generation, 0, 7, 1, 'FAILED', \
+             7, 7 FROM QRTZ_EXECUTE e WHERE e.id = {schedule}"
         ));
         let query = StreakQuery { schedule, dying: Vec::new(), reach: Reach::MOST };
         assert!(case.store.streak(&query).unwrap().is_some());
@@ -403,8 +403,9 @@ mod sqlite_types {
         let case = Case::new(&database);
         super::super::fixture::schedules(case.store.as_ref(), &case.app, 1_001);
         case.write(
-            "UPDATE QRTZ_EXECUTE SET state = 'COMPLETE', job_type = 'SIMPLE', repeat_count = 0, repeat_interval = 0, \
-             prev_fire_time = 1000000000000, next_fire_time = -1, name = CAST(name AS BLOB)",
+            "UPDATE QRTZ_EXECUTE SET state = 'COMPLETE', job_type = 'SIMPLE', repeat_count = 0, \
+             repeat_interval = 0, prev_fire_time = 1000000000000, next_fire_time = -1, \
+             name = CAST(name AS BLOB)",
         );
         case.purged();
         assert_eq!(case.store.schedules(Some(&case.app)).unwrap().len(), 0);

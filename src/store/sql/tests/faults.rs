@@ -504,9 +504,9 @@ mod postgres {
         let database = Database::postgres();
         let mut session = database.session();
         session.batch("BEGIN").unwrap();
-        let insert = "INSERT INTO QRTZ_RUN (id, application, execute_id, generation, scheduled_time, attempt, state, \
-             due_time, claim_token) VALUES (9000000000000000001, 'x', 1, 0, 1, 1, 'PENDING', 1, 'x'), \
-             (9000000000000000001, 'x', 2, 0, 1, 1, 'PENDING', 1, 'y')";
+        let insert = "INSERT INTO QRTZ_RUN (id, application, execute_id, generation, scheduled_time, \
+             attempt, state, due_time, claim_token) VALUES (9000000000000000001, 'x', 1, 0, 1, 1, 'PENDING', \
+             1, 'x'), (9000000000000000001, 'x', 2, 0, 1, 1, 'PENDING', 1, 'y')";
         let fault = session.batch(insert).unwrap_err();
         session.batch("ROLLBACK").unwrap();
         assert_eq!(fault.kind, FaultKind::TakenId, "{}", fault.message);
@@ -609,8 +609,9 @@ mod mariadb {
         let before = ours(session.as_mut());
         session
             .batch(
-                "SET SESSION sql_safe_updates = 1, sql_select_limit = 1, sql_big_selects = 0, completion_type = 2, \
-                 sql_mode = 'ANSI_QUOTES', time_zone = '+05:00', autocommit = 0, tx_isolation = 'SERIALIZABLE'",
+                "SET SESSION sql_safe_updates = 1, sql_select_limit = 1, sql_big_selects = 0, \
+                 completion_type = 2, sql_mode = 'ANSI_QUOTES', time_zone = '+05:00', autocommit = 0, \
+                 tx_isolation = 'SERIALIZABLE'",
             )
             .unwrap();
         session.dialect().database().limit(session.as_mut(), LIMITS).unwrap();

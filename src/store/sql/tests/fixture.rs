@@ -17,7 +17,10 @@ use crate::trigger::{Simple, Trigger};
 /// A test server's URL.
 pub(in crate::store::sql) fn server(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
-        panic!("{variable} is not set: run the tests with scripts/with-servers.sh, or build without this database")
+        panic!(
+            "{variable} is not set: run the tests with scripts/with-servers.sh, or build without this \
+                database"
+        )
     })
 }
 

@@ -55,10 +55,11 @@ fn filled(database: &Database) -> (Box<dyn Session + Send>, String) {
     let (numbers, token) = (numbers(session.dialect(), 0), name(session.dialect(), &application));
     session
         .batch(&format!(
-            "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, due_time, \
-             claim_token) SELECT '{application}', n, 0, {START}, 1, CASE WHEN n % 100 = 0 THEN 'PENDING' \
-             ELSE 'SUCCEEDED' END, {START} + n, {token} FROM ({numbers}) AS numbers \
-             WHERE NOT EXISTS (SELECT 1 FROM QRTZ_RUN r WHERE r.execute_id = n AND r.scheduled_time = {START})"
+            "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, \
+             due_time, claim_token) SELECT '{application}', n, 0, {START}, 1, CASE WHEN n % 100 = 0 \
+             THEN 'PENDING' ELSE 'SUCCEEDED' END, {START} + n, {token} FROM ({numbers}) AS numbers \
+             WHERE NOT EXISTS (SELECT 1 FROM QRTZ_RUN r WHERE r.execute_id = n \
+             AND r.scheduled_time = {START})"
         ))
         .unwrap();
     analyze(session.as_mut());
@@ -78,7 +79,8 @@ fn numbers(dialect: Dialect, after: i64) -> String {
         Dialect::Postgres => format!("SELECT generate_series({after} + 1, {last}) AS n"),
         Dialect::Mysql => format!("SELECT {after} + seq AS n FROM seq_1_to_{ROWS}"),
         Dialect::Sqlite => format!(
-            "WITH RECURSIVE c(n) AS (SELECT {after} + 1 UNION ALL SELECT n + 1 FROM c WHERE n < {last}) SELECT n FROM c"
+            "WITH RECURSIVE c(n) AS (SELECT {after} + 1 UNION ALL SELECT n + 1 FROM c WHERE n < {last}) \
+             SELECT n FROM c"
         ),
     }
 }
@@ -157,10 +159,10 @@ fn fill(session: &mut dyn Session, application: &str, job: &str, after: i64) {
     let (numbers, name) = (numbers(session.dialect(), after), name(session.dialect(), application));
     session
         .batch(&format!(
-            "INSERT INTO QRTZ_EXECUTE (application, shard, name, pid, job_type, state, repeat_interval, start_time, \
-             prev_fire_time, next_fire_time, payload) SELECT '{application}', n % 16, {name}, \
-             (SELECT id FROM QRTZ_JOB WHERE application = '{application}' AND job_class = '{job}'), 'SIMPLE', 'EXECUTING', 1000, {START}, -1, \
-             {START} + n * 1000, '{{}}' FROM ({numbers}) AS numbers"
+            "INSERT INTO QRTZ_EXECUTE (application, shard, name, pid, job_type, state, repeat_interval, \
+             start_time, prev_fire_time, next_fire_time, payload) SELECT '{application}', n % 16, {name}, \
+             (SELECT id FROM QRTZ_JOB WHERE application = '{application}' AND job_class = '{job}'), \
+             'SIMPLE', 'EXECUTING', 1000, {START}, -1, {START} + n * 1000, '{{}}' FROM ({numbers}) AS numbers"
         ))
         .unwrap();
 }
@@ -382,9 +384,9 @@ fn what_an_execution_covers_reads_what_is_left_out(database: &Database) {
         let numbers = numbers(dialect, 0);
         session
             .batch(&format!(
-                "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, state, \
-                 due_time, finished_time) SELECT '{application}', {}, 0, {origin}, {START} + n * 1000, 1, {state}, 0, 0 \
-                 FROM ({numbers}) AS numbers",
+                "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, \
+                 state, due_time, finished_time) SELECT '{application}', {}, 0, {origin}, \
+                 {START} + n * 1000, 1, {state}, 0, 0 FROM ({numbers}) AS numbers",
                 schedule.0
             ))
             .unwrap();
@@ -590,8 +592,8 @@ fn executions_are_found_by_tag_and_key_alone(database: &Database) {
              WHERE application = '{application}' AND job_class = 'work'"
         ),
         format!(
-            "INSERT INTO QRTZ_RUN (application, execute_id, claim_token, generation, scheduled_time, attempt, \
-             state, due_time, origin) SELECT '{application}', id, {values}, 7 FROM QRTZ_EXECUTE \
+            "INSERT INTO QRTZ_RUN (application, execute_id, claim_token, generation, scheduled_time, \
+             attempt, state, due_time, origin) SELECT '{application}', id, {values}, 7 FROM QRTZ_EXECUTE \
              WHERE application = '{application}' AND name = 'queue:work'"
         ),
         format!("INSERT INTO QRTZ_TAG (tag, execute_id, origin) SELECT 'few', ({queue}), 7"),
@@ -731,11 +733,11 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
     let mut by_instant = 0;
     // Empty tables, empty tables with statistics, and a ledger swollen by the dead rows of two updates.
     let large = format!(
-        "INSERT INTO qrtz_run (application, execute_id, generation, origin, scheduled_time, attempt, state, due_time, \
-         claim_token, node) SELECT '{application}', 1, 0, n, n, 1, 'SUCCEEDED', n, CAST(gen_random_uuid() AS TEXT), \
-         'node' FROM generate_series(1, 50000) AS n; \
-         UPDATE qrtz_run SET state = 'FAILED', node = 'other'; UPDATE qrtz_run SET state = 'SUCCEEDED', node = 'node'; \
-         ANALYZE qrtz_run"
+        "INSERT INTO qrtz_run (application, execute_id, generation, origin, scheduled_time, attempt, state, \
+         due_time, claim_token, node) SELECT '{application}', 1, 0, n, n, 1, 'SUCCEEDED', n, \
+         CAST(gen_random_uuid() AS TEXT), 'node' FROM generate_series(1, 50000) AS n; \
+         UPDATE qrtz_run SET state = 'FAILED', node = 'other'; UPDATE qrtz_run SET state = 'SUCCEEDED', \
+         node = 'node'; ANALYZE qrtz_run"
     );
     let analyzed = ["SELECT 1", "ANALYZE qrtz_execute; ANALYZE qrtz_run; ANALYZE qrtz_claim", &large];
     let each =

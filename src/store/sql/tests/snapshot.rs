@@ -23,17 +23,18 @@ fn claimed_under_a_snapshot(database: &Database, application: &str) -> Box<dyn S
     session.execute(&job.bind(application)).unwrap();
     session
         .batch(&format!(
-            "INSERT INTO QRTZ_EXECUTE (application, shard, name, pid, job_type, state, repeat_interval, start_time, \
-             prev_fire_time, next_fire_time, payload) SELECT j.application, n % 16, '{application}-' || n, j.id, \
-             'SIMPLE', 'EXECUTING', 1000, {START}, -1, {START} + n * 1000, '{{}}' \
-             FROM generate_series(CAST(1 AS BIGINT), {CLAIMS}) AS n, QRTZ_JOB j WHERE j.application = '{application}'"
+            "INSERT INTO QRTZ_EXECUTE (application, shard, name, pid, job_type, state, repeat_interval, \
+             start_time, prev_fire_time, next_fire_time, payload) SELECT j.application, n % 16, \
+             '{application}-' || n, j.id, 'SIMPLE', 'EXECUTING', 1000, {START}, -1, {START} + n * 1000, \
+             '{{}}' FROM generate_series(CAST(1 AS BIGINT), {CLAIMS}) AS n, QRTZ_JOB j \
+             WHERE j.application = '{application}'"
         ))
         .unwrap();
     session
         .batch(&format!(
-            "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, due_time, state, \
-             claim_token) SELECT '{application}', n, 0, {START}, 1, {START} + n * 1000, 'PENDING', 'token' \
-             FROM generate_series(CAST(1 AS BIGINT), {CLAIMS}) AS n"
+            "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, due_time, \
+             state, claim_token) SELECT '{application}', n, 0, {START}, 1, {START} + n * 1000, 'PENDING', \
+             'token' FROM generate_series(CAST(1 AS BIGINT), {CLAIMS}) AS n"
         ))
         .unwrap();
     let mut old = database.session();

@@ -44,21 +44,23 @@ fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(database: &Database) 
     );
     assert_eq!(
         shown,
-        "Text(\"report\") Text(\"work\") Text(\"RUNNING\") Text(\"db-host\") Text(\"2033-05-18 03:33:20.125\") \
-         Text(\"2033-05-18 03:33:20.130\") Text(\"2033-05-18 03:33:20.130\") Int(1)"
+        "Text(\"report\") Text(\"work\") Text(\"RUNNING\") Text(\"db-host\") \
+         Text(\"2033-05-18 03:33:20.125\") Text(\"2033-05-18 03:33:20.130\") Text(\"2033-05-18 \
+         03:33:20.130\") Int(1)"
     );
     assert_eq!(
         store.settle(&[claimed.finish(Answer::Failed("no".into()), None, AT + 900)]).unwrap(),
         [Applied::Done]
     );
     let ledger = texts(
-        "SELECT schedule, generation, origin, scheduled_time, until_time, occurrences, attempt, state, reason, \
-         started, finished, error FROM qrtz_ledger WHERE application = ?",
+        "SELECT schedule, generation, origin, scheduled_time, until_time, occurrences, attempt, state, \
+         reason, started, finished, error FROM qrtz_ledger WHERE application = ?",
     );
     assert_eq!(
         ledger,
-        "Text(\"report\") Int(0) Int(0) Text(\"2033-05-18 03:33:20.125\") Null Int(1) Int(1) Text(\"FAILED\") \
-         Text(\"\") Text(\"2033-05-18 03:33:20.130\") Text(\"2033-05-18 03:33:21.025\") Text(\"no\")"
+        "Text(\"report\") Int(0) Int(0) Text(\"2033-05-18 03:33:20.125\") Null Int(1) Int(1) \
+         Text(\"FAILED\") Text(\"\") Text(\"2033-05-18 03:33:20.130\") Text(\"2033-05-18 03:33:21.025\") \
+         Text(\"no\")"
     );
 }
 

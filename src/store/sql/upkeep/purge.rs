@@ -42,7 +42,8 @@ answer! {
         /// When its ledger's first row ended, or if that has not, when it was planned.
         ended: Option<Timestamp> = "(SELECT CASE WHEN r.finished_time < 0 THEN r.scheduled_time \
             ELSE r.finished_time END FROM QRTZ_RUN r WHERE r.execute_id = e.id \
-            ORDER BY r.generation, r.origin, r.scheduled_time, r.attempt LIMIT 1) AS ended", Row::maybe_instant;
+            ORDER BY r.generation, r.origin, r.scheduled_time, r.attempt LIMIT 1) AS ended",
+            Row::maybe_instant;
         /// A one-shot that has been run, or skipped, long ago, or removed.
         is_over: bool = "CASE WHEN e.state = 'COMPLETE' AND e.job_type = 'SIMPLE' AND e.repeat_count = 0 \
             AND e.repeat_interval = 0 AND e.next_fire_time = -1 AND e.prev_fire_time >= 0 \
@@ -159,8 +160,9 @@ fn generations(session: &mut dyn Session, schedule: i64, from: i64) -> Step<Opti
 }
 
 pub(crate) fn first_and_last(schedule: i64, from: i64) -> Statement {
-    sql("SELECT (SELECT MIN(r.generation) FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation >= ?) AS first_one, \
-         (SELECT MAX(r.generation) FROM QRTZ_RUN r WHERE r.execute_id = ?) AS last_one")
+    sql("SELECT (SELECT MIN(r.generation) FROM QRTZ_RUN r WHERE r.execute_id = ? \
+         AND r.generation >= ?) AS first_one, (SELECT MAX(r.generation) FROM QRTZ_RUN r \
+         WHERE r.execute_id = ?) AS last_one")
     .bind_all((schedule, from, schedule))
 }
 

@@ -54,8 +54,8 @@ pub(crate) fn streak(session: &mut dyn Session, query: &StreakQuery) -> Step<Opt
 /// first attempt: of a later one that was skipped the one before it must not become the last.
 pub(crate) fn attempts(schedule: ScheduleId, generation: i64, after: Timestamp, reach: Reach) -> Statement {
     sql(format!(
-        "SELECT {} FROM (SELECT r.id, r.scheduled_time, r.attempt, r.state, r.reason, r.node, r.finished_time \
-         FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = ? AND r.origin = 0 \
+        "SELECT {} FROM (SELECT r.id, r.scheduled_time, r.attempt, r.state, r.reason, r.node, \
+         r.finished_time FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = ? AND r.origin = 0 \
          AND r.scheduled_time > ? ORDER BY r.scheduled_time DESC, r.attempt DESC LIMIT ?) s \
          WHERE s.attempt > 1 OR s.state NOT IN ('SKIPPED', 'CANCELLED') \
          ORDER BY s.scheduled_time DESC, s.attempt DESC LIMIT ?",
@@ -73,6 +73,7 @@ answer! {
         node = "s.node", Row::loose_text;
         is_over = "s.finished_time", |row| Ok(row.time()?.is_some());
         is_cancelled = "CASE WHEN s.state IN ('RUNNING', 'FAILED', 'TIMED_OUT', 'ABANDONED') AND EXISTS \
-            (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = s.id) THEN 1 ELSE 0 END AS cancelled", Row::flag;
+            (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = s.id) THEN 1 ELSE 0 END AS cancelled",
+            Row::flag;
     }
 }

@@ -57,9 +57,9 @@ fn misplaced(column: &Spec) -> Option<String> {
 }
 
 /// The ledger's row of a skip by hand, as the last that a schedule `e` has passed.
-const SKIPPED_BY_HAND: &str = "SELECT 1 FROM QRTZ_RUN r WHERE r.execute_id = e.id AND r.generation = e.generation \
-     AND r.origin = 0 AND r.scheduled_time = e.prev_fire_time AND r.attempt = 1 AND r.state = 'SKIPPED' \
-     AND r.reason = 'by hand'";
+const SKIPPED_BY_HAND: &str = "SELECT 1 FROM QRTZ_RUN r WHERE r.execute_id = e.id \
+     AND r.generation = e.generation AND r.origin = 0 AND r.scheduled_time = e.prev_fire_time \
+     AND r.attempt = 1 AND r.state = 'SKIPPED' AND r.reason = 'by hand'";
 
 /// The most overdue rows looked at in full for each that is asked for.
 const LOOKED_AT: usize = 10;
@@ -124,8 +124,8 @@ answer! {
 pub(crate) fn suspects(dialect: Dialect, query: &UnreadableQuery) -> Statement {
     let statement = sql(format!(
         "SELECT {} \
-         FROM (SELECT (SELECT id FROM QRTZ_EXECUTE WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?) AS ends) AS step \
-         {} QRTZ_EXECUTE e ON e.id > ? AND e.id <= COALESCE(step.ends, 9223372036854775807) \
+         FROM (SELECT (SELECT id FROM QRTZ_EXECUTE WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?) AS ends) \
+         AS step {} QRTZ_EXECUTE e ON e.id > ? AND e.id <= COALESCE(step.ends, 9223372036854775807) \
          LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
          WHERE e.id = step.ends OR ({ASKED_FOR} AND ({} OR (e.state = 'EXECUTING' \
          AND (e.prev_fire_time > ? OR (e.job_type = 'DELAY' AND e.next_fire_time > e.start_time \

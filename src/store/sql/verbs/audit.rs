@@ -44,8 +44,8 @@ fn insert_telling(session: &mut dyn Session, insert: Statement, news: News, appl
 
 fn insert(dialect: Dialect, entry: &AuditEntry) -> Statement {
     let insert = sql(format!(
-        "INSERT INTO QRTZ_AUDIT (application, made_time, actor, verb, target_type, target, was, became, reason) \
-         VALUES (?, {}, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO QRTZ_AUDIT (application, made_time, actor, verb, target_type, target, was, became, \
+         reason) VALUES (?, {}, ?, ?, ?, ?, ?, ?, ?)",
         dialect.clock()
     ));
     insert

@@ -394,7 +394,8 @@ answer! {
         is_removed: bool = "CASE WHEN e.state = 'REMOVED' THEN 1 ELSE 0 END AS removed", Row::flag;
         name: String = "e.name", Row::loose_text;
         job: String = "j.job_class", Row::loose_text;
-        delay: Option<i64> = "CASE WHEN e.job_type = 'DELAY' THEN e.repeat_interval END AS delay", Row::maybe_int;
+        delay: Option<i64> =
+            "CASE WHEN e.job_type = 'DELAY' THEN e.repeat_interval END AS delay", Row::maybe_int;
     }
 }
 
@@ -407,8 +408,8 @@ pub(crate) fn withdrawn(session: &mut dyn Session, application: &str, limit: usi
          WHERE r.application = ? AND r.state = 'PENDING'{pending} AND r.origin < {HIGHEST_BY_HAND} \
          UNION SELECT r.id, r.claim_token, r.attempt, r.execute_id FROM QRTZ_CANCEL c \
          JOIN QRTZ_RUN r ON r.id = c.execution_id WHERE c.application = ? \
-         AND r.state = 'PENDING'{pending}) AS p LEFT JOIN QRTZ_EXECUTE e ON e.id = p.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-         WHERE e.state = 'REMOVED' \
+         AND r.state = 'PENDING'{pending}) AS p LEFT JOIN QRTZ_EXECUTE e ON e.id = p.execute_id \
+         LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE e.state = 'REMOVED' \
          OR EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = p.id) LIMIT ?",
         WithdrawnRow::columns(),
         pending = session.dialect().pending()
@@ -457,14 +458,14 @@ pub(crate) fn insert_attempts(dialect: Dialect, attempts: &[(&ExecutionChange, N
 /// Begins to insert the attempt that follows `r`: where that comes from is to be appended.
 pub(crate) fn insert_again(reason: &str, cause: &str, due: &str, token: &str) -> Statement {
     sql(format!(
-        "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, occurrences, \
-         attempt, state, reason, due_time, claim_token, prev_fire_time, following_fire_time, payload, \
-         cause, failures, snoozes, priority, fence, unique_key, key_period, group_key, lane, tags) \
-         SELECT r.application, r.execute_id, r.generation, r.origin, r.scheduled_time, r.until_time, r.occurrences, \
-         r.attempt + 1, 'PENDING', {reason}, {due}, {token}, r.prev_fire_time, r.following_fire_time, r.payload, \
-         {cause}, CASE WHEN r.state IN ('FAILED', 'TIMED_OUT') THEN COALESCE(r.failures, 0) + 1 \
-         ELSE r.failures END, r.snoozes, r.priority, r.fence, r.unique_key, r.key_period, r.group_key, \
-         r.lane, r.tags"
+        "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, \
+         occurrences, attempt, state, reason, due_time, claim_token, prev_fire_time, following_fire_time, \
+         payload, cause, failures, snoozes, priority, fence, unique_key, key_period, group_key, lane, tags) \
+         SELECT r.application, r.execute_id, r.generation, r.origin, r.scheduled_time, r.until_time, \
+         r.occurrences, r.attempt + 1, 'PENDING', {reason}, {due}, {token}, r.prev_fire_time, \
+         r.following_fire_time, r.payload, {cause}, CASE WHEN r.state IN ('FAILED', 'TIMED_OUT') \
+         THEN COALESCE(r.failures, 0) + 1 ELSE r.failures END, r.snoozes, r.priority, r.fence, r.unique_key, \
+         r.key_period, r.group_key, r.lane, r.tags"
     ))
 }
 
@@ -503,14 +504,13 @@ fn insert_ledger(session: &mut dyn Session, rows: &[(&Repair, &LedgerRow)]) -> S
         .times("finished", lines().map(|it| it.finished))
         .times("behind", lines().map(|it| it.prev))
         .times("following", lines().map(|it| it.following));
-    let insert = sql(
-        "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, until_time, \
-                      occurrences, attempt, state, reason, due_time, claim_token, finished_time, prev_fire_time, \
-                      following_fire_time, cause, holder) \
-                      SELECT e.application, e.id, e.generation, w.at, w.until, w.occurrences, 1, w.state, w.reason, \
-                      w.due, w.token, w.finished, w.behind, w.following, \
-                      NULLIF(w.cause, ''), NULLIF(w.holder, 0) FROM ",
-    );
+    let insert =
+        sql("INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, until_time, \
+                      occurrences, attempt, state, reason, due_time, claim_token, finished_time, \
+                      prev_fire_time, following_fire_time, cause, holder) \
+                      SELECT e.application, e.id, e.generation, w.at, w.until, w.occurrences, 1, w.state, \
+                      w.reason, w.due, w.token, w.finished, w.behind, w.following, \
+                      NULLIF(w.cause, ''), NULLIF(w.holder, 0) FROM ");
     let inserted = session.execute(&insert.want(dialect, &want).push(&format!(
         " {} QRTZ_EXECUTE e ON {}",
         dialect.join(),

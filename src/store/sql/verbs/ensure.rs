@@ -142,8 +142,8 @@ fn insert(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Pr
     let fence = outside.max(node::fence_mark(session, &definition.application)?);
     let cells = [definition.settings(job).cells(), wanted.when.cells()].concat();
     let insert = sql(format!(
-        "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, fence, {}, {}) \
-         VALUES (?, ?, ?, ?, ?, ?, ?{})",
+        "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, fence, \
+         {}, {}) VALUES (?, ?, ?, ?, ?, ?, ?{})",
         listed("", Settings::COLUMNS),
         listed("", When::COLUMNS),
         ", ?".repeat(cells.len())

@@ -23,8 +23,8 @@ pub(crate) fn register(session: &mut dyn Session, node: &NewNode) -> Step<()> {
     let names: Vec<&str> = node.jobs.iter().map(|job| job.name.as_str()).collect();
     let names = serde_json::to_string(&names).map_err(|error| Fault::undecodable(error.to_string()))?;
     session.execute(
-        &sql("INSERT INTO QRTZ_NODE (uuid, application, host_ip, host_name, pid, jobs, started_time, beat_time) \
-              VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
+        &sql("INSERT INTO QRTZ_NODE (uuid, application, host_ip, host_name, pid, jobs, started_time, \
+              beat_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
         .bind_all((node.id.to_string(), node.application.as_str(), node.host_ip.as_str()))
         .bind_all((node.host_name.as_str(), i64::from(node.pid), names, node.now, node.now)),
     )?;
@@ -174,7 +174,10 @@ pub(crate) fn reply(session: &mut dyn Session, beat: &Heartbeat) -> Step<Heartbe
 pub(crate) fn live(dialect: Dialect, application: &str, node: NodeId) -> Statement {
     let question = sql("SELECT uuid, beat, CASE WHEN state = 'Y' THEN jobs ELSE '' END AS jobs, CASE WHEN ");
     owns(dialect, question, application, node)
-        .push(" THEN 1 ELSE 0 END AS owns FROM QRTZ_NODE WHERE application = ? AND ended_time = -1 ORDER BY uuid")
+        .push(
+            " THEN 1 ELSE 0 END AS owns FROM QRTZ_NODE WHERE application = ? AND ended_time = -1 \
+               ORDER BY uuid",
+        )
         .bind(application)
 }
 

@@ -200,7 +200,8 @@ fn ask(session: &mut dyn Session, order: &ExecutionOrder) -> Step<bool> {
         return Ok(false);
     }
     let insert = sql(format!(
-        "INSERT INTO QRTZ_CANCEL (execution_id, application, asked_time, actor, reason) VALUES (?, ?, {}, ?, ?)",
+        "INSERT INTO QRTZ_CANCEL (execution_id, application, asked_time, actor, reason) \
+         VALUES (?, ?, {}, ?, ?)",
         session.dialect().clock()
     ));
     let insert = insert.bind(order.execution.0).bind(order.application.as_str());

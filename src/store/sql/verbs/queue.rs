@@ -110,7 +110,8 @@ impl KeyRow {
             sql("INSERT INTO QRTZ_KEY (unique_key, execute_id, key_period, origin) VALUES (?, ?, ?, ?)");
         let insert = insert.bind(self.key.as_str()).bind(self.queue).bind(self.period).bind(origin);
         session.execute(&insert.push(&dialect.or_leave("QRTZ_KEY", "origin")))?;
-        let row = "SELECT k.origin FROM QRTZ_KEY k WHERE k.unique_key = ? AND k.execute_id = ? AND k.key_period = ?";
+        let row = "SELECT k.origin FROM QRTZ_KEY k WHERE k.unique_key = ? AND k.execute_id = ? \
+                   AND k.key_period = ?";
         let row = sql(row).bind(self.key.as_str()).bind(self.queue).bind(self.period);
         let row = row.push(&dialect.lock("k"));
         session
@@ -327,11 +328,11 @@ fn insert_some(
     // The limit keeps the clock from being read for each row and column anew.
     let due = "CASE WHEN w.at < 0 THEN c.now + w.delay ELSE w.at END";
     let insert = sql(format!(
-        "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, state, reason, \
-         cause, due_time, claim_token, payload, priority, unique_key, key_period, group_key, lane, tags) \
-         SELECT e.application, e.id, 0, w.id, {due}, 1, 'PENDING', w.reason, w.reason, {due}, w.token, w.payload, \
-         NULLIF(w.priority, {NO_PRIORITY}), NULLIF(w.unique_key, ''), NULLIF(w.key_period, {NONE}), \
-         NULLIF(w.group_key, ''), NULLIF(w.lane, ''), NULLIF(w.tags, '') FROM "
+        "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, state, \
+         reason, cause, due_time, claim_token, payload, priority, unique_key, key_period, group_key, lane, \
+         tags) SELECT e.application, e.id, 0, w.id, {due}, 1, 'PENDING', w.reason, w.reason, {due}, w.token, \
+         w.payload, NULLIF(w.priority, {NO_PRIORITY}), NULLIF(w.unique_key, ''), NULLIF(w.key_period, \
+         {NONE}), NULLIF(w.group_key, ''), NULLIF(w.lane, ''), NULLIF(w.tags, '') FROM "
     ))
     .want(dialect, &want)
     .push(&format!(
@@ -469,8 +470,8 @@ fn remove_keys(session: &mut dyn Session, queue: i64, executions: &[&Attempt]) -
             .texts("unique_key", keys.iter().map(|(_, key, _)| key.clone()))
             .ints("key_period", keys.iter().map(|(.., period)| *period))
             .same("queue", queue);
-        let condition = "k.unique_key = w.unique_key AND k.execute_id = w.queue AND k.key_period = w.key_period \
-                         AND k.origin = w.id";
+        let condition = "k.unique_key = w.unique_key AND k.execute_id = w.queue \
+                         AND k.key_period = w.key_period AND k.origin = w.id";
         delete(dialect, ("QRTZ_KEY", "k"), &want, condition)
     })?;
     Ok(())
@@ -493,7 +494,8 @@ fn next_queue(session: &mut dyn Session, walk: &QueueWalk) -> Step<NextQueue> {
     const PAGE: usize = 256;
     let from = walk.after.job.saturating_add(i64::from(walk.after.origin == i64::MAX));
     let jobs = sql(format!(
-        "SELECT j.id, j.job_class, {} FROM QRTZ_JOB j WHERE j.application = ? AND j.id >= ? ORDER BY j.id LIMIT ?",
+        "SELECT j.id, j.job_class, {} FROM QRTZ_JOB j WHERE j.application = ? AND j.id >= ? ORDER BY j.id \
+         LIMIT ?",
         policy::bounds_columns("j")
     ));
     let jobs = jobs.bind(walk.application.as_str()).bind(from).bind(PAGE);

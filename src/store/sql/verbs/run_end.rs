@@ -46,7 +46,8 @@ answer! {
         generation: i64 = "r.generation", Row::int;
         at: Timestamp = "r.scheduled_time", Row::instant;
         delay: Option<i64> = "e.repeat_interval", Row::maybe_int;
-        window: (Option<Timestamp>, Option<Timestamp>) = "e.start_time, e.end_time", |row| Ok((row.time()?, row.time()?));
+        window: (Option<Timestamp>, Option<Timestamp>) =
+            "e.start_time, e.end_time", |row| Ok((row.time()?, row.time()?));
     }
 }
 

@@ -118,10 +118,10 @@ pub(crate) fn ended(session: &mut dyn Session, application: &str) -> Step<Vec<En
 /// These columns of the jobs, nodes and applications whose pause ends by itself.
 fn ending(columns: &str, application: &str) -> Statement {
     sql(format!(
-        "SELECT {columns} FROM (SELECT 0 AS kind, j.id, j.job_class AS name, j.state, j.paused_time AS since, \
-         j.paused_until AS until FROM QRTZ_JOB j WHERE j.application = ? AND j.paused_until <> -1 \
-         UNION ALL SELECT 1, 0, n.uuid, n.state, n.paused_time, n.paused_until FROM QRTZ_NODE n \
-         WHERE n.application = ? AND n.ended_time = -1 AND n.paused_until <> -1 \
+        "SELECT {columns} FROM (SELECT 0 AS kind, j.id, j.job_class AS name, j.state, \
+         j.paused_time AS since, j.paused_until AS until FROM QRTZ_JOB j WHERE j.application = ? \
+         AND j.paused_until <> -1 UNION ALL SELECT 1, 0, n.uuid, n.state, n.paused_time, n.paused_until \
+         FROM QRTZ_NODE n WHERE n.application = ? AND n.ended_time = -1 AND n.paused_until <> -1 \
          UNION ALL SELECT 2, 0, a.application, a.state, a.paused_time, a.paused_until FROM QRTZ_APP a \
          WHERE a.application = ? AND a.paused_until <> -1) AS p"
     ))

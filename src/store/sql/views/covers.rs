@@ -91,9 +91,9 @@ pub(crate) fn ends_after(
     most: usize,
 ) -> Statement {
     sql(format!(
-        "SELECT {} FROM (SELECT r.state, r.reason, CASE WHEN r.finished_time < 0 THEN 0 ELSE 1 END AS finished, \
-         r.occurrences, r.scheduled_time, (SELECT COUNT(*) FROM QRTZ_RUN l WHERE l.execute_id = r.execute_id \
-         AND l.generation = r.generation AND l.origin = r.origin \
+        "SELECT {} FROM (SELECT r.state, r.reason, CASE WHEN r.finished_time < 0 THEN 0 \
+         ELSE 1 END AS finished, r.occurrences, r.scheduled_time, (SELECT COUNT(*) FROM QRTZ_RUN l \
+         WHERE l.execute_id = r.execute_id AND l.generation = r.generation AND l.origin = r.origin \
          AND l.scheduled_time = r.scheduled_time AND l.attempt = r.attempt + 1) AS followed \
          FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = ? AND r.origin = 0 \
          AND r.scheduled_time > ? AND r.scheduled_time < ? \

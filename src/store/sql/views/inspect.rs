@@ -57,8 +57,8 @@ answer! {
         switch = "j.state", |row| Ok(Switch::read(&row.loose_text()?, true));
         pause = PauseRow::columns("j"), PauseRow::read;
         settings = settings_columns("j", JobColumn::ALL), |row| settings(row, JobColumn::ALL);
-        schedules = "(SELECT COUNT(*) FROM QRTZ_EXECUTE e WHERE e.application = j.application AND e.pid = j.id \
-            AND (e.state IS NULL OR e.state <> 'REMOVED') \
+        schedules = "(SELECT COUNT(*) FROM QRTZ_EXECUTE e WHERE e.application = j.application \
+            AND e.pid = j.id AND (e.state IS NULL OR e.state <> 'REMOVED') \
             AND (e.job_type IS NULL OR e.job_type <> 'QUEUE')) AS schedules", Row::int;
     }
 }
@@ -284,7 +284,8 @@ answer! {
         };
         fence = "r.fence", Row::loose_int;
         due = "r.due_time", Row::instant;
-        payload = if has_payload { "r.payload AS own_payload" } else { "NULL AS own_payload" }, Row::maybe_text;
+        payload =
+            if has_payload { "r.payload AS own_payload" } else { "NULL AS own_payload" }, Row::maybe_text;
         failures = "COALESCE(r.failures, 0) AS failed", Row::loose_int;
         snoozes = "COALESCE(r.snoozes, 0) AS snoozed", Row::loose_int;
         stuck = "CASE WHEN r.state = 'TIMED_OUT' AND EXISTS \

@@ -40,7 +40,8 @@ mod tests {
     fn a_commit_without_a_verdict_is_unknown() {
         for message in [
             "Got error 6 \"No such device or address\" during COMMIT",
-            "Error while appending streaming replication fragment(provider status: Not connected to Primary Component)",
+            "Error while appending streaming replication fragment(provider status: Not connected to Primary \
+             Component)",
         ] {
             assert_eq!(ERRORS.kind_of(message), FaultKind::Unknown, "{message}");
         }
@@ -65,7 +66,8 @@ mod tests {
             ("Out of range value for column 'x'", FaultKind::Row),
             ("Query execution was interrupted", FaultKind::Refused),
             (
-                "The MariaDB server is running with the --read-only option so it cannot execute this statement",
+                "The MariaDB server is running with the --read-only option \
+                 so it cannot execute this statement",
                 FaultKind::Refused,
             ),
         ] {

@@ -52,9 +52,9 @@ impl Database for Mariadb {
             "SET SESSION autocommit = 1; SET NAMES utf8mb4 COLLATE utf8mb4_nopad_bin; \
              SET SESSION time_zone = '+00:00', lc_messages = 'en_US', \
              sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO', \
-             sql_safe_updates = 0, sql_select_limit = 18446744073709551615, sql_big_selects = 1, completion_type = 0, \
-             innodb_lock_wait_timeout = {lock_wait}, idle_transaction_timeout = {seconds}, \
-             max_statement_time = {seconds}; \
+             sql_safe_updates = 0, sql_select_limit = 18446744073709551615, sql_big_selects = 1, \
+             completion_type = 0, innodb_lock_wait_timeout = {lock_wait}, \
+             idle_transaction_timeout = {seconds}, max_statement_time = {seconds}; \
              SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
         ))?;
         if session.certifies() {
@@ -153,9 +153,9 @@ fn reads_back(session: &mut dyn Session) -> Step<String> {
             return row.text();
         }
     }
-    let message = "the MariaDB client library misreads what the server sends (libmariadb of MariaDB 10.11.18 does, \
-                   10.11.19 does not; or it is another one than firetime was built with): install another release \
-                   of it and build again";
+    let message = "the MariaDB client library misreads what the server sends (libmariadb of MariaDB 10.11.18 \
+                   does, 10.11.19 does not; or it is another one than firetime was built with): install \
+                   another release of it and build again";
     Err(Fault::new(FaultKind::Refused, message))
 }
 

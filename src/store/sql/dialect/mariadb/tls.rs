@@ -48,8 +48,8 @@ pub(super) fn prove(session: &mut dyn Session) -> Step<()> {
         return Ok(());
     }
     Err(senseless(
-        "the MariaDB client library opened a session without TLS, though the URL asks for it: install another \
-         release of it (firetime is tested with that of MariaDB 10.11) and build again",
+        "the MariaDB client library opened a session without TLS, though the URL asks for it: install \
+         another release of it (firetime is tested with that of MariaDB 10.11) and build again",
     ))
 }
 
@@ -105,7 +105,8 @@ fn with_connection_string(server: &str, mode: Mode) -> Step<String> {
     let host = if host.is_empty() { "localhost" } else { host };
     if !host.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)) {
         return Err(senseless(
-            "with an ssl_ option in the URL, MariaDB's client takes the host as a name or an IPv4 address only",
+            "with an ssl_ option in the URL, MariaDB's client takes the host as a name or an IPv4 address \
+             only",
         ));
     }
     let (enforced, verified) = match mode {

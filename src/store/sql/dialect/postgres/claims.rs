@@ -59,8 +59,8 @@ pub(crate) fn claim_skipping(want: &BatchRows, has_slots: bool) -> Statement {
 fn guarded_and_inserted(has_slots: bool) -> String {
     let free = if has_slots { format!(" AND {}", slot_is_free(Dialect::Postgres)) } else { String::new() };
     format!(
-        " WHERE {}{free} RETURNING e.application, e.id, e.generation, w.next_fire_time, w.token, e.fence, w.node, w.claimed, \
-         w.started, w.prev_fire_time, w.following), \
+        " WHERE {}{free} RETURNING e.application, e.id, e.generation, w.next_fire_time, w.token, e.fence, \
+         w.node, w.claimed, w.started, w.prev_fire_time, w.following), \
          won AS ({} moved AS w RETURNING execute_id, id, fence, application, node), \
          noted AS ({} MIN(id), MAX(id), application, node FROM won GROUP BY application, node) \
          SELECT execute_id, id, fence FROM won",

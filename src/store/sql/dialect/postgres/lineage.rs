@@ -10,8 +10,8 @@ use crate::store::sql::session::statement::sql;
 
 /// The part of a WAL file's name that is its timeline, as a number; NULL on a standby.
 const QUESTION: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE \
-     CAST(CAST(('x' || LEFT(pg_walfile_name(pg_current_wal_lsn()), 8)) AS bit(32)) AS BIGINT) END AS timeline, \
-     (SELECT c.system_identifier FROM pg_control_system() c) AS system";
+     CAST(CAST(('x' || LEFT(pg_walfile_name(pg_current_wal_lsn()), 8)) AS bit(32)) AS BIGINT) END \
+     AS timeline, (SELECT c.system_identifier FROM pg_control_system() c) AS system";
 
 /// Notes where a node's session leads to, and lets its fences begin there. Refuses a standby, and a server
 /// that was replaced by one that this process has seen.

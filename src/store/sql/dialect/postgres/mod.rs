@@ -116,9 +116,9 @@ impl Database for Postgres {
     fn move_sequences(&self, session: &mut dyn Session) -> Step<()> {
         for table in ["qrtz_job", "qrtz_execute", "qrtz_run", "qrtz_claim", "qrtz_audit"] {
             session.rows(&sql(format!(
-                "SELECT setval(ids, highest) FROM (SELECT pg_get_serial_sequence('{table}', 'id')::regclass AS ids, \
-                 (SELECT MAX(id) FROM {table}) AS highest) AS drawn \
-                 WHERE highest > COALESCE(pg_sequence_last_value(ids), 0)"
+                "SELECT setval(ids, highest) FROM \
+                 (SELECT pg_get_serial_sequence('{table}', 'id')::regclass AS ids, (SELECT MAX(id) \
+                 FROM {table}) AS highest) AS drawn WHERE highest > COALESCE(pg_sequence_last_value(ids), 0)"
             )))?;
         }
         Ok(())

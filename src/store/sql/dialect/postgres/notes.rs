@@ -29,8 +29,8 @@ pub(super) fn note(session: &mut dyn Session, mut executions: Vec<i64>) -> Step<
 
 /// The executions of a claim `c` that are under way. OFFSET keeps PostgreSQL from reading the ledger first
 /// and the claims for each of its rows, which a plan made over empty tables would do.
-const OF_CLAIM: &str = "(SELECT o.id FROM QRTZ_RUN o WHERE o.id BETWEEN c.first_run AND c.last_run AND o.node = c.node \
-     AND o.state IN ('CLAIMED', 'RUNNING') OFFSET 0)";
+const OF_CLAIM: &str = "(SELECT o.id FROM QRTZ_RUN o WHERE o.id BETWEEN c.first_run AND c.last_run \
+     AND o.node = c.node AND o.state IN ('CLAIMED', 'RUNNING') OFFSET 0)";
 
 /// The ids of all that is under way.
 fn by_claim() -> String {
