@@ -44,6 +44,7 @@ pub(crate) use migrate::{check_schema, migrate};
 use session::Session;
 use session::fault::{Fault, Step};
 use upkeep::{orphans, purge, streak, unreadable};
+use verbs::calls::{calls, shared_verbs};
 pub(crate) use verbs::joined::joined;
 use verbs::{audit, change, ensure, node, order, queue, switch};
 use views::{covers, inspect};
@@ -164,25 +165,8 @@ impl SqlStore {
     }
 }
 
-/// Store calls that are one function of a session each: whether it reads or writes, its name in errors, and
-/// the function.
-macro_rules! calls {
-    ($($how:ident $name:ident($($it:ident: $It:ty),*) -> $Answer:ty = $operation:expr, $function:path;)*) => {
-        $(fn $name(&self, $($it: $It),*) -> Result<$Answer> {
-            self.$how($operation, |session| $function(session, $($it),*))
-        })*
-    };
-}
-
 impl Verbs for SqlStore {
-    calls! {
-        write order(order: &RunOrder) -> Ordered = "trigger a schedule", order::order;
-        write enqueue_unique(order: &EnqueueOrder) -> Keyed = "enqueue", queue::enqueue_unique;
-        write cancel(order: &ExecutionOrder) -> Cancel = "cancel an execution", order::cancel;
-        write retry(order: &ExecutionOrder) -> Retry = "retry an execution", order::retry;
-        write switch(order: &SwitchOrder) -> Switched = order.verb.name(), switch::switch;
-        read passed(query: &PassedQuery) -> Vec<Entry> = "look for what a pause held back", poll::passed;
-    }
+    shared_verbs!();
 
     fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
         self.read("find a schedule", |session| ensure::find(session, application, name, ""))

@@ -42,6 +42,56 @@ pub(crate) enum BatchForm {
 /// is searched for them, if by any.
 pub(crate) type OpenPlace = (&'static str, Option<&'static str>);
 
+/// Defines properties that some of the databases have.
+macro_rules! properties {
+    ($($(#[$doc:meta])* $property:ident = $($Dialect:ident)|+;)*) => {
+        impl Dialect {$(
+            $(#[$doc])*
+            pub(crate) fn $property(self) -> bool {
+                matches!(self, $(Self::$Dialect)|+)
+            }
+        )*}
+    };
+}
+
+properties! {
+    /// Whether a database is a file of this process's host, and not a server's.
+    is_file = Sqlite;
+
+    /// Whether a transaction that writes keeps all others from writing.
+    has_one_writer = Sqlite;
+
+    /// Whether diesel reads the rows that an INSERT answers with.
+    returns_inserted_rows = Sqlite | Postgres;
+
+    /// Whether a commit tells those who listen.
+    notifies = Postgres;
+
+    /// Whether transactions that write hold locks on rows; otherwise one of them runs at a time.
+    has_row_locks = Postgres | Mysql;
+
+    /// Whether a statement outside a transaction begins as a read, and may fail when it comes to write.
+    begins_with_a_read = Sqlite;
+
+    /// Whether the database ends a statement that takes too long.
+    limits_statements = Postgres | Mysql;
+
+    /// Whether a column may hold a value of another type than its own.
+    keeps_any_type = Sqlite;
+
+    /// Whether an INSERT with [`Dialect::or_leave`] counts a row it leaves alone like one it makes.
+    counts_rows_left_alone = Mysql;
+
+    /// Whether a page behind a key begins at the key only if it is asked for by ranges: with an equation, or
+    /// with two columns compared at once, MariaDB reads an application from its beginning for each page.
+    pages_by_ranges = Mysql;
+
+    /// Whether an error may leave a connection unusable, refusals too. MariaDB's may come halfway through a
+    /// result (a lock wait ends after the first rows are sent): the client's prepared statement then waits
+    /// for the rest, diesel finds it again, and executed once more it never returns.
+    errors_spoil_connections = Mysql;
+}
+
 /// Which database a URL names, and what is built in.
 impl Dialect {
     /// The database of a path without a scheme.
@@ -72,11 +122,6 @@ impl Dialect {
             Self::Postgres => ("postgres", cfg!(feature = "postgres")),
             Self::Mysql => ("mysql", cfg!(feature = "mysql")),
         }
-    }
-
-    /// Whether a database is a file of this process's host, and not a server's.
-    pub(crate) fn is_file(self) -> bool {
-        self == Self::Sqlite
     }
 
     /// The one of three values that is this database's.
@@ -120,11 +165,6 @@ impl Dialect {
     /// Starts a transaction; on SQLite one that may write, so that it never fails halfway.
     pub(crate) fn begin(self) -> &'static str {
         self.choose("BEGIN IMMEDIATE", "BEGIN", "START TRANSACTION")
-    }
-
-    /// Whether a transaction that writes keeps all others from writing.
-    pub(crate) fn has_one_writer(self) -> bool {
-        self == Self::Sqlite
     }
 
     /// Changes a row that a decision rests on, and that may otherwise stay as it is. Locks on Galera end at
@@ -245,16 +285,6 @@ impl Dialect {
         }
     }
 
-    /// Whether diesel reads the rows that an INSERT answers with.
-    pub(crate) fn returns_inserted_rows(self) -> bool {
-        self != Self::Mysql
-    }
-
-    /// Whether a commit tells those who listen.
-    pub(crate) fn notifies(self) -> bool {
-        self == Self::Postgres
-    }
-
     /// How nodes learn of others' changes. SQLite is asked within the process.
     pub(crate) fn hearing(self) -> Hearing {
         Hearing { tells: self.notifies(), glance: self.choose(25, 200, 200) }
@@ -342,47 +372,6 @@ impl Dialect {
                 (format!("DELETE {alias} FROM "), format!(" STRAIGHT_JOIN {table} AS {alias} ON {condition}"))
             }
         }
-    }
-}
-
-/// Properties that decide how a call is made.
-impl Dialect {
-    /// Whether transactions that write hold locks on rows; otherwise one of them runs at a time.
-    pub(crate) fn has_row_locks(self) -> bool {
-        self != Self::Sqlite
-    }
-
-    /// Whether a statement outside a transaction begins as a read, and may fail when it comes to write.
-    pub(crate) fn begins_with_a_read(self) -> bool {
-        self == Self::Sqlite
-    }
-
-    /// Whether the database ends a statement that takes too long.
-    pub(crate) fn limits_statements(self) -> bool {
-        self != Self::Sqlite
-    }
-
-    /// Whether a column may hold a value of another type than its own.
-    pub(crate) fn keeps_any_type(self) -> bool {
-        self == Self::Sqlite
-    }
-
-    /// Whether an INSERT with [`Dialect::or_leave`] counts a row it leaves alone like one it makes.
-    pub(crate) fn counts_rows_left_alone(self) -> bool {
-        self == Self::Mysql
-    }
-
-    /// Whether a page behind a key begins at the key only if it is asked for by ranges: with an equation, or
-    /// with two columns compared at once, MariaDB reads an application from its beginning for each page.
-    pub(crate) fn pages_by_ranges(self) -> bool {
-        self == Self::Mysql
-    }
-
-    /// Whether an error may leave a connection unusable, refusals too. MariaDB's may come halfway through a
-    /// result (a lock wait ends after the first rows are sent): the client's prepared statement then waits
-    /// for the rest, diesel finds it again, and executed once more it never returns.
-    pub(crate) fn errors_spoil_connections(self) -> bool {
-        self == Self::Mysql
     }
 }
 

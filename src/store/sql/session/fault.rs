@@ -174,29 +174,26 @@ pub(crate) struct Recognition {
 
 impl Recognition {
     pub(crate) fn fault(&self, error: diesel::result::Error) -> Fault {
+        use DatabaseErrorKind::{
+            CheckViolation, ClosedConnection, ExclusionViolation, ForeignKeyViolation, NotNullViolation,
+            ReadOnlyTransaction, SerializationFailure, UnableToSendCommand, UniqueViolation, Unknown,
+        };
         use diesel::result::Error::{BrokenTransactionManager, DatabaseError, DeserializationError};
+        let is_drawn = |name: &str| KEYS_OF_IDS.contains(&name);
         let kind = match &error {
-            DatabaseError(DatabaseErrorKind::SerializationFailure, _) => self.serialization,
-            DatabaseError(DatabaseErrorKind::UniqueViolation, information)
-                if information.constraint_name().is_some_and(|name| KEYS_OF_IDS.contains(&name)) =>
-            {
-                FaultKind::TakenId
-            }
-            DatabaseError(DatabaseErrorKind::UniqueViolation, _) => FaultKind::Duplicate,
-            DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _) => FaultKind::ReadOnly,
-            DatabaseError(
-                DatabaseErrorKind::NotNullViolation
-                | DatabaseErrorKind::CheckViolation
-                | DatabaseErrorKind::ForeignKeyViolation
-                | DatabaseErrorKind::ExclusionViolation,
-                _,
-            ) => FaultKind::Row,
-            DatabaseError(
-                DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand,
-                _,
-            )
-            | BrokenTransactionManager => FaultKind::Lost,
-            DatabaseError(DatabaseErrorKind::Unknown, information) => self.by_text(information.message()),
+            DatabaseError(kind, information) => match kind {
+                SerializationFailure => self.serialization,
+                UniqueViolation if information.constraint_name().is_some_and(is_drawn) => FaultKind::TakenId,
+                UniqueViolation => FaultKind::Duplicate,
+                ReadOnlyTransaction => FaultKind::ReadOnly,
+                NotNullViolation | CheckViolation | ForeignKeyViolation | ExclusionViolation => {
+                    FaultKind::Row
+                }
+                ClosedConnection | UnableToSendCommand => FaultKind::Lost,
+                Unknown => self.by_text(information.message()),
+                _ => FaultKind::Refused,
+            },
+            BrokenTransactionManager => FaultKind::Lost,
             DeserializationError(_) => FaultKind::Undecodable,
             _ => FaultKind::Refused,
         };

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use super::calls::{calls, shared_verbs};
 use super::{change, ensure, order, queue, switch};
 use crate::domain::{Entry, ExecutionId, Timestamp};
 use crate::store::audit::AuditEntry;
@@ -49,11 +50,21 @@ impl Joined<'_> {
     fn with<T>(&self, work: impl FnOnce(&mut dyn Session) -> Step<T>) -> Result<T> {
         work(&mut **self.session.borrow_mut()).map_err(told)
     }
+
+    fn read<T>(&self, _operation: &str, work: impl FnOnce(&mut dyn Session) -> Step<T>) -> Result<T> {
+        self.with(work)
+    }
+
+    fn write<T>(&self, _operation: &str, work: impl FnOnce(&mut dyn Session) -> Step<T>) -> Result<T> {
+        self.with(work)
+    }
 }
 
 /// What is decided on is read locked where it is one row: an older snapshot of the caller's may show it as it
 /// was.
 impl Verbs for Joined<'_> {
+    shared_verbs!();
+
     fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
         self.with(|session| {
             let lock = session.dialect().lock("e");
@@ -92,32 +103,8 @@ impl Verbs for Joined<'_> {
         self.with(|session| ensure::ensure(session, definition, prepared))
     }
 
-    fn order(&self, order: &RunOrder) -> Result<Ordered> {
-        self.with(|session| order::order(session, order))
-    }
-
     fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
         self.with(|session| queue::enqueue(session, order))
-    }
-
-    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
-        self.with(|session| queue::enqueue_unique(session, order))
-    }
-
-    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
-        self.with(|session| order::cancel(session, order))
-    }
-
-    fn retry(&self, order: &ExecutionOrder) -> Result<Retry> {
-        self.with(|session| order::retry(session, order))
-    }
-
-    fn switch(&self, order: &SwitchOrder) -> Result<Switched> {
-        self.with(|session| switch::switch(session, order))
-    }
-
-    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>> {
-        self.with(|session| poll::passed(session, query))
     }
 
     fn executions(&self, query: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {

@@ -2,6 +2,7 @@
 //! caller's.
 
 pub(super) mod audit;
+pub(super) mod calls;
 pub(super) mod change;
 pub(super) mod ensure;
 pub(super) mod joined;

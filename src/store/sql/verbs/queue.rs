@@ -70,7 +70,9 @@ pub(crate) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) ->
     if keeper != origin
         && let Some(open) = key.open_attempt(session, keeper)?
     {
-        if unique.on_conflict != OnConflict::Replace || !replace(session, order, &open, due)? {
+        let change = Change::Replace(order.replacing(open.id, open.token, due));
+        let may_replace = unique.on_conflict == OnConflict::Replace && open.is_waiting();
+        if !may_replace || change::apply(session, &[change])? != [Applied::Done] {
             return Ok(Keyed::Existing(open.id));
         }
         remove_tags(session, queue, &[(keeper, &open.tags)])?;
@@ -185,20 +187,6 @@ impl LastAttempt {
 
 fn tags(row: &mut Row) -> Step<Vec<String>> {
     Ok(read_tags(row.maybe_text()?.as_deref()))
-}
-
-/// Gives an execution that waits what another was to have; whether it waits.
-fn replace(
-    session: &mut dyn Session,
-    order: &EnqueueOrder,
-    open: &LastAttempt,
-    due: Timestamp,
-) -> Step<bool> {
-    if !open.is_waiting() {
-        return Ok(false);
-    }
-    let change = Change::Replace(order.replacing(open.id, open.token, due));
-    Ok(change::apply(session, &[change])? == [Applied::Done])
 }
 
 /// An enqueued execution that has a key.
