@@ -97,8 +97,8 @@ impl When {
             repeat_interval: Some(0),
             start_time: Some(start),
             end_time: Some(end),
-            dst_gap: gap_word(gap).to_owned(),
-            dst_fold: fold_word(fold).to_owned(),
+            dst_gap: word(GAPS, &gap),
+            dst_fold: word(FOLDS, &fold),
         }
     }
 
@@ -111,30 +111,25 @@ impl When {
             FOR_EVER => FOR_EVER,
             count => (count - passed).max(0),
         };
-        Self {
-            job_type: "SIMPLE".to_owned(),
-            cron: None,
-            zone_id: None,
-            repeat_count: Some(count),
-            repeat_interval: Some(simple.interval_ms()),
-            start_time: Some(start),
-            end_time: Some(end),
-            dst_gap: gap_word(Gap::default()).to_owned(),
-            dst_fold: fold_word(Fold::default()).to_owned(),
-        }
+        Self::repeated("SIMPLE", count, simple.interval_ms(), (start, end))
     }
 
     fn of_delay(delay: Delay, timing: &Timing, end: Millis) -> Self {
+        let start = timing.after(NONE).or(delay.start_ms()).unwrap_or(NONE);
+        Self::repeated("DELAY", FOR_EVER, delay.delay_ms(), (start, end))
+    }
+
+    fn repeated(job_type: &str, count: i64, interval: Millis, (start, end): (Millis, Millis)) -> Self {
         Self {
-            job_type: "DELAY".to_owned(),
+            job_type: job_type.to_owned(),
             cron: None,
             zone_id: None,
-            repeat_count: Some(FOR_EVER),
-            repeat_interval: Some(delay.delay_ms()),
-            start_time: Some(timing.after(NONE).or(delay.start_ms()).unwrap_or(NONE)),
+            repeat_count: Some(count),
+            repeat_interval: Some(interval),
+            start_time: Some(start),
             end_time: Some(end),
-            dst_gap: gap_word(Gap::default()).to_owned(),
-            dst_fold: fold_word(Fold::default()).to_owned(),
+            dst_gap: word(GAPS, &Gap::default()),
+            dst_fold: word(FOLDS, &Fold::default()),
         }
     }
 
@@ -159,7 +154,7 @@ impl When {
         let expression = self.cron.as_deref().ok_or("cron is NULL")?;
         let zone = self.zone_id.as_deref().ok_or("zone_id is NULL")?;
         let cron = Cron::parse(expression, zone).map_err(|error| error.to_string())?;
-        Ok(cron.gap(gap(&self.dst_gap)?).fold(fold(&self.dst_fold)?))
+        Ok(cron.gap(meant(GAPS, "dst_gap", &self.dst_gap)?).fold(meant(FOLDS, "dst_fold", &self.dst_fold)?))
     }
 
     fn as_simple(&self, start: Option<Millis>) -> Result<Simple, String> {
@@ -292,34 +287,19 @@ fn plausible(column: &str, time: Millis) -> Result<(), String> {
     Ok(())
 }
 
-fn gap_word(gap: Gap) -> &'static str {
-    match gap {
-        Gap::FireAfter => "FIRE_AFTER",
-        Gap::Skip => "SKIP",
-    }
+const GAPS: [(Gap, &str); 2] = [(Gap::FireAfter, "FIRE_AFTER"), (Gap::Skip, "SKIP")];
+const FOLDS: [(Fold, &str); 2] = [(Fold::First, "FIRST"), (Fold::Both, "BOTH")];
+
+/// The word of a value among these.
+fn word<T: PartialEq>(words: [(T, &str); 2], of: &T) -> String {
+    words.into_iter().filter(|(it, _)| it == of).map(|(_, word)| word).collect()
 }
 
-fn gap(word: &str) -> Result<Gap, String> {
-    match word {
-        "FIRE_AFTER" => Ok(Gap::FireAfter),
-        "SKIP" => Ok(Gap::Skip),
-        _ => Err(format!("dst_gap {word:?} is neither FIRE_AFTER nor SKIP")),
-    }
-}
-
-fn fold_word(fold: Fold) -> &'static str {
-    match fold {
-        Fold::First => "FIRST",
-        Fold::Both => "BOTH",
-    }
-}
-
-fn fold(word: &str) -> Result<Fold, String> {
-    match word {
-        "FIRST" => Ok(Fold::First),
-        "BOTH" => Ok(Fold::Both),
-        _ => Err(format!("dst_fold {word:?} is neither FIRST nor BOTH")),
-    }
+/// The value of a column's word among these.
+fn meant<T: Copy>(words: [(T, &str); 2], column: &str, word: &str) -> Result<T, String> {
+    let [(_, one), (_, other)] = words;
+    let found = words.into_iter().find(|(_, it)| *it == word).map(|(it, _)| it);
+    found.ok_or_else(|| format!("{column} {word:?} is neither {one} nor {other}"))
 }
 
 #[cfg(test)]

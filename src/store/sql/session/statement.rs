@@ -297,8 +297,3 @@ pub(crate) fn single(rows: Vec<Row>) -> Step<i64> {
         None => Err(Fault::undecodable("a row was expected".to_owned())),
     }
 }
-
-/// The first column of each row: an id.
-pub(crate) fn ids(rows: Vec<Row>) -> Step<Vec<i64>> {
-    rows.into_iter().map(|mut row| row.int()).collect()
-}

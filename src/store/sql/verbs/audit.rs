@@ -16,8 +16,7 @@ pub(crate) fn record(session: &mut dyn Session, entry: &AuditEntry) -> Step<()> 
     if dialect.notifies() {
         return record_with_id(session, entry).map(drop);
     }
-    session.execute(&insert(dialect, entry))?;
-    Ok(())
+    session.execute(&insert(dialect, entry)).map(drop)
 }
 
 /// As [`record`]; the row's id.
@@ -86,8 +85,7 @@ answer! {
 pub(crate) fn purge_cancels(session: &mut dyn Session, application: &str, before: Timestamp) -> Step<()> {
     let delete = sql("DELETE FROM QRTZ_CANCEL WHERE application = ? AND asked_time < ? AND NOT EXISTS \
                       (SELECT 1 FROM QRTZ_RUN r WHERE r.id = QRTZ_CANCEL.execution_id)");
-    session.execute(&delete.bind(application).bind(before))?;
-    Ok(())
+    session.execute(&delete.bind(application).bind(before)).map(drop)
 }
 
 /// Removes what was recorded before; at most so many rows, the oldest of them.

@@ -376,8 +376,7 @@ fn stuck(session: &mut dyn Session, change: &ExecutionChange) -> Step<()> {
         ChangeKind::Release => sql("DELETE FROM QRTZ_STUCK WHERE execution_id = ?").bind(change.execution.0),
         _ => return Ok(()),
     };
-    session.execute(&statement)?;
-    Ok(())
+    session.execute(&statement).map(drop)
 }
 
 /// The PENDING executions of a removed schedule end with it. Its row is locked: none is claimed meanwhile.

@@ -47,8 +47,8 @@ fn ensured(session: &mut dyn Session, definition: &Definition, prepared: Option<
     let when = when::storable(&timing, now).map_err(senseless)?;
     let present = present(session, definition, &timing, now)?;
     let wanted = WorkedOut { definition, timing, when, present };
-    if let Some((row, stored)) = load(session, definition, "")? {
-        return change(session, &wanted, prepared, &row, &stored);
+    if let Some(row) = load(session, definition, "")? {
+        return change(session, &wanted, prepared, row);
     }
     if create(session, &wanted, prepared)? {
         audit::record(session, &wanted.creation())?;
@@ -58,8 +58,8 @@ fn ensured(session: &mut dyn Session, definition: &Definition, prepared: Option<
     let lock = session.dialect().lock("e");
     let deleted = format!("schedule {:?} was deleted meanwhile", definition.name);
     let found = load(session, definition, &lock)?;
-    let (row, stored) = found.ok_or_else(|| Fault::new(FaultKind::Conflict, deleted))?;
-    change(session, &wanted, prepared, &row, &stored)
+    let row = found.ok_or_else(|| Fault::new(FaultKind::Conflict, deleted))?;
+    change(session, &wanted, prepared, row)
 }
 
 /// Only a one-shot in the past asks for more than the time.
@@ -95,29 +95,13 @@ answer! {
     }
 }
 
-/// The columns that an edit's guard compares, as they are.
-struct Guarded {
-    id: i64,
-    prev: Cell,
-    next: Cell,
-}
-
-fn load(
-    session: &mut dyn Session,
-    definition: &Definition,
-    lock: &str,
-) -> Step<Option<(Guarded, StoredSchedule)>> {
+fn load(session: &mut dyn Session, definition: &Definition, lock: &str) -> Step<Option<Loaded>> {
     let question = sql(format!(
         "SELECT {} FROM QRTZ_EXECUTE e WHERE application = ? AND name = ?{lock}",
         Loaded::columns()
     ));
-    let question = question.bind(definition.application.as_str()).bind(definition.name.as_str());
-    let Some(loaded) = session.one(&question, Loaded::read)? else { return Ok(None) };
-    let Loaded { id, prev, next, version, generation, state, settings, when } = loaded;
-    let guarded = Guarded { id, prev, next };
-    let time = |cell: &Cell| if let Cell::Int(time) = cell { Some(Timestamp::at(*time)) } else { None };
-    let (prev, next) = (time(&guarded.prev), time(&guarded.next));
-    Ok(Some((guarded, StoredSchedule { state, version, generation, prev, next, settings, when })))
+    let question = question.bind_all((definition.application.as_str(), definition.name.as_str()));
+    session.one(&question, Loaded::read)
 }
 
 /// Inserts the row unless there is one; whether it did. On MariaDB an INSERT that fails leaves the
@@ -169,10 +153,13 @@ fn change(
     session: &mut dyn Session,
     wanted: &WorkedOut<'_>,
     prepared: Option<Prepared>,
-    row: &Guarded,
-    stored: &StoredSchedule,
+    row: Loaded,
 ) -> Step<Ensured> {
     let definition = wanted.definition;
+    let time = |cell: &Cell| if let Cell::Int(time) = cell { Some(Timestamp::at(*time)) } else { None };
+    let Loaded { id, prev: seen_prev, next: seen_next, version, generation, state, settings, when } = row;
+    let (prev, next) = (time(&seen_prev), time(&seen_next));
+    let stored = &StoredSchedule { state, version, generation, prev, next, settings, when };
     let is_removed = stored.is_removed();
     if is_removed {
         wanted.created().map_err(|problem| refused(definition, FaultKind::Senseless, &problem))?;
@@ -196,10 +183,10 @@ fn change(
         Edit::Retime(planned) => (retimed(update, &wanted.when, planned), &guard::RETIME),
     };
     let update = guarded_by(update, guard, |statement, column| match column {
-        Column::Id => statement.equals(column, row.id),
+        Column::Id => statement.equals(column, id),
         Column::State => statement.equals(column, stored.state.as_str()),
-        Column::PrevFireTime => statement.equals(column, row.prev.clone()),
-        Column::NextFireTime => statement.equals(column, row.next.clone()),
+        Column::PrevFireTime => statement.equals(column, seen_prev.clone()),
+        Column::NextFireTime => statement.equals(column, seen_next.clone()),
         Column::Version => statement.equals(column, stored.version),
         _ => column.absent(statement),
     });
@@ -207,7 +194,7 @@ fn change(
         if is_removed {
             // Handed back since the removal.
             let (application, now) = (definition.application.clone(), wanted.present.now);
-            change::withdraw(session, WithdrawChange { application, schedule: ScheduleId(row.id), now })?;
+            change::withdraw(session, WithdrawChange { application, schedule: ScheduleId(id), now })?;
         }
         audit::record(session, &wanted.difference(stored, &settings))?;
         Ok(ensured)

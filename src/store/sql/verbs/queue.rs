@@ -131,8 +131,7 @@ impl KeyRow {
             session.dialect().and_touch()
         ));
         let update = update.bind(to).bind(self.key.as_str()).bind(self.queue).bind(self.period);
-        session.execute(&update.bind(from))?;
-        Ok(())
+        session.execute(&update.bind(from)).map(drop)
     }
 
     /// The last attempt at the execution of this origin, if that has not ended. An outcome may be inserting
@@ -370,8 +369,7 @@ fn make_queue(session: &mut dyn Session, application: &str, job: &JobSpec) -> St
     ));
     let insert = insert.bind(application).bind(row.name).bind(QueueRow::STATE.as_str());
     let insert = cells.into_iter().fold(insert, Statement::bind);
-    session.execute(&insert.push(&session.dialect().or_leave("QRTZ_EXECUTE", "name")))?;
-    Ok(())
+    session.execute(&insert.push(&session.dialect().or_leave("QRTZ_EXECUTE", "name"))).map(drop)
 }
 
 answer! {

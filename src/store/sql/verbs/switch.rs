@@ -83,8 +83,7 @@ fn note_end(session: &mut dyn Session, application: &str, until: Timestamp) -> S
          ELSE pause_ends END{} WHERE application = ?",
         session.dialect().and_touch()
     ));
-    session.execute(&update.bind(until).bind(until).bind(application))?;
-    Ok(())
+    session.execute(&update.bind(until).bind(until).bind(application)).map(drop)
 }
 
 /// The most ended pauses of schedules brought at once.

@@ -10,7 +10,7 @@ use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::batch::BatchRows;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
-use crate::store::sql::session::statement::{Statement, ids, single, sql};
+use crate::store::sql::session::statement::{Row, Statement, single, sql};
 
 /// Begins a transaction and claims rows that are all free and as they were seen. Otherwise it is to be rolled
 /// back, and the next try to leave out the held ones. The claim brings no rows, so its error leaves nothing
@@ -39,10 +39,10 @@ pub(super) fn begin_and_skip(session: &mut dyn Session, planned: &[PlannedReques
 /// Claims only the rows that are free and unchanged: locks them, moves their cursors, inserts the executions.
 pub(super) fn skipping(session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found> {
     let want = planned_want(planned);
-    let mut free = ids(session.rows(&lock_free(&want))?)?;
+    let mut free: Vec<i64> = session.all(&lock_free(&want), Row::int)?;
     let has_slots = have_slots(planned);
     if has_slots && !free.is_empty() {
-        let taken = ids(session.rows(&taken_slots(&want.clone().only(&free)))?)?;
+        let taken: Vec<i64> = session.all(&taken_slots(&want.clone().only(&free)), Row::int)?;
         free.retain(|schedule| !taken.contains(schedule));
     }
     let moved = if free.is_empty() { free } else { move_free(session, &want, &free)? };

@@ -21,7 +21,7 @@ use crate::store::sql::connection::hosts::Pickiness;
 use crate::store::sql::connection::target::{Opened, Target};
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
-use crate::store::sql::session::statement::ids;
+use crate::store::sql::session::statement::Row;
 
 pub(crate) struct Sqlite;
 
@@ -62,8 +62,8 @@ impl Database for Sqlite {
     fn claim(&self, session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found> {
         let want = planned_want(planned);
         let moves = if have_slots(planned) { move_cursors_and_slots } else { move_cursors };
-        let moved = session.rows(&moves(Dialect::Sqlite, &want).push(" RETURNING id"))?;
-        let want = want.only(&ids(moved)?);
+        let moves = moves(Dialect::Sqlite, &want).push(" RETURNING id");
+        let want = want.only(&session.all::<_, Vec<i64>>(&moves, Row::int)?);
         if want.len() == 0 {
             return Ok(Found::default());
         }
