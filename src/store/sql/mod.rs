@@ -1,5 +1,5 @@
 //! The store on SQLite, PostgreSQL and MariaDB: one implementation, and what differs behind
-//! [`Dialect`](dialect::Dialect) and [`Database`](database::Database).
+//! [`Dialect`](dialect::Dialect) and [`Database`](dialect::database::Database).
 //!
 //! ```text
 //! session     diesel behind a trait: statements, rows, batches, and what their errors mean
