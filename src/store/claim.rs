@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::change::{ExecutionChange, NextAttempt, OwnExecution, RunEnd, Transition, Unstarted};
+use super::change::Unstarted;
+use super::transition::{ExecutionChange, NextAttempt, OwnExecution, RunEnd, Transition};
 use crate::domain::{
     Answer, Attempt, BoundOf, Candidate, Cause, Entry, Error, ExecutionId, Full, Millis, NodeId, Reason,
     Timestamp, Token,

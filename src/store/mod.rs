@@ -31,13 +31,14 @@ pub(crate) mod rules;
 pub(crate) mod sql;
 pub(crate) mod streak;
 pub(crate) mod switch;
+pub(crate) mod transition;
 pub(crate) mod when;
 
 #[cfg(not(feature = "sql"))]
 pub(crate) use absent::{Target, check_schema, migrate, open};
 pub(crate) use change::{
-    Applied, Change, ExecutionChange, LedgerRow, Move, NextAttempt, NodeEnd, PauseChange, RemoveChange,
-    Repair, SeenSchedule, Transition, UnreadableRow, Unstarted,
+    Applied, Change, LedgerRow, Move, NodeEnd, PauseChange, RemoveChange, Repair, SeenSchedule,
+    UnreadableRow, Unstarted,
 };
 pub(crate) use claim::{Blocked, Claim, ClaimRequest, Claimed};
 pub(crate) use definition::Definition;
@@ -69,6 +70,7 @@ pub(crate) use self::retention::{
 };
 use self::streak::{Streak, StreakQuery};
 use self::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
+pub(crate) use self::transition::{ExecutionChange, NextAttempt, Transition};
 use crate::domain::{Covers, Entry, Error, ExecutionId, Lineage, Millis, ScheduleId, Timestamp};
 use crate::time::TimeSample;
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::change::{ExecutionChange, RunEnd, Transition, UnreadableRow, Unstarted};
+use super::change::{UnreadableRow, Unstarted};
 use super::poll::Section;
+use super::transition::{ExecutionChange, RunEnd, Transition};
 use crate::domain::{
     Attempt, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, Reason, ScheduleId, ScheduleState,
     Timestamp, Token,

@@ -3,7 +3,7 @@ use crate::domain::{Attempt, ExecutionId, Overlap, Token};
 use crate::fixtures::calls_while_down;
 use crate::machine::Stepped;
 use crate::store::Transition;
-use crate::store::change::OwnExecution;
+use crate::store::transition::OwnExecution;
 
 mod batches;
 mod limits;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use super::rows::{Run, Schedule};
 use super::tables::Tables;
 use crate::domain::{ExecutionId, Millis, NodeId, Reason, ScheduleId, ScheduleState, Timestamp, after_run};
-use crate::store::change::{AfterRun, RunEnd, Seen, WithdrawChange};
+use crate::store::change::{AfterRun, Seen, WithdrawChange};
 use crate::store::columns::{Column, Datum, NO_TIME, NONE};
 use crate::store::order::ExecutionOrder;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set};
 use crate::store::switch::{SwitchChange, SwitchRow};
+use crate::store::transition::RunEnd;
 use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, Result, when};
 
 impl Tables {
@@ -62,7 +63,7 @@ impl Tables {
     fn change_execution(&mut self, change: &Change, execution: &ExecutionChange) -> Result<Applied> {
         let id = execution.execution;
         if execution.ends_run().is_some_and(|end| self.is_held(end.schedule)) {
-            return Ok(execution.if_held());
+            return Ok(Applied::of_held(execution));
         }
         if !self.change_run(change, id) {
             let is_it = |run: &Run| run.is(execution.becomes()) && run.token == Some(execution.token_after());

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::run_end;
 use crate::domain::{Attempt, ExecutionId, LONGEST_ERROR, Reason, ScheduleId, ScheduleState, Token};
-use crate::store::change::{LedgerColumns, NextAttempt, RunEnd, Seen, WithdrawChange};
+use crate::store::change::{LedgerColumns, Seen, WithdrawChange};
 use crate::store::columns::{Column, Datum};
 use crate::store::enqueue::HIGHEST_BY_HAND;
 use crate::store::repairs::called;
@@ -18,6 +18,7 @@ use crate::store::sql::session::Session;
 use crate::store::sql::session::batch::{BatchRows, guarded, update};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{Row, Statement, answer, guarded_by, sql};
+use crate::store::transition::{NextAttempt, RunEnd};
 use crate::store::{Applied, Change, ExecutionChange, LedgerRow, RemoveChange, Repair, Withdrawn, guard};
 
 /// The most characters stored of a reason or an actor.

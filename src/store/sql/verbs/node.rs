@@ -90,11 +90,8 @@ fn jobs_there(
     let mut insert =
         sql(format!("INSERT INTO QRTZ_JOB (application, job_class, update_time, {names}) VALUES "));
     for (n, spec) in missing.into_iter().enumerate() {
-        insert = insert.push(if n == 0 { "(" } else { ", (" }).push("?, ?, ?").bind_all((
-            application,
-            spec.name.as_str(),
-            now,
-        ));
+        insert = insert.push(if n == 0 { "(" } else { ", (" }).push("?, ?, ?");
+        insert = insert.bind_all((application, spec.name.as_str(), now));
         let values = JobColumn::ALL.map(|column| column.value(&spec.settings));
         insert = values.into_iter().fold(insert, |insert, value| insert.push(", ?").bind(value)).push(")");
     }
@@ -122,11 +119,8 @@ pub(crate) fn elect(
     now: Timestamp,
     interval: Millis,
 ) -> Step<Applied> {
-    let update = sql("UPDATE QRTZ_APP SET time_pre = ?, time_next = ?, time_interval = ?").bind_all((
-        now,
-        now.saturating_add(interval),
-        interval,
-    ));
+    let update = sql("UPDATE QRTZ_APP SET time_pre = ?, time_next = ?, time_interval = ?");
+    let update = update.bind_all((now, now.saturating_add(interval), interval));
     let update = guarded_by(update, &guard::ELECT, |statement, column| match column {
         Column::Application => statement.equals(column, application),
         // SQLite keeps a text if it is given one: it is larger than any number.
@@ -141,10 +135,10 @@ pub(crate) fn elect(
 /// Adds one to the node's beat, and may switch it off or say that it has drained; lost if its row is ended or
 /// gone, or its beat can grow no more.
 pub(crate) fn beat(session: &mut dyn Session, beat: &Heartbeat) -> Step<Applied> {
-    let update = sql(
-        "UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, threads = ?, busy = ?, queued = ?, stuck = ?, \
-                      state = CASE WHEN ? = 1 THEN 'N' WHEN ? = 1 AND state = 'D' THEN 'E' ELSE state END",
-    );
+    let update =
+        sql("UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, threads = ?, busy = ?, queued = ?, \
+             stuck = ?, state = CASE WHEN ? = 1 THEN 'N' WHEN ? = 1 AND state = 'D' THEN 'E' \
+             ELSE state END");
     let figures = beat.figures;
     let update = update.bind_all((beat.now, figures.threads, figures.busy, figures.queued, figures.stuck));
     let update = update.bind(i64::from(beat.withdraw)).bind(i64::from(beat.drained));

@@ -3,12 +3,12 @@
 use super::change::insert_again;
 use super::{audit, change, queue};
 use crate::domain::{ExecutionId, ExecutionState, Reason, ScheduleId, Token};
-use crate::store::change::RunEnd;
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::sql::claim::planned::holding;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{Value, single, sql};
 use crate::store::sql::session::{Session, now};
+use crate::store::transition::RunEnd;
 use crate::store::{Applied, Change, ExecutionChange, Repair, Transition};
 
 /// Makes the execution. The schedule's row is locked first, as by a claim: a removal comes before or after.

@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::domain::{ScheduleId, Timestamp, after_run};
-use crate::store::change::{AfterRun, RunEnd};
+use crate::store::change::AfterRun;
 use crate::store::sql::session::batch::{BatchRows, update};
 use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, answer, sql};
 use crate::store::sql::session::{Session, lock_free};
+use crate::store::transition::RunEnd;
 use crate::store::{Applied, Change, ExecutionChange};
 use crate::trigger::AWAITED;
 
@@ -26,7 +27,7 @@ pub(crate) fn lock(session: &mut dyn Session, changes: &[Change]) -> Step<BTreeS
 /// What becomes of a change that needs one of these schedules; none if it needs none.
 pub(crate) fn held(change: &Change, schedules: &BTreeSet<i64>) -> Option<Applied> {
     let Change::Execution(change) = change else { return None };
-    change.ends_run().filter(|end| schedules.contains(&end.schedule.0)).map(|_| change.if_held())
+    change.ends_run().filter(|end| schedules.contains(&end.schedule.0)).map(|_| Applied::of_held(change))
 }
 
 fn planned_by(change: &Change) -> Option<RunEnd> {

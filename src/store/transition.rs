@@ -1,0 +1,215 @@
+//! What happens to an execution, and what follows from it.
+
+use super::rules::ChangeKind;
+use crate::domain::{
+    Attempt, BoundOf, Event, ExecutionId, ExecutionState, Millis, Overlap, Reason, ScheduleId, Timestamp,
+    Token,
+};
+
+/// A change of one execution, by its claim token.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ExecutionChange {
+    pub execution: ExecutionId,
+    /// The guard: it is under this token, in a state from which the rule leads.
+    pub token: Token,
+    pub transition: Transition,
+    /// If its schedule fires again some time after the end of its run.
+    pub run_end: Option<RunEnd>,
+    /// Of an execution of this node's own; none of one that nobody answers for.
+    pub own: Option<OwnExecution>,
+    pub now: Timestamp,
+}
+
+/// What happens to an execution, with the values that it brings: an error's text, the attempt that follows,
+/// the token that it has as nobody's. [`ChangeKind`] says what each does.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Transition {
+    Start,
+    /// Its handler has ended well,
+    Succeed,
+    /// or has failed,
+    Fail(String, Option<NextAttempt>),
+    /// or has ended because somebody asked for that.
+    Stop(String),
+    GiveUp(String),
+    /// It goes on at this instant.
+    Snooze(Token, Timestamp),
+    TimeOut(String),
+    Release(Token, Option<NextAttempt>),
+    GiveBack(Token),
+    /// Its handler was dropped before it answered: it goes back to be run anew.
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code, reason = "only an async handler is dropped"))]
+    Interrupt(Token),
+    TakeBack(Token),
+    Abandon(Option<NextAttempt>),
+    /// As [`Transition::Abandon`], of an occurrence with which too many nodes have died.
+    Exhaust,
+    Supersede,
+    Cancel(Reason),
+}
+
+/// What a node knows of an execution of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OwnExecution {
+    pub attempt: Attempt,
+    /// The bounds it counts towards, if its job has some.
+    pub bound_of: Option<BoundOf>,
+    /// The schedule whose slot it keeps, and its rule.
+    pub slot: Option<(ScheduleId, Overlap)>,
+    /// The schedule that may be paused if this fails for good.
+    pub counted_by: Option<ScheduleId>,
+}
+
+/// Of a run whose end says when its schedule fires again: which schedule, and the delay in milliseconds as it
+/// was read. The schedule's row has the one that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunEnd {
+    pub schedule: ScheduleId,
+    pub delay: Millis,
+}
+
+/// An attempt that is made with the end of the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NextAttempt {
+    pub due: Timestamp,
+    pub token: Token,
+    pub reason: Reason,
+}
+
+impl NextAttempt {
+    pub(crate) fn new(due: Timestamp, reason: Reason) -> Self {
+        Self { due, token: Token::fresh(), reason }
+    }
+}
+
+impl Transition {
+    /// The attempt that follows it.
+    pub(crate) fn next(&self) -> Option<NextAttempt> {
+        match *self {
+            Self::Fail(_, next) | Self::Release(_, next) | Self::Abandon(next) => next,
+            _ => None,
+        }
+    }
+}
+
+impl ExecutionChange {
+    /// One of an execution that nobody answers for.
+    pub(crate) fn of(execution: ExecutionId, token: Token, transition: Transition, now: Timestamp) -> Self {
+        Self { execution, token, transition, run_end: None, own: None, now }
+    }
+
+    /// Its kind, the state it leads to, and the reason that the row then gives if the rule asks for one.
+    pub(super) fn meaning(&self) -> (ChangeKind, ExecutionState, Option<Reason>) {
+        use ExecutionState::{Abandoned, Cancelled, Failed, Pending, Running, Skipped, Succeeded, TimedOut};
+        match self.transition {
+            Transition::Start => (ChangeKind::Start, Running, None),
+            Transition::Succeed => (ChangeKind::Finish, Succeeded, None),
+            Transition::Fail(..) => (ChangeKind::Finish, Failed, None),
+            Transition::Stop(_) => (ChangeKind::Finish, Cancelled, None),
+            Transition::GiveUp(_) => (ChangeKind::GiveUp, Failed, Some(Reason::GaveUp)),
+            Transition::Snooze(..) => (ChangeKind::Snooze, Pending, Some(Reason::Snoozed)),
+            Transition::TimeOut(_) => (ChangeKind::TimeOut, TimedOut, None),
+            Transition::Release(..) if self.own.is_some() => (ChangeKind::Release, TimedOut, None),
+            Transition::Release(..) => (ChangeKind::Release, TimedOut, Some(Reason::NodeDied)),
+            Transition::GiveBack(_) => (ChangeKind::GiveBack, Pending, Some(Reason::GivenBack)),
+            Transition::Interrupt(_) => (ChangeKind::GiveBack, Pending, Some(Reason::Interrupted)),
+            Transition::TakeBack(_) => (ChangeKind::TakeBack, Pending, Some(Reason::Recovery)),
+            Transition::Abandon(_) => (ChangeKind::Abandon, Abandoned, Some(Reason::NodeDied)),
+            Transition::Exhaust => (ChangeKind::Abandon, Failed, Some(Reason::AttemptsExhausted)),
+            Transition::Supersede => (ChangeKind::Supersede, Skipped, Some(Reason::Superseded)),
+            Transition::Cancel(reason) => (ChangeKind::Cancel, Cancelled, Some(reason)),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> ChangeKind {
+        self.meaning().0
+    }
+
+    pub(crate) fn becomes(&self) -> ExecutionState {
+        self.meaning().1
+    }
+
+    /// The handler's error.
+    pub(crate) fn error(&self) -> Option<&String> {
+        use Transition::{Fail, GiveUp, Stop, TimeOut};
+        match &self.transition {
+            Fail(error, _) | Stop(error) | GiveUp(error) | TimeOut(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn error_mut(&mut self) -> Option<&mut String> {
+        use Transition::{Fail, GiveUp, Stop, TimeOut};
+        match &mut self.transition {
+            Fail(error, _) | Stop(error) | GiveUp(error) | TimeOut(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The token that the execution has as nobody's.
+    pub(super) fn fresh(&self) -> Option<Token> {
+        use Transition::{GiveBack, Interrupt, Release, Snooze, TakeBack};
+        match self.transition {
+            GiveBack(fresh) | Interrupt(fresh) | TakeBack(fresh) => Some(fresh),
+            Release(fresh, _) | Snooze(fresh, _) => Some(fresh),
+            _ => None,
+        }
+    }
+
+    /// The token the execution has afterwards.
+    pub(crate) fn token_after(&self) -> Token {
+        self.fresh().unwrap_or(self.token)
+    }
+
+    /// What people are told of it, if it is this node's own.
+    pub(crate) fn attempt(&self) -> Option<&Attempt> {
+        self.own.as_ref().map(|own| &own.attempt)
+    }
+
+    /// Whether its handler has ended and is not called again for this attempt.
+    fn ends_handler(&self) -> bool {
+        matches!(self.kind(), ChangeKind::Finish | ChangeKind::GiveUp | ChangeKind::Release)
+    }
+
+    /// The run that it ends unless an attempt follows, if the schedule counts from that.
+    pub(crate) fn ends_run(&self) -> Option<RunEnd> {
+        let ends = self.ends_handler() || matches!(self.kind(), ChangeKind::Abandon | ChangeKind::Cancel);
+        self.run_end.filter(|_| ends)
+    }
+
+    /// The schedule that fires again some time after this.
+    pub(crate) fn plans(&self) -> Option<RunEnd> {
+        self.ends_run().filter(|_| self.transition.next().is_none())
+    }
+
+    /// The schedule whose slot it may free, and its rule: a retry may keep it.
+    pub(crate) fn frees(&self) -> Option<(ScheduleId, Overlap)> {
+        self.own.as_ref().and_then(|own| own.slot).filter(|_| self.ends_handler())
+    }
+
+    /// The schedule whose occurrence has failed for good with it, if failures may pause that schedule.
+    pub(crate) fn fails(&self) -> Option<ScheduleId> {
+        let has_failed = matches!(self.becomes(), ExecutionState::Failed | ExecutionState::TimedOut);
+        let is_last = has_failed && self.ends_handler() && self.transition.next().is_none();
+        self.own.as_ref().and_then(|own| own.counted_by).filter(|_| is_last)
+    }
+
+    /// When it is tried again, or goes on.
+    pub(crate) fn goes_on(&self) -> Option<Timestamp> {
+        match self.transition {
+            Transition::Snooze(_, due) => Some(due),
+            Transition::Interrupt(_) => Some(self.now),
+            _ => self.transition.next().map(|next| next.due),
+        }
+    }
+
+    /// Whether its handler was dropped before it answered, and is to be run anew.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        matches!(self.transition, Transition::Interrupt(_))
+    }
+
+    /// The event of an execution of this node's that goes back.
+    pub(crate) fn given_back(&self) -> Option<Event> {
+        self.attempt().cloned().map(|attempt| Event::GivenBack { attempt })
+    }
+}
