@@ -51,10 +51,12 @@ impl Joined<'_> {
         work(&mut **self.session.borrow_mut()).map_err(told)
     }
 
+    /// As `SqlStore` reads; what the caller is told names no operation.
     fn read<T>(&self, _operation: &str, work: impl FnOnce(&mut dyn Session) -> Step<T>) -> Result<T> {
         self.with(work)
     }
 
+    /// As `SqlStore` writes, without a transaction of its own.
     fn write<T>(&self, _operation: &str, work: impl FnOnce(&mut dyn Session) -> Step<T>) -> Result<T> {
         self.with(work)
     }
