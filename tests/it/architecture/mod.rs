@@ -29,6 +29,7 @@ pub fn add(trials: &mut Vec<Trial>) {
             the_misfire_threshold_is_not_a_literal_in_two_classes,
         ),
         ("lines_of_the_store_end_at_the_margin", lines_of_the_store_end_at_the_margin),
+        ("the_contract_names_files_that_exist", the_contract_names_files_that_exist),
         ("no_two_threads_share_a_wheel", no_two_threads_share_a_wheel),
         ("no_repair_updates_where_id_alone", no_repair_updates_where_id_alone),
         ("every_update_of_the_store_has_its_guard", every_update_of_the_store_has_its_guard),
@@ -362,6 +363,21 @@ fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
 
 /// A wheel that two threads share without a lock was such a scheduler's fault: ours belongs to the plan
 /// alone.
+fn the_contract_names_files_that_exist() {
+    let contract = fs::read_to_string("docs/architecture.md").unwrap();
+    let quoted = contract.split('`').skip(1).step_by(2);
+    // In capitals stands what differs from verb to verb; between braces, what each of them has.
+    let is_path = |word: &&str| word.contains('/') && !word.contains([' ', '(']) && !word.contains("VERB");
+    let paths: Vec<&str> = quoted.filter(is_path).collect();
+    assert!(paths.len() > 40, "{paths:?}");
+    let lacks = |path: &&&str| {
+        let path = path.split_once(['{', '*']).map_or(**path, |(folder, _)| folder);
+        ["src", "src/api", "src/store", "."].iter().all(|root| !Path::new(root).join(path).exists())
+    };
+    let missing: Vec<&&str> = paths.iter().filter(lacks).collect();
+    assert!(missing.is_empty(), "docs/architecture.md names files that do not exist: {missing:?}");
+}
+
 fn no_two_threads_share_a_wheel() {
     let owners: Vec<String> = sources()
         .iter()
