@@ -11,7 +11,7 @@ use crate::api::{
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, ScheduleId, ScheduleState, Timestamp, known};
 use crate::node::Changed;
 use crate::node::start::this_process;
-use crate::store::audit::{AuditQuery, Order};
+use crate::store::audit::{Attribution, AuditQuery};
 use crate::store::news::Notifier;
 use crate::store::switch::Switch;
 use crate::store::{self, ExecutionQuery, Store, Verbs};
@@ -148,8 +148,8 @@ impl Client {
     }
 
     /// What its requests begin with.
-    pub(super) fn order(&self) -> Order {
-        Order { actor: self.actor.to_string(), reason: String::new() }
+    pub(super) fn attribution(&self) -> Attribution {
+        Attribution { actor: self.actor.to_string(), reason: String::new() }
     }
 
     /// The application's nodes, newest first, ended ones included.

@@ -140,7 +140,7 @@ mod tests {
         Noted { group: group.map(str::to_owned), claimed: NOW - ago, runs }
     }
 
-    fn at_once(job: Option<u32>, group: Option<u32>) -> Bounds {
+    fn concurrency(job: Option<u32>, group: Option<u32>) -> Bounds {
         let bound = |concurrency| Bound { concurrency, ..Bound::NONE };
         Bounds { job: bound(job), group: bound(group) }
     }
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn what_runs_takes_places_of_its_job_and_its_group() {
         let running = [noted(Some("a"), 5_000, true), noted(None, 9, true), noted(Some("a"), 9, false)];
-        let mut room = Room::new(at_once(Some(4), Some(2)), NOW, running);
+        let mut room = Room::new(concurrency(Some(4), Some(2)), NOW, running);
         assert_eq!(room.take(Some("a")), Ok(()));
         assert_eq!(room.take(Some("a")), GROUP_IS_FULL);
         assert_eq!(room.take(Some("b")), Ok(()));
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn executions_without_a_group_have_no_bounds_of_one() {
-        let mut room = Room::new(at_once(None, Some(1)), NOW, [noted(None, 9, true)]);
+        let mut room = Room::new(concurrency(None, Some(1)), NOW, [noted(None, 9, true)]);
         assert_eq!([room.take(None), room.take(None), room.take(Some("a"))], [Ok(()); 3]);
         assert_eq!(room.take(Some("a")), GROUP_IS_FULL);
     }

@@ -285,7 +285,7 @@ mod tests {
         stopping: bool,
     }
 
-    enum Order {
+    enum Told {
         Perform(Call),
         Panic,
         Stop,
@@ -294,7 +294,7 @@ mod tests {
     impl Machine for Caller {
         type Op = Call;
         type Asked = usize;
-        type Input = Order;
+        type Input = Told;
         type Output = ();
 
         fn next(&mut self, _now: Now) -> Step<(Call, usize), ()> {
@@ -319,18 +319,18 @@ mod tests {
             self.ended.send(answer.map_err(|error| error.kind())).unwrap();
         }
 
-        fn receive(&mut self, _now: Now, order: Order) {
+        fn receive(&mut self, _now: Now, order: Told) {
             match order {
-                Order::Perform(call) => self.todo.push(call),
-                Order::Panic => panic!("as the test asked"),
-                Order::Stop => self.stopping = true,
+                Told::Perform(call) => self.todo.push(call),
+                Told::Panic => panic!("as the test asked"),
+                Told::Stop => self.stopping = true,
             }
         }
     }
 
     struct Bench {
         driver: Driver,
-        orders: Sender<Order>,
+        orders: Sender<Told>,
         answers: mpsc::Receiver<Result<(), ErrorKind>>,
         told: mpsc::Receiver<()>,
         panics: mpsc::Receiver<String>,
@@ -366,7 +366,7 @@ mod tests {
     fn what_is_to_be_told_is_told_while_the_call_is_under_way() {
         let bench = bench_of(600_000);
         let (open, gate) = bounded(0);
-        bench.orders.send(Order::Perform(Call(Some(gate)))).unwrap();
+        bench.orders.send(Told::Perform(Call(Some(gate)))).unwrap();
         assert_eq!(bench.told.recv_timeout(SOON), Ok(()));
         drop(open);
         assert_eq!(bench.answers.recv_timeout(SOON), Ok(Ok(())));
@@ -376,9 +376,9 @@ mod tests {
     fn a_call_that_hangs_is_given_up_and_its_result_unknown() {
         let bench = bench();
         let (_open, gate) = bounded(0);
-        bench.orders.send(Order::Perform(Call(Some(gate)))).unwrap();
+        bench.orders.send(Told::Perform(Call(Some(gate)))).unwrap();
         assert_eq!(bench.answers.recv_timeout(SOON), Ok(Err(ErrorKind::Unknown)));
-        bench.orders.send(Order::Perform(Call(None))).unwrap();
+        bench.orders.send(Told::Perform(Call(None))).unwrap();
         assert_eq!(bench.answers.recv_timeout(SOON), Ok(Ok(())), "the next one has a thread of its own");
     }
 
@@ -387,14 +387,14 @@ mod tests {
         let bench = bench();
         let (open, gate) = bounded(0);
         for _ in 0..MOST_ABANDONED {
-            bench.orders.send(Order::Perform(Call(Some(gate.clone())))).unwrap();
+            bench.orders.send(Told::Perform(Call(Some(gate.clone())))).unwrap();
             assert_eq!(bench.answers.recv_timeout(SOON), Ok(Err(ErrorKind::Unknown)));
         }
-        bench.orders.send(Order::Perform(Call(None))).unwrap();
+        bench.orders.send(Told::Perform(Call(None))).unwrap();
         assert_eq!(bench.answers.recv_timeout(SOON), Ok(Err(ErrorKind::Unavailable)), "nothing new is tried");
         drop(open);
         loop {
-            bench.orders.send(Order::Perform(Call(None))).unwrap();
+            bench.orders.send(Told::Perform(Call(None))).unwrap();
             if bench.answers.recv_timeout(SOON) == Ok(Ok(())) {
                 break;
             }
@@ -404,12 +404,12 @@ mod tests {
     #[test]
     fn a_machine_that_panics_is_told_of_and_a_stopped_one_joins() {
         let panicking = bench();
-        panicking.orders.send(Order::Panic).unwrap();
+        panicking.orders.send(Told::Panic).unwrap();
         assert_eq!(panicking.panics.recv_timeout(SOON).as_deref(), Ok("test: as the test asked"));
         assert_eq!(panicking.driver.join(SOON), Some(Ended::Panicked));
         let stopping = bench();
         assert_eq!(stopping.driver.join(Duration::ZERO), None);
-        stopping.orders.send(Order::Stop).unwrap();
+        stopping.orders.send(Told::Stop).unwrap();
         assert_eq!(stopping.driver.join(SOON), Some(Ended::InOrder));
     }
 

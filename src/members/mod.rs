@@ -3,13 +3,13 @@
 
 pub(crate) mod bell;
 mod heartbeat;
-mod held;
 pub(crate) mod listener;
 mod observer;
+mod own_tokens;
 mod standing;
 
 #[cfg(test)]
 pub(crate) use heartbeat::NodeOp;
 pub(crate) use heartbeat::{Identity, NodeInput, NodeMachine, NodeOutput, members};
-pub(crate) use held::Held;
+pub(crate) use own_tokens::OwnTokens;
 pub(crate) use standing::Standing;

@@ -10,7 +10,7 @@ use crate::store::Stranded;
 
 /// The tokens this process answers for: from before the claim's transaction until its outcome is stored.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct OwnTokens {
     tokens: Mutex<Tokens>,
     /// Somebody here waits for the end of executions that keep the slots of their schedules.
     awaited: AtomicBool,
@@ -23,7 +23,7 @@ struct Tokens {
     let_go: Option<FxHashSet<Token>>,
 }
 
-impl Held {
+impl OwnTokens {
     pub(crate) fn add(&self, token: Token) {
         self.lock().held.insert(token);
     }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_token_is_held_until_it_is_let_go() {
-        let (held, one, other) = (Held::default(), Token::fresh(), Token::fresh());
+        let (held, one, other) = (OwnTokens::default(), Token::fresh(), Token::fresh());
         held.add(one);
         assert!(held.contains(one) && !held.contains(other));
         held.add(other);

@@ -18,12 +18,12 @@ use crate::time::{self, Micros};
 /// What a handler returns when it fails: any error. Its text is stored with the execution (4,000 characters).
 pub type HandlerError = Box<dyn StdError + Send + Sync>;
 
-type Run = Box<dyn Fn(&Context, &str) -> Result<Answer, HandlerError> + Send + Sync>;
-/// The run of an async handler.
+type BlockingFn = Box<dyn Fn(&Context, &str) -> Result<Answer, HandlerError> + Send + Sync>;
+/// What an async handler returns.
 #[cfg(feature = "tokio")]
-pub(crate) type Running = Pin<Box<dyn Future<Output = Result<Answer, HandlerError>> + Send>>;
+pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<Answer, HandlerError>> + Send>>;
 #[cfg(feature = "tokio")]
-type Begin = Box<dyn Fn(Context, &str) -> Result<Running, HandlerError> + Send + Sync>;
+type AsyncFn = Box<dyn Fn(Context, &str) -> Result<HandlerFuture, HandlerError> + Send + Sync>;
 type Check = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 /// A handler with its payload's type erased.
@@ -37,10 +37,10 @@ struct Handler {
 
 /// What runs on a thread, or what makes a future.
 enum Body {
-    Blocking(Run),
+    Blocking(BlockingFn),
     #[cfg(feature = "tokio")]
     Async {
-        begin: Begin,
+        begin: AsyncFn,
         grace: Duration,
     },
 }
@@ -69,7 +69,8 @@ impl Handlers {
         lane: Option<&'static str>,
         run: impl Fn(&Context, P) -> Result<A, HandlerError> + Send + Sync + 'static,
     ) -> bool {
-        let run: Run = Box::new(move |context, text| run(context, payload::decode(text)?).map(Into::into));
+        let run: BlockingFn =
+            Box::new(move |context, text| run(context, payload::decode(text)?).map(Into::into));
         self.insert::<P>(spec, lane, Body::Blocking(run))
     }
 
@@ -85,7 +86,7 @@ impl Handlers {
     where
         F: Future<Output = Result<A, HandlerError>> + Send + 'static,
     {
-        let begin: Begin = Box::new(move |context, text| {
+        let begin: AsyncFn = Box::new(move |context, text| {
             let running = run(context, payload::decode(text)?);
             Ok(Box::pin(async move { running.await.map(Into::into) }))
         });
@@ -131,7 +132,11 @@ impl Handlers {
 
     /// The run of a job's async handler, and its grace.
     #[cfg(feature = "tokio")]
-    pub(crate) fn begin(&self, context: Context, payload: &str) -> Result<(Running, Duration), HandlerError> {
+    pub(crate) fn begin(
+        &self,
+        context: Context,
+        payload: &str,
+    ) -> Result<(HandlerFuture, Duration), HandlerError> {
         match self.by_name.get(context.job()).map(|handler| &handler.body) {
             Some(Body::Async { begin, grace }) => Ok((begin(context, payload)?, *grace)),
             Some(Body::Blocking(_)) | None => Err("this node has no async handler for the job".into()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     #[default]
-    Running,
+    Up,
     /// It cannot go on, and nobody has called a shutdown yet.
     GivenUp,
     Stopping,
@@ -29,7 +29,7 @@ impl Life {
 
     pub(super) fn give_up(&self) {
         let mut phase = self.phase();
-        if *phase == Phase::Running {
+        if *phase == Phase::Up {
             *phase = Phase::GivenUp;
             self.ended.notify_all();
         }
@@ -38,7 +38,7 @@ impl Life {
     /// True if this begins the shutdown.
     pub(super) fn stop(&self) -> bool {
         let mut phase = self.phase();
-        let first = matches!(*phase, Phase::Running | Phase::GivenUp);
+        let first = matches!(*phase, Phase::Up | Phase::GivenUp);
         if first {
             *phase = Phase::Stopping;
         }
@@ -52,7 +52,7 @@ impl Life {
 
     /// Blocks until it has stopped or given up.
     pub(super) fn wait(&self) -> Phase {
-        let goes_on = |phase: &mut Phase| matches!(phase, Phase::Running | Phase::Stopping);
+        let goes_on = |phase: &mut Phase| matches!(phase, Phase::Up | Phase::Stopping);
         *self.ended.wait_while(self.phase(), goes_on).unwrap_or_else(PoisonError::into_inner)
     }
 

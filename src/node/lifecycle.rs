@@ -4,7 +4,7 @@
 //! a task, the simulator) decides nothing.
 
 use crate::domain::{Answer, Boot, ExecutionId, JobPolicy};
-use crate::pipeline::complete::limits::{Limited, RunEnd, Stuck};
+use crate::pipeline::complete::limits::{Deadline, Limited, Stuck};
 use crate::store::{Applied, Claimed, ExecutionChange};
 use crate::time::{Now, millis};
 #[cfg(any(test, feature = "tokio"))]
@@ -15,7 +15,7 @@ pub(crate) enum Lifecycle {
     /// Store that it starts (CLAIMED becomes RUNNING) and say how that ended.
     Start(ExecutionChange, Starting),
     /// Call the handler and say how it ended.
-    Run(Running),
+    Call(Started),
     /// Too late to begin: store that it goes back to PENDING.
     GiveBack(ExecutionChange),
     /// Its row says RUNNING, but it was cancelled before its handler began: store that it has ended.
@@ -28,10 +28,10 @@ pub(crate) enum Lifecycle {
 pub(crate) struct Starting(Claimed);
 
 /// An execution that may run: its row says so, and its lease held a moment ago.
-pub(crate) struct Running {
+pub(crate) struct Started {
     claimed: Claimed,
     /// If it has a time limit.
-    end: Option<RunEnd>,
+    end: Option<Deadline>,
 }
 
 /// Why the future of an async handler was dropped before it answered.
@@ -121,7 +121,7 @@ impl Lifecycle {
         } else if closed || !claimed.may_start(now) {
             Self::GiveBack(claimed.give_back(now.db))
         } else if claimed.is_started() {
-            Self::Run(Running { claimed, end: None })
+            Self::Call(Started { claimed, end: None })
         } else {
             Self::Start(claimed.start(now.db), Starting(claimed))
         }
@@ -160,7 +160,7 @@ impl Starting {
     }
 }
 
-impl Running {
+impl Started {
     pub(crate) fn claimed(&self) -> &Claimed {
         &self.claimed
     }
@@ -169,14 +169,14 @@ impl Running {
     pub(crate) fn begin(&mut self, policy: Option<JobPolicy>, stuck: &Stuck, now: Now) -> Option<Limited> {
         let of_job = policy.and_then(|policy| policy.time_limit).map(millis);
         let limit = self.claimed.time_limit().or(of_job)?;
-        let end = RunEnd::new(now.boot.saturating_add(limit));
+        let end = Deadline::new(now.boot.saturating_add(limit));
         self.end = Some(end.clone());
         Some(Limited { end, change: self.claimed.time_out(limit, now.db), stuck: stuck.clone() })
     }
 
     /// When its time is up; none if it has no time limit.
     pub(crate) fn time_is_up_at(&self) -> Option<Boot> {
-        self.end.as_ref().map(RunEnd::at)
+        self.end.as_ref().map(Deadline::at)
     }
 
     /// What is stored of an execution that ended at `now`: its outcome, and after a failure the retry that
@@ -266,7 +266,7 @@ mod tests {
     fn nothing_begins_at_its_deadline_or_after_the_end() {
         let begun = |at_once, boot, closed| match Lifecycle::of(claimed(at_once), at(boot), closed, false) {
             Lifecycle::Start(..) => "start",
-            Lifecycle::Run(_) => "run",
+            Lifecycle::Call(_) => "run",
             Lifecycle::GiveBack(_) => "give back",
             Lifecycle::Cancel(_) => "cancel",
             Lifecycle::Lost => "lost",
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn an_execution_runs_once_its_start_is_stored() {
-        assert!(matches!(starting().settled(Some(Applied::Done), at(0), false, false), Lifecycle::Run(_)));
+        assert!(matches!(starting().settled(Some(Applied::Done), at(0), false, false), Lifecycle::Call(_)));
         assert!(matches!(starting().settled(Some(Applied::Lost), at(0), false, false), Lifecycle::Lost));
         assert!(matches!(starting().settled(None, at(0), false, false), Lifecycle::Lost));
     }
@@ -346,7 +346,7 @@ mod tests {
     fn what_is_dropped_is_run_anew_if_it_may_be() {
         let lease = Interruption::Told(Cancellation::LeaseLost, 5_000);
         let dropped = |why, is_cancelled, recover, took: Option<Millis>| {
-            let Lifecycle::Run(mut running) = Lifecycle::of(claimed(true), at(0), false, false) else {
+            let Lifecycle::Call(mut running) = Lifecycle::of(claimed(true), at(0), false, false) else {
                 panic!("not run")
             };
             let retry = Retry::fixed(Duration::from_secs(7)).at_most(1);
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn only_a_failure_with_retries_left_is_retried() {
         let ended = |answer, is_cancelled, retries| {
-            let Lifecycle::Run(running) = Lifecycle::of(claimed(true), at(0), false, false) else {
+            let Lifecycle::Call(running) = Lifecycle::of(claimed(true), at(0), false, false) else {
                 panic!("not run")
             };
             let retry = Retry::fixed(Duration::from_secs(7)).at_most(retries);

@@ -87,7 +87,7 @@ pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
             DispatchOutput::Event(event) => to.emit(event),
         },
         Output::Start(output) => match output {
-            StartOutput::Run(due) => to.run(due),
+            StartOutput::Due(due) => to.run(due),
             StartOutput::GiveBack(settlement) => settle(settlement, to),
             StartOutput::Event(event) => to.emit(event),
         },

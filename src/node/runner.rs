@@ -12,7 +12,7 @@ use crate::domain::{Answer, Attempt, Cause, Event, JobPolicy, Timestamp};
 use crate::members::Standing;
 use crate::node::context::{Begun, Context, Ledger, Stopping};
 use crate::node::handlers::Handlers;
-use crate::node::lifecycle::{Lifecycle, Running, Starting};
+use crate::node::lifecycle::{Lifecycle, Started, Starting};
 use crate::node::teller::Events;
 use crate::pipeline::complete::limits::Stuck;
 use crate::pipeline::complete::{CompleteInput, Reply};
@@ -55,7 +55,7 @@ pub(crate) struct Runner {
 }
 
 /// A run whose handler has begun.
-pub(super) struct Run {
+pub(super) struct HandlerRun {
     attempt: Attempt,
     cause: Cause,
     policy: Option<JobPolicy>,
@@ -74,7 +74,7 @@ impl Runner {
                     let answer = self.start(settlement);
                     self.started(starting, answer)
                 }
-                Lifecycle::Run(running) => return self.perform(running),
+                Lifecycle::Call(running) => return self.perform(running),
                 over => return self.leave(over),
             }
         }
@@ -100,7 +100,7 @@ impl Runner {
                 self.settle(CompleteInput::Settle(settlement, None));
             }
             Lifecycle::GiveBack(settlement) => self.give_back(settlement),
-            Lifecycle::Start(..) | Lifecycle::Run(_) | Lifecycle::Lost => {}
+            Lifecycle::Start(..) | Lifecycle::Call(_) | Lifecycle::Lost => {}
         }
     }
 
@@ -121,7 +121,7 @@ impl Runner {
         settled.recv().ok()
     }
 
-    pub(super) fn context(&self, running: &Running) -> Context {
+    pub(super) fn context(&self, running: &Started) -> Context {
         let claimed = running.claimed();
         let entry = claimed.entry();
         Context {
@@ -153,7 +153,7 @@ impl Runner {
         ended
     }
 
-    fn call(&self, running: &Running) -> Answer {
+    fn call(&self, running: &Started) -> Answer {
         let context = self.context(running);
         let payload = running.claimed().payload();
         answer(
@@ -161,14 +161,14 @@ impl Runner {
         )
     }
 
-    fn perform(&self, mut running: Running) {
+    fn perform(&self, mut running: Started) {
         let run = self.begin(&mut running);
         let answer = self.call(&running);
         self.end(run, |is_cancelled, policy, now| running.ended(answer, is_cancelled, policy, now));
     }
 
     /// The handler is about to begin: its time limit is watched from now on.
-    pub(super) fn begin(&self, running: &mut Running) -> Run {
+    pub(super) fn begin(&self, running: &mut Started) -> HandlerRun {
         let claimed = running.claimed();
         let (attempt, cause) = (claimed.named(), claimed.cause().clone());
         let policy = self.handlers.policy(&claimed.entry().job);
@@ -177,17 +177,17 @@ impl Runner {
         let watch = if claimed.has_own_lane() { Watch::Nothing } else { self.lane.watch };
         let limited = running.begin(policy, &self.lane.stuck, began);
         limited.into_iter().for_each(|limited| self.settle(CompleteInput::Limit(limited)));
-        Run { attempt, cause, policy, began, lateness, watch }
+        HandlerRun { attempt, cause, policy, began, lateness, watch }
     }
 
     /// The handler has ended: `settlement` is given whether somebody asked for that, and makes what is
     /// stored.
     pub(super) fn end(
         &self,
-        run: Run,
+        run: HandlerRun,
         settlement: impl FnOnce(bool, Option<JobPolicy>, Now) -> ExecutionChange,
     ) {
-        let Run { attempt, cause, policy, began, lateness, watch } = run;
+        let HandlerRun { attempt, cause, policy, began, lateness, watch } = run;
         let ended = self.clock.now();
         let is_cancelled = self.standing.is_cancelled(attempt.execution);
         let settlement = settlement(is_cancelled, policy, ended);

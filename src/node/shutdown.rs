@@ -66,7 +66,7 @@ impl Node {
     pub(crate) fn stop_behind(self: &Arc<Self>) {
         /// How long running jobs may still end behind a scheduler that was dropped.
         const BEHIND: Duration = Duration::from_secs(24 * 3_600);
-        if !matches!(*self.inboxes.life.phase(), Phase::Running | Phase::GivenUp) {
+        if !matches!(*self.inboxes.life.phase(), Phase::Up | Phase::GivenUp) {
             return;
         }
         self.events.emit(Event::Dropped);

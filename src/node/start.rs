@@ -8,7 +8,7 @@ use crate::domain::shards::Member;
 use crate::domain::{Error, ErrorKind, Event, Millis, NodeId};
 use crate::machine::driver::{self, Driver, OnPanic, Surroundings, drive};
 use crate::members::listener::{ListenInput, ListenMachine};
-use crate::members::{Held, Identity, NodeMachine, Standing, members};
+use crate::members::{Identity, NodeMachine, OwnTokens, Standing, members};
 use crate::node::context::Ledger;
 use crate::node::handlers::Handlers;
 use crate::node::inboxes::{Inboxes, inboxes, send};
@@ -118,7 +118,7 @@ impl Node {
         let around = surroundings(stores.work, &clock, window.call, &inboxes);
         // The heartbeat's store calls go over a connection of their own.
         let alone = Surroundings { store: stores.heart, ..around.clone() };
-        let (held, now) = (Arc::new(Held::default()), clock.now());
+        let (held, now) = (Arc::new(OwnTokens::default()), clock.now());
         let dispatch = DispatchMachine::new(node, Arc::clone(&held), lease, (lanes, Arc::clone(&pools)), now);
         let complete = CompleteMachine::new(Arc::clone(&held));
         let misfire = MisfireMachine::new(application.clone(), window);

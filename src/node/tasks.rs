@@ -21,9 +21,9 @@ use crate::members::bell::woken;
 use crate::node::context::Context;
 use crate::node::handlers;
 use crate::node::inboxes::Inboxes;
-use crate::node::lifecycle::{Interruption, Lifecycle, Look, Patience, Running, Starting};
+use crate::node::lifecycle::{Interruption, Lifecycle, Look, Patience, Started, Starting};
 use crate::node::route::give_up;
-use crate::node::runner::{Run, Runner, answer};
+use crate::node::runner::{HandlerRun, Runner, answer};
 use crate::pipeline::complete::{CompleteInput, Reply};
 use crate::pipeline::pool::Occupied;
 use crate::store::Claimed;
@@ -138,7 +138,7 @@ struct Task {
 enum Stage {
     Claimed(Claimed),
     Starting(Starting),
-    Running(Box<(Running, Run)>),
+    Begun(Box<(Started, HandlerRun)>),
 }
 
 impl Task {
@@ -159,22 +159,22 @@ impl Task {
                     let Some(Stage::Starting(starting)) = self.stage.take() else { return };
                     self.runner.started(starting, answer)
                 }
-                Lifecycle::Run(running) => return self.perform(running).await,
+                Lifecycle::Call(running) => return self.perform(running).await,
                 over => return self.runner.leave(over),
             }
         }
     }
 
-    async fn perform(&mut self, mut running: Running) {
+    async fn perform(&mut self, mut running: Started) {
         let run = self.runner.begin(&mut running);
         let context = self.runner.context(&running);
         let began = Handler::begin(&self.runner, context.clone(), running.claimed().payload());
-        self.stage = Some(Stage::Running(Box::new((running, run))));
+        self.stage = Some(Stage::Begun(Box::new((running, run))));
         let ending = match began {
             Ok((handler, grace)) => ending(handler, &context, grace).await,
             Err(failed) => Ending::Answer(failed),
         };
-        let Some(Stage::Running(ran)) = self.stage.take() else { return };
+        let Some(Stage::Begun(ran)) = self.stage.take() else { return };
         let (running, run) = *ran;
         self.runner.end(run, |is_cancelled, policy, now| match ending {
             Ending::Answer(answer) => running.ended(answer, is_cancelled, policy, now),
@@ -189,7 +189,7 @@ impl Drop for Task {
         match self.stage.take() {
             Some(Stage::Claimed(claimed)) => runner.give_back(claimed.give_back(runner.clock.now().db)),
             Some(Stage::Starting(starting)) => runner.give_back(starting.give_back(runner.clock.now())),
-            Some(Stage::Running(ran)) => {
+            Some(Stage::Begun(ran)) => {
                 let (running, run) = *ran;
                 runner.end(run, |is_cancelled, policy, now| running.dropped(why, is_cancelled, policy, now))
             }
@@ -232,7 +232,7 @@ async fn ending(mut handler: Handler, context: &Context, grace: Millis) -> Endin
 /// The future of a handler: the application's code, whether it is polled or dropped.
 struct Handler {
     runner: Arc<Runner>,
-    running: Option<handlers::Running>,
+    running: Option<handlers::HandlerFuture>,
 }
 
 impl Handler {

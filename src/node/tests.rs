@@ -131,7 +131,7 @@ fn a_second_shutdown_keeps_its_own_deadline() {
     let second = Arc::clone(&node);
     driver::spawn("second", move || done.send(second.shutdown(Duration::from_millis(100))).unwrap()).unwrap();
     assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Ok(false));
-    *node.inboxes.life.phase() = Phase::Running;
+    *node.inboxes.life.phase() = Phase::Up;
     assert!(node.shutdown(Duration::from_secs(20)));
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum StartInput<P> {
 
 pub(crate) enum StartOutput<P> {
     /// All that is due.
-    Run(Vec<(P, Claimed)>),
+    Due(Vec<(P, Claimed)>),
     GiveBack(ExecutionChange),
     Event(Event),
 }
@@ -101,7 +101,7 @@ impl<P> StartMachine<P> {
             }
         };
         if !run.is_empty() {
-            self.outbox.push_back(StartOutput::Run(run));
+            self.outbox.push_back(StartOutput::Due(run));
         }
         next
     }
@@ -188,7 +188,7 @@ mod tests {
             loop {
                 match self.machine.next(self.now) {
                     Step::Do((_, never)) => match never {},
-                    Step::Tell(StartOutput::Run(run)) => {
+                    Step::Tell(StartOutput::Due(run)) => {
                         let began = run.iter().map(|(_, claimed)| claimed.scheduled() - NOW);
                         self.ran.extend(began.map(|scheduled| (self.now.db - NOW, scheduled)));
                     }

@@ -24,8 +24,8 @@ fn good() -> History {
         deaths: 5,
         retries: 0,
         limit: None,
-        at_once: Limit::default(),
-        group_at_once: Limit::default(),
+        concurrency: Limit::default(),
+        group_concurrency: Limit::default(),
         exclusive: false,
         pause_after: None,
         misfire: "FIRE_ONCE".into(),
@@ -561,10 +561,10 @@ fn two_executions_of_one_key_at_once_are_caught() {
 
 #[test]
 fn what_goes_beyond_a_bound_or_waits_below_it_is_caught() {
-    let of_job = |limit| move |history: &mut History| history.plans[0].at_once = limit;
+    let of_job = |limit| move |history: &mut History| history.plans[0].concurrency = limit;
     let of_group = |limit| {
         move |history: &mut History| {
-            history.plans[0].group_at_once = limit;
+            history.plans[0].group_concurrency = limit;
             history.executions.iter_mut().for_each(|row| row.group = Some("g".into()));
         }
     };

@@ -300,7 +300,7 @@ fn after_an_outage_one_copy_of_a_long_job_runs() {
         let verdict = judge(&cluster.history());
         let left = |it: &&String| !it.contains("still held");
         assert_eq!(verdict.violations.iter().find(left), None);
-        println!("after an outage of ten minutes: rule={rule:?} at_once={most}");
+        println!("after an outage of ten minutes: rule={rule:?} concurrency={most}");
         most
     };
     assert_eq!(most_at_once(Overlap::Skip), 1);

@@ -9,7 +9,7 @@ use super::judge::Switch;
 use super::wire::Wire;
 use crate::domain::{Millis, NodeId};
 use crate::repair::pass_paused;
-use crate::store::audit::Order;
+use crate::store::audit::Attribution;
 use crate::store::switch::{self, PassedQuery, Scope, SwitchOrder, SwitchVerb, Switched};
 use crate::store::{Change, Result, Store, Verbs};
 
@@ -69,9 +69,9 @@ impl Off {
 }
 
 fn switched(scope: Scope, verb: SwitchVerb, wire: &Wire<'_>) -> Result<Switched> {
-    let (application, order) =
-        (APPLICATION.to_owned(), Order { actor: "sim".to_owned(), reason: String::new() });
-    wire.switch(&SwitchOrder { application, scope, verb, order })
+    let (application, by) =
+        (APPLICATION.to_owned(), Attribution { actor: "sim".to_owned(), reason: String::new() });
+    wire.switch(&SwitchOrder { application, scope, verb, by })
 }
 
 /// As the client's request does, by the database's clock.

@@ -330,13 +330,13 @@ impl<'a> Wire<'a> {
             }
         }
         if self.is(Sabotage::RetryAtTheLimit) {
-            let at_once = |change: &ExecutionChange| {
+            let own = |change: &ExecutionChange| {
                 let next = NextAttempt::new(change.now, Reason::Retry);
                 let transition = Transition::Release(Token::fresh(), Some(next));
                 Change::from(ExecutionChange { transition, ..change.clone() })
             };
             let limits = free.iter().filter_map(|it| match it {
-                Change::Execution(change) if change.kind() == ChangeKind::TimeOut => Some(at_once(change)),
+                Change::Execution(change) if change.kind() == ChangeKind::TimeOut => Some(own(change)),
                 _ => None,
             });
             let releases: Vec<Change> = limits.collect();

@@ -14,7 +14,7 @@ pub(crate) const ASKED_TO_CANCEL: &str = "asked to cancel";
 
 /// Who orders a change, and why: for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct Attribution {
     pub actor: String,
     pub reason: String,
 }
@@ -29,7 +29,7 @@ pub(crate) struct AuditEntry {
     pub target: String,
     pub was: String,
     pub became: String,
-    pub order: Order,
+    pub by: Attribution,
 }
 
 impl AuditEntry {
@@ -38,7 +38,7 @@ impl AuditEntry {
         verb: &'static str,
         (application, name): (&str, &str),
         (was, became): (&str, &str),
-        order: &Order,
+        by: &Attribution,
     ) -> Self {
         Self {
             application: application.to_owned(),
@@ -47,7 +47,7 @@ impl AuditEntry {
             target: name.to_owned(),
             was: shortened(was, LONGEST),
             became: shortened(became, LONGEST),
-            order: order.clone(),
+            by: by.clone(),
         }
     }
 }

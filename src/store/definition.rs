@@ -1,6 +1,6 @@
 //! The definition of a schedule by a client, and its difference from the row as it is.
 
-use super::audit::{AuditEntry, Order};
+use super::audit::{Attribution, AuditEntry};
 use super::columns::{Cell, LARGEST_PAYLOAD, LONGEST_STREAK, Settings, Spec, When};
 use super::when::{self, Present};
 use crate::domain::{Cursor, JobPolicy, JobSpec, Millis, MisfirePolicy, Overlap, ScheduleState, Timestamp};
@@ -32,7 +32,7 @@ pub(crate) struct Definition {
     /// For people.
     pub description: String,
     /// Who defines it, and why: recorded if something changes.
-    pub order: Order,
+    pub by: Attribution,
 }
 
 impl Definition {
@@ -53,7 +53,7 @@ impl Definition {
             overlap: None,
             pause_after: None,
             description: String::new(),
-            order: Order::default(),
+            by: Attribution::default(),
         }
     }
 
@@ -257,8 +257,8 @@ impl WorkedOut<'_> {
     }
 
     fn recorded(&self, was: &str, became: &str) -> AuditEntry {
-        let Definition { application, name, order, .. } = self.definition;
-        AuditEntry::of_schedule("ensure", (application, name), (was, became), order)
+        let Definition { application, name, by, .. } = self.definition;
+        AuditEntry::of_schedule("ensure", (application, name), (was, became), by)
     }
 
     /// A removed schedule that is made again plans as a new one does, behind what it has fired.

@@ -1,6 +1,6 @@
 //! Executions that somebody asks for, beside those that are planned, or asks to cancel.
 
-use super::audit::{ASKED_TO_CANCEL, AuditEntry, CANCEL, Order};
+use super::audit::{ASKED_TO_CANCEL, Attribution, AuditEntry, CANCEL};
 use super::when::FIRST_PLAUSIBLE;
 use crate::domain::text::shortened;
 use crate::domain::{ExecutionId, ExecutionState, ScheduleState, Timestamp};
@@ -35,14 +35,14 @@ pub(crate) struct RunOrder {
     pub payload: Option<String>,
     /// When it is due; at once if there is none.
     pub at: Option<Timestamp>,
-    pub order: Order,
+    pub by: Attribution,
 }
 
 impl RunOrder {
     /// How it is recorded. The row's id becomes the execution's origin.
     pub(crate) fn entry(&self) -> AuditEntry {
         let payload = self.payload.as_ref().map_or(String::new(), |payload| format!("payload {payload}"));
-        AuditEntry::of_schedule("trigger", (&self.application, &self.schedule), ("", &payload), &self.order)
+        AuditEntry::of_schedule("trigger", (&self.application, &self.schedule), ("", &payload), &self.by)
     }
 }
 
@@ -62,14 +62,14 @@ pub(crate) enum Ordered {
 pub(crate) struct ExecutionOrder {
     pub application: String,
     pub execution: ExecutionId,
-    pub order: Order,
+    pub by: Attribution,
 }
 
 impl ExecutionOrder {
     /// An execution gives way to its schedule's next occurrence.
     pub(crate) fn replaced(application: &str, execution: ExecutionId) -> Self {
         let (actor, reason) = ("firetime".to_owned(), "replaced by the next occurrence".to_owned());
-        Self { application: application.to_owned(), execution, order: Order { actor, reason } }
+        Self { application: application.to_owned(), execution, by: Attribution { actor, reason } }
     }
 
     /// How its cancel is recorded.
@@ -88,7 +88,7 @@ impl ExecutionOrder {
 
     fn entry(&self, verb: &'static str, schedule: &str, (was, became): (ExecutionState, &str)) -> AuditEntry {
         let states = (was.as_str(), became);
-        let entry = AuditEntry::of_schedule(verb, (&self.application, ""), states, &self.order);
+        let entry = AuditEntry::of_schedule(verb, (&self.application, ""), states, &self.by);
         let target = shortened(&format!("{} of {schedule}", self.execution), LONGEST_TARGET);
         AuditEntry { target_type: "execution", target, ..entry }
     }

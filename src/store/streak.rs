@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::audit::{AuditEntry, Order};
+use super::audit::{Attribution, AuditEntry};
 use super::{Change, PauseChange};
 use crate::domain::{ExecutionId, ExecutionState, Reason, ScheduleId, ScheduleState, Timestamp};
 
@@ -58,11 +58,11 @@ pub(crate) struct Streak {
 impl Streak {
     /// The schedule's pause, and how it is recorded.
     pub(crate) fn pause(&self) -> (Change, AuditEntry) {
-        let order = Order { actor: "firetime".to_owned(), reason: self.reason.clone() };
-        let Order { actor: by, reason } = order.clone();
-        let pause = PauseChange { id: self.schedule, version: self.version, by, reason, until: None };
+        let by = Attribution { actor: "firetime".to_owned(), reason: self.reason.clone() };
+        let Attribution { actor, reason } = by.clone();
+        let pause = PauseChange { id: self.schedule, version: self.version, by: actor, reason, until: None };
         let states = (ScheduleState::Active.label(), ScheduleState::Paused.label());
-        let entry = AuditEntry::of_schedule("pause", (&self.application, &self.name), states, &order);
+        let entry = AuditEntry::of_schedule("pause", (&self.application, &self.name), states, &by);
         (Change::Contain(pause), entry)
     }
 }

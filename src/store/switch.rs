@@ -1,6 +1,6 @@
 //! Jobs, nodes and applications that somebody pauses, drains or resumes.
 
-use super::audit::{AuditEntry, Order};
+use super::audit::{Attribution, AuditEntry};
 use crate::domain::{Entry, NodeId, ScheduleState, Timestamp};
 
 /// What a pause holds back, beside a single schedule.
@@ -94,7 +94,7 @@ pub(crate) struct SwitchOrder {
     pub application: String,
     pub scope: Scope,
     pub verb: SwitchVerb,
-    pub order: Order,
+    pub by: Attribution,
 }
 
 /// The answer to a [`SwitchOrder`].
@@ -151,11 +151,11 @@ impl SeenSwitch {
         application: &str,
         verb: &'static str,
         becomes: Switch,
-        order: &Order,
+        by: &Attribution,
     ) -> AuditEntry {
         let (target_type, target) = self.row.called();
         let states = (self.switch().label(), becomes.label());
-        let entry = AuditEntry::of_schedule(verb, (application, ""), states, order);
+        let entry = AuditEntry::of_schedule(verb, (application, ""), states, by);
         AuditEntry { target_type, target, ..entry }
     }
 }
@@ -185,7 +185,7 @@ impl SwitchChange {
         if becomes == Switch::On {
             return Some(Self::on(seen));
         }
-        let Order { actor: by, reason } = order.order.clone();
+        let Attribution { actor: by, reason } = order.by.clone();
         Some(Self { seen, becomes, by, reason, since: Some(now), until: order.verb.until() })
     }
 }

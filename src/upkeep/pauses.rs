@@ -5,7 +5,7 @@
 use super::calls::{Asked, Call};
 use crate::domain::{Entry, ScheduleState, Timestamp};
 use crate::repair::resume;
-use crate::store::audit::{AuditEntry, Order};
+use crate::store::audit::{Attribution, AuditEntry};
 use crate::store::switch::{EndedPause, PassedQuery, SeenSwitch, Switch, SwitchChange, SwitchRow};
 use crate::store::{Change, Move};
 
@@ -51,8 +51,8 @@ pub(super) fn end_of_switch(seen: SeenSwitch, application: &str) -> Call {
 }
 
 /// How the end of a pause that nobody ends is recorded.
-fn by_itself() -> Order {
-    Order { actor: "firetime".to_owned(), reason: "the pause's time is up".to_owned() }
+fn by_itself() -> Attribution {
+    Attribution { actor: "firetime".to_owned(), reason: "the pause's time is up".to_owned() }
 }
 
 fn end_with(change: Change, audit: AuditEntry) -> Call {
@@ -146,7 +146,7 @@ mod tests {
                 Step::Do(Op::FindPassed(_)) => machine.done(at(0), Ok(Answer::FindPassed(Vec::new()))),
                 Step::Do(Op::EndPause(change, audit)) => {
                     assert!(matches!(*change, Change::Switch(SwitchChange { becomes: Switch::On, .. })));
-                    assert_eq!((audit.verb, audit.order.actor.as_str()), ("resume", "firetime"));
+                    assert_eq!((audit.verb, audit.by.actor.as_str()), ("resume", "firetime"));
                     machine.done(at(0), Ok(Answer::EndPause(Applied::Done)));
                 }
                 Step::Do(op) => machine.done(at(0), Ok(nothing_found(&op))),

@@ -6,7 +6,7 @@ use crate::api::Client;
 use crate::domain::ErrorKind;
 use crate::domain::{Error, ExecutionId, ExecutionState};
 use crate::store::Verbs;
-use crate::store::audit::Order;
+use crate::store::audit::Attribution;
 use crate::store::order::{self, ExecutionOrder};
 
 /// Cancels an execution. Made by [`Client::cancel`].
@@ -43,20 +43,20 @@ use crate::store::order::{self, ExecutionOrder};
 pub struct Cancel<'a> {
     client: &'a Client,
     execution: ExecutionId,
-    order: Order,
+    by: Attribution,
 }
 
 impl Client {
     /// Cancels an execution: at once if it has not begun, otherwise its handler is asked to end.
     pub fn cancel(&self, execution: impl Into<ExecutionId>) -> Cancel<'_> {
-        Cancel { client: self, execution: execution.into(), order: self.order() }
+        Cancel { client: self, execution: execution.into(), by: self.attribution() }
     }
 }
 
-awaits!(Cancel { execution, order }, Cancelled);
+awaits!(Cancel { execution, by }, Cancelled);
 
 impl Cancel<'_> {
-    ordered!(order);
+    ordered!(by);
 
     /// Runs the request.
     ///
@@ -75,9 +75,9 @@ impl Cancel<'_> {
     joins!(Cancelled);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Cancelled, Error> {
-        check(&self.order)?;
-        let Self { client, execution, order } = self;
-        let order = ExecutionOrder { application: client.application.clone(), execution, order };
+        check(&self.by)?;
+        let Self { client, execution, by } = self;
+        let order = ExecutionOrder { application: client.application.clone(), execution, by };
         Ok(match verbs.cancel(&order)? {
             order::Cancel::Done => Cancelled::Cancelled,
             order::Cancel::Asked { node, is_new: true } => Cancelled::Asked { node },

@@ -6,7 +6,7 @@ use crate::domain::Error;
 #[cfg(doc)]
 use crate::domain::ErrorKind;
 use crate::store::Verbs;
-use crate::store::audit::Order;
+use crate::store::audit::Attribution;
 use crate::store::switch::{Scope, Switch, SwitchOrder, SwitchVerb, Switched};
 
 /// Drains a node: once it hears of that it claims nothing more, hands back the executions that wait for a
@@ -33,20 +33,20 @@ use crate::store::switch::{Scope, Switch, SwitchOrder, SwitchVerb, Switched};
 pub struct Drain<'a> {
     client: &'a Client,
     node: String,
-    order: Order,
+    by: Attribution,
 }
 
 impl Client {
     /// Drains the node of this id: it claims nothing more, hands back what waits, and ends what runs.
     pub fn drain(&self, node: &str) -> Drain<'_> {
-        Drain { client: self, node: node.to_owned(), order: self.order() }
+        Drain { client: self, node: node.to_owned(), by: self.attribution() }
     }
 }
 
-awaits!(Drain { node, order }, Draining);
+awaits!(Drain { node, by }, Draining);
 
 impl Drain<'_> {
-    ordered!(order);
+    ordered!(by);
 
     /// Runs the request. A paused node drains, too.
     ///
@@ -66,11 +66,11 @@ impl Drain<'_> {
     joins!(Draining);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Draining, Error> {
-        check(&self.order)?;
+        check(&self.by)?;
         let scope = Scope::Node(target::node(&self.node)?);
-        let Self { client, node, order } = self;
+        let Self { client, node, by } = self;
         let application = client.application.clone();
-        match verbs.switch(&SwitchOrder { application, scope, verb: SwitchVerb::Drain, order })? {
+        match verbs.switch(&SwitchOrder { application, scope, verb: SwitchVerb::Drain, by })? {
             Switched::Done => Ok(Draining::Begun),
             Switched::Already(Switch::Drained) => Ok(Draining::Drained),
             Switched::Already(_) => Ok(Draining::UnderWay),

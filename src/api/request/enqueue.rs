@@ -20,7 +20,7 @@ use crate::time::millis;
 
 /// What two requests have in common.
 #[derive(Debug)]
-struct Order {
+struct Enqueuing {
     job: JobSpec,
     payloads: Result<Vec<String>, String>,
     groups: Vec<String>,
@@ -31,7 +31,7 @@ struct Order {
     key: Option<UniqueKey>,
 }
 
-impl Order {
+impl Enqueuing {
     fn new<'p, P: Serialize + 'p>(job: Job<P>, payloads: impl Iterator<Item = &'p P>) -> Self {
         let mut groups = Vec::new();
         let encode = |payload: &'p P| {
@@ -175,13 +175,13 @@ macro_rules! options {
 #[must_use = "a request does nothing until it is run"]
 pub struct Enqueue<'a> {
     client: &'a Client,
-    order: Order,
+    order: Enqueuing,
 }
 
 impl Client {
     /// Runs a job once, now or later, without a schedule.
     pub fn enqueue<P: Serialize>(&self, job: Job<P>, payload: &P) -> Enqueue<'_> {
-        Enqueue { client: self, order: Order::new(job, std::iter::once(payload)) }
+        Enqueue { client: self, order: Enqueuing::new(job, std::iter::once(payload)) }
     }
 
     /// Runs a job once for each of these payloads, at most 100,000: all of them are stored, or none.
@@ -190,7 +190,7 @@ impl Client {
         job: Job<P>,
         payloads: impl IntoIterator<Item = &'p P>,
     ) -> EnqueueMany<'_> {
-        EnqueueMany { client: self, order: Order::new(job, payloads.into_iter()) }
+        EnqueueMany { client: self, order: Enqueuing::new(job, payloads.into_iter()) }
     }
 }
 
@@ -304,7 +304,7 @@ impl Enqueue<'_> {
 #[must_use = "a request does nothing until it is run"]
 pub struct EnqueueMany<'a> {
     client: &'a Client,
-    order: Order,
+    order: Enqueuing,
 }
 
 awaits!(EnqueueMany { order }, Vec<ExecutionId>);

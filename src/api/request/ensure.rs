@@ -54,7 +54,7 @@ pub struct Ensure<'a> {
 impl Client {
     /// Makes the schedule of this name be as described: creates it, changes what differs, or does nothing.
     pub fn ensure<'a>(&'a self, schedule: &Schedule) -> Ensure<'a> {
-        let definition = Definition { order: self.order(), ..schedule.definition(&self.application) };
+        let definition = Definition { by: self.attribution(), ..schedule.definition(&self.application) };
         Ensure { client: self, definition }
     }
 }
@@ -62,7 +62,7 @@ impl Client {
 awaits!(Ensure { definition }, Ensured);
 
 impl Ensure<'_> {
-    ordered!(definition.order);
+    ordered!(definition.by);
 
     /// Runs the request in a transaction of its own.
     ///
@@ -111,7 +111,7 @@ impl Ensure<'_> {
     }
 
     fn over(self, verbs: &dyn Verbs) -> Result<Ensured, Error> {
-        check(&self.definition.order)?;
+        check(&self.definition.by)?;
         let explained = |error: Error| error.during(&format!("ensuring schedule {:?}", self.definition.name));
         verbs.ensure(&self.definition).map_err(explained)
     }

@@ -68,7 +68,7 @@ use crate::api::Client;
 use crate::api::config::check_text;
 use crate::domain::{Entry, Error, ScheduleState};
 use crate::store::Verbs;
-use crate::store::audit::{AuditEntry, Order};
+use crate::store::audit::{Attribution, AuditEntry};
 
 /// The options that every request has: who asks, and why.
 macro_rules! ordered {
@@ -134,9 +134,9 @@ macro_rules! awaits {
 
 use awaits;
 
-fn check(order: &Order) -> Result<(), Error> {
-    check_text("the actor", &order.actor, 200)?;
-    check_text("the reason", &order.reason, 500)
+fn check(by: &Attribution) -> Result<(), Error> {
+    check_text("the actor", &by.actor, 200)?;
+    check_text("the reason", &by.reason, 500)
 }
 
 /// How a change of a schedule's state is recorded.
@@ -145,10 +145,10 @@ fn recorded(
     verb: &'static str,
     entry: &Entry,
     becomes: ScheduleState,
-    order: &Order,
+    by: &Attribution,
 ) -> AuditEntry {
     let states = (entry.state.label(), becomes.label());
-    AuditEntry::of_schedule(verb, (&client.application, &entry.name), states, order)
+    AuditEntry::of_schedule(verb, (&client.application, &entry.name), states, by)
 }
 
 /// Attempts to change the schedule called `name` until one attempt answers; one that does not has met another

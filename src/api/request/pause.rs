@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use super::{awaits, check, decide, joins, ordered, recorded};
 use crate::api::{Client, Target};
 use crate::domain::{Entry, Error, ErrorKind, ScheduleState, Timestamp};
-use crate::store::audit::Order;
+use crate::store::audit::Attribution;
 use crate::store::switch::{SwitchOrder, SwitchVerb, Switched};
 use crate::store::{self, Applied, Change, Verbs};
 
@@ -40,20 +40,20 @@ pub struct Pause<'a> {
     client: &'a Client,
     target: Target,
     until: Option<DateTime<Utc>>,
-    order: Order,
+    by: Attribution,
 }
 
 impl Client {
     /// Pauses a schedule (by its name), a job, a node or the application until [`Client::resume`].
     pub fn pause(&self, target: impl Into<Target>) -> Pause<'_> {
-        Pause { client: self, target: target.into(), until: None, order: self.order() }
+        Pause { client: self, target: target.into(), until: None, by: self.attribution() }
     }
 }
 
-awaits!(Pause { target, until, order }, Paused);
+awaits!(Pause { target, until, by }, Paused);
 
 impl Pause<'_> {
-    ordered!(order);
+    ordered!(by);
 
     /// When the pause ends by itself, in database time, to the millisecond. Default: never. The misfire
     /// handler ends it within half a minute of that; whoever resumes it before ends it, too.
@@ -80,7 +80,7 @@ impl Pause<'_> {
     joins!(Paused);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Paused, Error> {
-        check(&self.order)?;
+        check(&self.by)?;
         self.check_until(verbs)?;
         let scope = match self.target.scope()? {
             Err(schedule) => {
@@ -88,9 +88,9 @@ impl Pause<'_> {
             }
             Ok(scope) => scope,
         };
-        let Self { client, target, until, order } = self;
+        let Self { client, target, until, by } = self;
         let verb = SwitchVerb::Pause { until: until.map(Timestamp::from) };
-        let order = SwitchOrder { application: client.application.clone(), scope, verb, order };
+        let order = SwitchOrder { application: client.application.clone(), scope, verb, by };
         match verbs.switch(&order)? {
             Switched::Done => Ok(Paused::Paused),
             Switched::Already(_) => Ok(Paused::NotActive(ScheduleState::Paused)),
@@ -111,10 +111,10 @@ impl Pause<'_> {
         if entry.state != ScheduleState::Active {
             return Ok(Some(Paused::NotActive(entry.state)));
         }
-        let Order { actor, reason } = self.order.clone();
+        let Attribution { actor, reason } = self.by.clone();
         let until = self.until.map(Timestamp::from);
         let pause = store::PauseChange { id: entry.id, version: entry.version, by: actor, reason, until };
-        let entry = recorded(self.client, "pause", entry, ScheduleState::Paused, &self.order);
+        let entry = recorded(self.client, "pause", entry, ScheduleState::Paused, &self.by);
         Ok(match verbs.apply_audited(Change::Pause(pause), &entry)? {
             Applied::Done => Some(Paused::Paused),
             Applied::Lost | Applied::Held => None,

@@ -4,7 +4,7 @@ use super::{awaits, check, joins, ordered};
 use crate::api::Client;
 use crate::api::config::check_schedule_name;
 use crate::domain::{Error, ExecutionId, ExecutionState, ScheduleState};
-use crate::store::audit::{AuditEntry, Order};
+use crate::store::audit::{Attribution, AuditEntry};
 use crate::store::order::ExecutionOrder;
 use crate::store::{Change, ExecutionQuery, RemoveChange, SeenSchedule, Verbs};
 
@@ -36,20 +36,20 @@ pub struct Remove<'a> {
     client: &'a Client,
     name: String,
     cancels: bool,
-    order: Order,
+    by: Attribution,
 }
 
 impl Client {
     /// Removes a schedule: nothing of it is claimed any more, and what waited to be run is cancelled.
     pub fn remove(&self, name: &str) -> Remove<'_> {
-        Remove { client: self, name: name.to_owned(), cancels: false, order: self.order() }
+        Remove { client: self, name: name.to_owned(), cancels: false, by: self.attribution() }
     }
 }
 
-awaits!(Remove { name, cancels, order }, Removed);
+awaits!(Remove { name, cancels, by }, Removed);
 
 impl Remove<'_> {
-    ordered!(order);
+    ordered!(by);
 
     /// Cancels what it has running, too: each execution as [`Client::cancel`] does, once the schedule is
     /// removed. Default: it ends normally.
@@ -85,7 +85,7 @@ impl Remove<'_> {
     joins!(Removed);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Removed, Error> {
-        check(&self.order)?;
+        check(&self.by)?;
         check_schedule_name(&self.name)?;
         let answer = self.remove(verbs)?;
         if self.cancels {
@@ -118,7 +118,7 @@ impl Remove<'_> {
         };
         for row in verbs.executions(&query)? {
             let (application, execution) = (application.clone(), ExecutionId(row.id));
-            verbs.cancel(&ExecutionOrder { application, execution, order: self.order.clone() })?;
+            verbs.cancel(&ExecutionOrder { application, execution, by: self.by.clone() })?;
         }
         Ok(())
     }
@@ -129,8 +129,8 @@ impl Remove<'_> {
         let was =
             seen.state.parse().map_or(seen.state.clone(), |state: ScheduleState| state.label().to_owned());
         let states = (was.as_str(), ScheduleState::Removed.label());
-        let entry = AuditEntry::of_schedule("remove", (application, &self.name), states, &self.order);
-        let (reason, now) = (self.order.reason.clone(), verbs.now()?);
+        let entry = AuditEntry::of_schedule("remove", (application, &self.name), states, &self.by);
+        let (reason, now) = (self.by.reason.clone(), verbs.now()?);
         let removal = RemoveChange { application: application.clone(), seen, reason, now };
         Ok(verbs.apply_audited(Change::Remove(removal), &entry)?.is_done())
     }

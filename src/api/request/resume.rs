@@ -6,7 +6,7 @@ use crate::api::{Client, Target};
 use crate::domain::ErrorKind;
 use crate::domain::{Entry, Error, ScheduleState};
 use crate::repair::{pass_paused, resume};
-use crate::store::audit::Order;
+use crate::store::audit::Attribution;
 use crate::store::switch::{PassedQuery, Scope, SwitchOrder, SwitchVerb, Switched};
 use crate::store::{Applied, Change, Move, Verbs};
 
@@ -32,23 +32,23 @@ use crate::store::{Applied, Change, Move, Verbs};
 pub struct Resume<'a> {
     client: &'a Client,
     target: Target,
-    order: Order,
+    by: Attribution,
 }
 
 /// The most schedules that pass in one transaction what a pause held back.
-const AT_ONCE: usize = 500;
+const BATCH: usize = 500;
 
 impl Client {
     /// Ends a pause: occurrences planned meanwhile are recorded as skipped, the next is the first after now.
     pub fn resume(&self, target: impl Into<Target>) -> Resume<'_> {
-        Resume { client: self, target: target.into(), order: self.order() }
+        Resume { client: self, target: target.into(), by: self.attribution() }
     }
 }
 
-awaits!(Resume { target, order }, Resumed);
+awaits!(Resume { target, by }, Resumed);
 
 impl Resume<'_> {
-    ordered!(order);
+    ordered!(by);
 
     /// Runs the request. The end of a long pause, or of one that held back many schedules, takes several
     /// transactions; the pause lasts until the last.
@@ -69,16 +69,16 @@ impl Resume<'_> {
     joins!(Resumed);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Resumed, Error> {
-        check(&self.order)?;
+        check(&self.by)?;
         let scope = match self.target.scope()? {
             Err(schedule) => {
                 return decide((self.client, verbs), schedule, |entry| self.attempt(verbs, entry));
             }
             Ok(scope) => scope,
         };
-        let Self { client, target, order } = self;
+        let Self { client, target, by } = self;
         let application = client.application.clone();
-        let order = SwitchOrder { application, scope, verb: SwitchVerb::Resume, order };
+        let order = SwitchOrder { application, scope, verb: SwitchVerb::Resume, by };
         pass_held_back(verbs, &order)?;
         match verbs.switch(&order)? {
             Switched::Done => Ok(Resumed::Resumed),
@@ -93,7 +93,7 @@ impl Resume<'_> {
         };
         // The arrears of a long pause take several repairs; the last one ends the pause.
         let ends = repair.how == Move::Resume;
-        let entry = recorded(self.client, "resume", entry, ScheduleState::Active, &self.order);
+        let entry = recorded(self.client, "resume", entry, ScheduleState::Active, &self.by);
         let change = Change::Repair(repair);
         let won = match ends {
             true => verbs.apply_audited(change, &entry)?.is_done(),
@@ -111,7 +111,7 @@ fn pass_held_back(verbs: &dyn Verbs, order: &SwitchOrder) -> Result<(), Error> {
         Scope::Node(_) => return Ok(()),
     };
     let (now, application) = (verbs.now()?, order.application.clone());
-    let query = PassedQuery { application, job, before: now + 1, limit: AT_ONCE };
+    let query = PassedQuery { application, job, before: now + 1, limit: BATCH };
     loop {
         let entries = verbs.passed(&query)?;
         if entries.is_empty() {

@@ -6,7 +6,7 @@ use crate::api::Client;
 use crate::domain::ErrorKind;
 use crate::domain::{Error, ExecutionId, ExecutionState, ScheduleState};
 use crate::store::Verbs;
-use crate::store::audit::Order;
+use crate::store::audit::Attribution;
 use crate::store::order::{self, ExecutionOrder};
 
 /// Makes another attempt at an execution that is FAILED, TIMED_OUT, CANCELLED or ABANDONED, and that none has
@@ -35,20 +35,20 @@ run"]
 pub struct Retry<'a> {
     client: &'a Client,
     execution: ExecutionId,
-    order: Order,
+    by: Attribution,
 }
 
 impl Client {
     /// Makes another attempt at an execution that has ended without success.
     pub fn retry(&self, execution: impl Into<ExecutionId>) -> Retry<'_> {
-        Retry { client: self, execution: execution.into(), order: self.order() }
+        Retry { client: self, execution: execution.into(), by: self.attribution() }
     }
 }
 
-awaits!(Retry { execution, order }, Retried);
+awaits!(Retry { execution, by }, Retried);
 
 impl Retry<'_> {
-    ordered!(order);
+    ordered!(by);
 
     /// Runs the request.
     ///
@@ -63,9 +63,9 @@ impl Retry<'_> {
     joins!(Retried);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Retried, Error> {
-        check(&self.order)?;
-        let Self { client, execution, order } = self;
-        let order = ExecutionOrder { application: client.application.clone(), execution, order };
+        check(&self.by)?;
+        let Self { client, execution, by } = self;
+        let order = ExecutionOrder { application: client.application.clone(), execution, by };
         Ok(match verbs.retry(&order)? {
             order::Retry::Pending(execution) => Retried::Pending(execution),
             order::Retry::State(Some(state)) => Retried::NotRetryable(state),

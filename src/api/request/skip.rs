@@ -6,7 +6,7 @@ use super::{awaits, check, decide, joins, ordered};
 use crate::api::Client;
 use crate::domain::{Entry, Error, ScheduleState, Timestamp, known};
 use crate::repair::skip;
-use crate::store::audit::{AuditEntry, Order};
+use crate::store::audit::{Attribution, AuditEntry};
 use crate::store::{Change, Verbs};
 
 /// Skips the next occurrence of an active or paused schedule: it is recorded as SKIPPED (`by hand`), and the
@@ -35,21 +35,21 @@ pub struct Skip<'a> {
     client: &'a Client,
     name: String,
     at: Timestamp,
-    order: Order,
+    by: Attribution,
 }
 
 impl Client {
     /// Skips the next occurrence of a schedule, which is to be the one at `fire_time`.
     pub fn skip(&self, name: &str, fire_time: DateTime<Utc>) -> Skip<'_> {
         let at = fire_time.into();
-        Skip { client: self, name: name.to_owned(), at, order: self.order() }
+        Skip { client: self, name: name.to_owned(), at, by: self.attribution() }
     }
 }
 
-awaits!(Skip { name, at, order }, Skipped);
+awaits!(Skip { name, at, by }, Skipped);
 
 impl Skip<'_> {
-    ordered!(order);
+    ordered!(by);
 
     /// Runs the request.
     ///
@@ -72,7 +72,7 @@ impl Skip<'_> {
     joins!(Skipped);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Skipped, Error> {
-        check(&self.order)?;
+        check(&self.by)?;
         decide((self.client, verbs), &self.name, |entry| self.attempt(verbs, entry))
     }
 
@@ -88,7 +88,7 @@ impl Skip<'_> {
         let shown = |at: Option<DateTime<Utc>>| at.map_or("never".to_owned(), |at| format!("next {at}"));
         let states = (shown(instant(Some(self.at))), shown(next));
         let names = (self.client.application.as_str(), &*entry.name);
-        let entry = AuditEntry::of_schedule("skip", names, (&states.0, &states.1), &self.order);
+        let entry = AuditEntry::of_schedule("skip", names, (&states.0, &states.1), &self.by);
         let applied = verbs.apply_audited(Change::Repair(repair), &entry)?;
         Ok(if applied.is_done() { Some(Skipped::Skipped { next }) } else { None })
     }

@@ -8,7 +8,7 @@ use crate::api::Client;
 use crate::api::config::check_schedule_name;
 use crate::domain::{Error, ErrorKind, ExecutionId, ScheduleState, Timestamp, payload};
 use crate::store::Verbs;
-use crate::store::audit::Order;
+use crate::store::audit::Attribution;
 use crate::store::order::{Ordered, RunOrder, implausible, too_large};
 
 /// Runs a schedule once more, beside what is planned: the next fire time stays as it is. Made by
@@ -41,20 +41,26 @@ pub struct TriggerNow<'a> {
     name: String,
     payload: Result<Option<String>, String>,
     at: Option<DateTime<Utc>>,
-    order: Order,
+    by: Attribution,
 }
 
 impl Client {
     /// Runs a schedule once more, now or later, beside what is planned.
     pub fn trigger(&self, name: &str) -> TriggerNow<'_> {
-        TriggerNow { client: self, name: name.to_owned(), payload: Ok(None), at: None, order: self.order() }
+        TriggerNow {
+            client: self,
+            name: name.to_owned(),
+            payload: Ok(None),
+            at: None,
+            by: self.attribution(),
+        }
     }
 }
 
-awaits!(TriggerNow { name, payload, at, order }, Triggered);
+awaits!(TriggerNow { name, payload, at, by }, Triggered);
 
 impl TriggerNow<'_> {
-    ordered!(order);
+    ordered!(by);
 
     /// What the handler is given instead of the schedule's payload. Default: the schedule's, as it is when
     /// the execution is claimed. Up to 8 KiB of JSON (checked when the request is run). It must be what the
@@ -98,7 +104,7 @@ impl TriggerNow<'_> {
         let refused = |problem: String| {
             Error::new(ErrorKind::Config, format!("triggering schedule {:?}: {problem}", self.name))
         };
-        check(&self.order)?;
+        check(&self.by)?;
         check_schedule_name(&self.name)?;
         let payload = self.payload.clone().map_err(|problem| refused(format!("payload: {problem}")))?;
         if let Some(problem) = payload.as_ref().and_then(|payload| too_large(payload.len())) {
@@ -113,7 +119,7 @@ impl TriggerNow<'_> {
             schedule: self.name.clone(),
             payload,
             at,
-            order: self.order.clone(),
+            by: self.by.clone(),
         })
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(crate) use self::calls::Op as NodeOp;
 use self::calls::{Answer, Answered, Asked, Op, join};
 use super::observer::Observer;
-use super::{Held, Standing};
+use super::{OwnTokens, Standing};
 use crate::domain::shards::Member;
 use crate::domain::{Boot, Error, Event, ExecutionId, JobSpec, Lineage, Millis, NodeId, Timestamp};
 use crate::machine::{Machine, Step};
@@ -106,7 +106,7 @@ pub(crate) struct NodeMachine<F> {
     id: NodeId,
     identity: Identity,
     window: Window,
-    held: Arc<Held>,
+    held: Arc<OwnTokens>,
     standing: Arc<Standing>,
     figures: F,
     membership: Membership,
@@ -136,7 +136,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         id: NodeId,
         identity: Identity,
         window: Window,
-        (held, standing): (Arc<Held>, Arc<Standing>),
+        (held, standing): (Arc<OwnTokens>, Arc<Standing>),
         figures: F,
         now: Now,
     ) -> Self {

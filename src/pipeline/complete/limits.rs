@@ -12,7 +12,7 @@ use crate::store::ExecutionChange;
 
 /// When a run's time is up, and how it ended, once it has.
 #[derive(Clone, Debug)]
-pub(crate) struct RunEnd {
+pub(crate) struct Deadline {
     at: Boot,
     ended: Arc<OnceLock<EndedBy>>,
 }
@@ -23,7 +23,7 @@ enum EndedBy {
     TimeLimit,
 }
 
-impl RunEnd {
+impl Deadline {
     pub(crate) fn new(at: Boot) -> Self {
         Self { at, ended: Arc::default() }
     }
@@ -47,7 +47,7 @@ impl RunEnd {
 /// A run that is timed out if its handler has not returned by then.
 #[derive(Debug)]
 pub(crate) struct Limited {
-    pub end: RunEnd,
+    pub end: Deadline,
     /// What is stored then; its instant is not set yet.
     pub change: ExecutionChange,
     /// Of its lane.
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_run_ends_once_and_late_is_late_though_nobody_has_looked() {
-        let [in_time, late, seen] = [(); 3].map(|()| RunEnd::new(Boot::at(10)));
+        let [in_time, late, seen] = [(); 3].map(|()| Deadline::new(Boot::at(10)));
         assert!(in_time.returned(Boot::at(9)) && !in_time.times_out());
         assert!(!late.returned(Boot::at(10)) && late.times_out());
         assert!(seen.times_out() && !seen.returned(Boot::at(9)));
@@ -126,7 +126,7 @@ mod tests {
         for (id, at) in [(1, 30), (2, 10), (3, 20), (4, 10)] {
             let time_out = Transition::TimeOut(String::new());
             let change = ExecutionChange::of(ExecutionId(id), Token::fresh(), time_out, Timestamp::at(0));
-            limits.add(Limited { end: RunEnd::new(Boot::at(at)), change, stuck: Stuck::default() });
+            limits.add(Limited { end: Deadline::new(Boot::at(at)), change, stuck: Stuck::default() });
         }
         assert!(limits.remove(ExecutionId(3)).is_some() && limits.remove(ExecutionId(9)).is_none());
         let mut pop = |boot| limits.pop(Boot::at(boot)).map(|it| it.change.execution.0);

@@ -20,7 +20,7 @@ use crate::domain::{
     Boot, BoundOf, Error, ErrorKind, Event, ExecutionId, LONGEST_ERROR, Millis, ScheduleId, Timestamp,
 };
 use crate::machine::{Machine, Operation, Step};
-use crate::members::Held;
+use crate::members::OwnTokens;
 use crate::store::rules::ChangeKind;
 use crate::store::{Applied, Change, ExecutionChange, Store};
 use crate::time::{GATHER, Now, REST};
@@ -137,7 +137,7 @@ impl Pace {
 }
 
 pub(crate) struct CompleteMachine {
-    held: Arc<Held>,
+    held: Arc<OwnTokens>,
     limits: Limits,
     /// Those whose handlers run on, with the count of their lane.
     stuck: HashMap<ExecutionId, Stuck>,
@@ -216,7 +216,7 @@ fn in_ascii(text: &str) -> String {
 }
 
 impl CompleteMachine {
-    pub(crate) fn new(held: Arc<Held>) -> Self {
+    pub(crate) fn new(held: Arc<OwnTokens>) -> Self {
         Self {
             held,
             limits: Limits::default(),

@@ -183,7 +183,7 @@ fn a_failure_for_good_is_told() {
 #[test]
 fn an_end_that_frees_a_slot_is_told_to_who_waits() {
     let freed = |overlap: Overlap, awaited: bool, settled: Applied| {
-        let held = Arc::new(Held::default());
+        let held = Arc::new(OwnTokens::default());
         held.await_slots(awaited);
         let mut machine = Stepped::new(CompleteMachine::new(held));
         let now = Now { db: Timestamp::at(0), boot: Boot::at(0), apart: 0 };

@@ -30,7 +30,7 @@ use super::pool::Seat;
 use super::start::Ready;
 use crate::domain::{Boot, BoundOf, Candidate, Error, ErrorKind, Event, Full, Millis, NodeId, Token};
 use crate::machine::{Machine, Step};
-use crate::members::Held;
+use crate::members::OwnTokens;
 use crate::repair::overlapped;
 use crate::store::{Applied, Blocked, Claim, ClaimRequest, Claimed};
 use crate::time::{CLAIM_AHEAD, Lease, Now, SKIP_RETRY, Steady};
@@ -43,7 +43,7 @@ pub(crate) struct DispatchMachine<S: Seats> {
     ahead: Ahead,
     seats: S,
     node: NodeId,
-    held: Arc<Held>,
+    held: Arc<OwnTokens>,
     lease: Lease,
     enabled: bool,
     doubts: Doubts<S::Permit>,
@@ -62,7 +62,7 @@ pub(crate) struct DispatchMachine<S: Seats> {
 impl<S: Seats> DispatchMachine<S> {
     pub(crate) fn new(
         node: NodeId,
-        held: Arc<Held>,
+        held: Arc<OwnTokens>,
         lease: Lease,
         (lanes, seats): (Lanes, S),
         now: Now,

@@ -84,7 +84,7 @@ struct Bench {
     machine: Stepped<DispatchMachine<Chairs>>,
     start: StartMachine<Chair>,
     chairs: Arc<AtomicUsize>,
-    held: Arc<Held>,
+    held: Arc<OwnTokens>,
     node: NodeId,
     jobs: Vec<String>,
     now: Timestamp,
@@ -133,7 +133,7 @@ impl Bench {
             store.ensure(&Definition { job: job.clone(), ..definition }).unwrap();
         }
         let chairs = Arc::new(AtomicUsize::new(chairs));
-        let held = Arc::new(Held::default());
+        let held = Arc::new(OwnTokens::default());
         let now = Now { db: START, boot: Boot::at(START.millis()), apart: 0 };
         let seats = Chairs(vec![Arc::clone(&chairs)]);
         let seats = (Lanes::default(), seats);
@@ -235,7 +235,7 @@ impl Bench {
         }
         while let Step::Tell(output) = self.start.next(self.now()) {
             match output {
-                StartOutput::Run(run) => {
+                StartOutput::Due(run) => {
                     run.into_iter().for_each(|(chair, claimed)| self.begin(chair, claimed));
                 }
                 StartOutput::GiveBack(settlement) => self.given_back.push(settlement),

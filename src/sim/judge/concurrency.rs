@@ -11,7 +11,8 @@ const PACE: Millis = 100;
 pub(super) fn concurrency(history: &History, verdict: &mut Verdict) {
     let plans: BTreeMap<&str, &Plan> =
         history.plans.iter().map(|plan| (plan.schedule.as_str(), plan)).collect();
-    let of_jobs = history.plans.iter().map(|plan| (plan.job.as_str(), [plan.at_once, plan.group_at_once]));
+    let of_jobs =
+        history.plans.iter().map(|plan| (plan.job.as_str(), [plan.concurrency, plan.group_concurrency]));
     let of_jobs: BTreeMap<&str, [Limit; 2]> =
         of_jobs.filter(|(_, limits)| *limits != [Limit::default(); 2]).collect();
     for (job, limits) in of_jobs {

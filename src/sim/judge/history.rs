@@ -166,8 +166,8 @@ pub struct Plan {
     /// How long its handler may take.
     pub limit: Option<Millis>,
     /// The limits of its job, and of each of the job's groups.
-    pub at_once: Limit,
-    pub group_at_once: Limit,
+    pub concurrency: Limit,
+    pub group_concurrency: Limit,
     /// No two of its executions run at once.
     pub exclusive: bool,
     /// After how many occurrences in a row that failed for good it is paused: 0 never, none for deaths alone.

@@ -585,7 +585,7 @@ fn bounds(history: &History, verdict: &mut Verdict) {
     }
     let Some(bound) = history.bounds.begun else { return };
     // What waits for a slot, or for a place among those of its job that may run, is not late.
-    let is_limited = |plan: &Plan| [plan.at_once, plan.group_at_once] != [Limit::default(); 2];
+    let is_limited = |plan: &Plan| [plan.concurrency, plan.group_concurrency] != [Limit::default(); 2];
     let waits = |plan: &&Plan| plan.exclusive || is_limited(plan);
     let exclusive: BTreeSet<&str> =
         history.plans.iter().filter(waits).map(|it| it.schedule.as_str()).collect();

@@ -290,8 +290,8 @@ impl Plans {
                 deaths: policy.max_attempts,
                 retries: policy.retry.at_most,
                 limit: policy.time_limit.map(crate::time::millis),
-                at_once: jobs::limit_of(&policy.bounds.job),
-                group_at_once: jobs::limit_of(&policy.bounds.group),
+                concurrency: jobs::limit_of(&policy.bounds.job),
+                group_concurrency: jobs::limit_of(&policy.bounds.group),
                 exclusive: made.definition.overlap().has_slot(),
                 pause_after: made.definition.pause_after,
                 misfire: made.definition.misfire.as_str().to_owned(),
@@ -308,8 +308,8 @@ impl Plans {
             deaths: job.settings.policy.max_attempts,
             retries: job.settings.policy.retry.at_most,
             limit: job.settings.policy.time_limit.map(crate::time::millis),
-            at_once: jobs::limit_of(&job.settings.policy.bounds.job),
-            group_at_once: jobs::limit_of(&job.settings.policy.bounds.group),
+            concurrency: jobs::limit_of(&job.settings.policy.bounds.job),
+            group_concurrency: jobs::limit_of(&job.settings.policy.bounds.group),
             state: ScheduleState::Complete.as_str().to_owned(),
             ..judge::Plan::default()
         };

@@ -11,7 +11,7 @@ use crate::sim::jobs::{self, APPLICATION};
 use crate::sim::judge::{self, Pause};
 use crate::sim::sabotage::Sabotage;
 use crate::sim::wire::Wire;
-use crate::store::audit::{AuditQuery, Order};
+use crate::store::audit::{Attribution, AuditQuery};
 use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, OnConflict, UniqueKey, queue_of};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::{Change, Definition, Ensured, ExecutionQuery, ExecutionRow, RemoveChange, Verbs};
@@ -197,10 +197,10 @@ impl Plans {
         let schedule = self.made[n].definition.name.clone();
         let payload = self.dice.one_in(2).then(|| format!("\"by hand {}\"", self.orders.len()));
         let at = self.dice.one_in(3).then(|| now + self.dice.below(30_000));
-        let order = Order { actor: "sim".to_owned(), reason: String::new() };
+        let by = Attribution { actor: "sim".to_owned(), reason: String::new() };
         let application = APPLICATION.to_owned();
         let order =
-            RunOrder { application, schedule, payload: payload.clone(), at: at.map(Timestamp::at), order };
+            RunOrder { application, schedule, payload: payload.clone(), at: at.map(Timestamp::at), by };
         let is_locked = |id| wire.is_locked(id);
         if wire.seen(APPLICATION, &order.schedule).unwrap().is_none_or(|seen| is_locked(seen.id)) {
             return;
@@ -239,7 +239,7 @@ impl Plans {
         };
         let row = rows[usize::try_from(self.dice.below(rows.len() as Millis)).unwrap()];
         let (execution, application) = (ExecutionId(row.id), APPLICATION.to_owned());
-        let order = ExecutionOrder { application, execution, order: Order::default() };
+        let order = ExecutionOrder { application, execution, by: Attribution::default() };
         // The store itself: an operator's call is whole.
         match wire.store.retry(&order) {
             Ok(Retry::Pending(attempt)) => drop(self.retries.insert(attempt.0)),
@@ -291,9 +291,9 @@ impl Plans {
             return;
         }
         let row = &open[usize::try_from(self.dice.below(open.len() as Millis)).unwrap()];
-        let order = Order { actor: "sim".to_owned(), reason: String::new() };
+        let by = Attribution { actor: "sim".to_owned(), reason: String::new() };
         let execution = ExecutionId(row.id);
-        let order = ExecutionOrder { application: APPLICATION.to_owned(), execution, order };
+        let order = ExecutionOrder { application: APPLICATION.to_owned(), execution, by };
         if wire.seen(APPLICATION, &row.schedule).unwrap().is_some_and(|seen| wire.is_locked(seen.id)) {
             return;
         }

@@ -19,9 +19,9 @@ use super::wire::Wire;
 use crate::domain::{Answer, Boot, Event, Millis, NodeId, Timestamp};
 use crate::machine::Machine;
 use crate::members::listener::ListenOutput;
-use crate::members::{Held, Identity, NodeInput, NodeMachine, NodeOutput, Standing, members};
+use crate::members::{Identity, NodeInput, NodeMachine, NodeOutput, OwnTokens, Standing, members};
 use crate::node::context::Begun;
-use crate::node::lifecycle::{Interruption, Patience, Running, Starting};
+use crate::node::lifecycle::{Interruption, Patience, Started, Starting};
 use crate::node::route::{Leaving, Mailboxes, Output, route};
 use crate::pipeline::complete::{CompleteInput, CompleteMachine};
 use crate::pipeline::dispatch::{DispatchInput, DispatchMachine};
@@ -78,7 +78,7 @@ fn lanes_of(node: NodeId) -> (Vec<LaneSettings>, Lanes) {
 /// A handler that runs, on a thread or as a task.
 struct Job {
     lane: LaneId,
-    running: Running,
+    running: Started,
     answer: Answer,
     began: Boot,
     ends: Millis,
@@ -190,7 +190,7 @@ impl Process {
             now: now.db,
         };
         let Ok(HeartbeatReply::Alive { peers, .. }) = wire.beat(&beat) else { panic!("it has just joined") };
-        let (held, standing) = (Arc::new(Held::default()), Arc::new(Standing::default()));
+        let (held, standing) = (Arc::new(OwnTokens::default()), Arc::new(Standing::default()));
         let (settings, lanes) = lanes_of(id);
         let watches = settings.iter().zip(LaneId::all()).map(|(_, lane)| lanes.watch(lane)).collect();
         let of_tasks = settings.iter().map(|lane| lane.is_of_tasks).collect();

@@ -8,7 +8,7 @@ use crossbeam::channel::{TryRecvError, bounded};
 use super::{GRACE, Job, Process, Surroundings, Task};
 use crate::domain::{Answer, Boot, ExecutionId, JobPolicy, Millis};
 use crate::node::context::{Begun, Cancellation};
-use crate::node::lifecycle::{Lifecycle, Look, Patience, Running};
+use crate::node::lifecycle::{Lifecycle, Look, Patience, Started};
 use crate::pipeline::complete::limits::Stuck;
 use crate::pipeline::complete::{CompleteInput, Reply};
 use crate::pipeline::dispatch::DispatchInput;
@@ -60,7 +60,7 @@ impl Process {
                 self.complete.receive(CompleteInput::Settle(settlement, Some(Reply::Thread(reply))));
                 self.starting.push((lane, starting, settled));
             }
-            Lifecycle::Run(mut running) => {
+            Lifecycle::Call(mut running) => {
                 let job = policy_of(&running);
                 let limited = running.begin(job, &Stuck::default(), now);
                 let limited = limited.filter(|_| !around.wire.is(Sabotage::NoLimits));
@@ -226,7 +226,7 @@ fn ask(execution: ExecutionId, as_it: i64, around: &mut Surroundings<'_>) {
     });
 }
 
-fn policy_of(running: &Running) -> Option<JobPolicy> {
+fn policy_of(running: &Started) -> Option<JobPolicy> {
     let name = &*running.claimed().entry().job;
     jobs::all().into_iter().find(|job| *job.name == *name).map(|job| job.settings.policy)
 }

@@ -1,12 +1,12 @@
 //! The audit: written with the change, or not at all.
 
 use super::*;
-use crate::store::audit::{AuditEntry, AuditQuery, AuditRow, Order};
+use crate::store::audit::{Attribution, AuditEntry, AuditQuery, AuditRow};
 use crate::store::{PauseChange, Purge};
 
 impl Bench {
-    fn order(&self, reason: &str) -> Order {
-        Order { actor: "ann".to_owned(), reason: reason.to_owned() }
+    fn attribution(&self, reason: &str) -> Attribution {
+        Attribution { actor: "ann".to_owned(), reason: reason.to_owned() }
     }
 
     /// The application's audit, newest first.
@@ -22,7 +22,7 @@ impl Bench {
     fn pause_audited(&self, entry: &Entry) -> Applied {
         let (by, reason) = ("ann".to_owned(), "why".to_owned());
         let pause = PauseChange { id: entry.id, version: entry.version, by, reason, until: None };
-        let order = self.order("stock-taking");
+        let order = self.attribution("stock-taking");
         let names = (self.app.as_str(), &*entry.name);
         let entry = AuditEntry::of_schedule("pause", names, ("active", "paused"), &order);
         self.store.apply_audited(Change::Pause(pause), &entry).unwrap()
@@ -46,10 +46,10 @@ pub(crate) fn a_change_is_recorded_if_it_is_made(db: &Bench) {
 }
 
 pub(crate) fn a_definition_is_recorded_if_it_changes_something(db: &Bench) {
-    let definition = Definition { order: db.order("first"), ..db.definition("s") };
+    let definition = Definition { by: db.attribution("first"), ..db.definition("s") };
     db.create(&definition);
     db.store.ensure(&definition).unwrap();
-    let other = Definition { priority: 7, payload: "1".to_owned(), order: db.order("more"), ..definition };
+    let other = Definition { priority: 7, payload: "1".to_owned(), by: db.attribution("more"), ..definition };
     assert_eq!(db.store.ensure(&other).unwrap(), Ensured::Changed);
     let hourly = Definition { trigger: every(db.base, 3_600_000, -1), ..other };
     assert_eq!(db.store.ensure(&hourly).unwrap(), Ensured::Changed);
@@ -67,7 +67,7 @@ pub(crate) fn a_definition_is_recorded_if_it_changes_something(db: &Bench) {
 
 pub(crate) fn the_audit_is_asked_for_by_what_it_holds(db: &Bench) {
     for name in ["a", "b"] {
-        let entry = db.create(&Definition { order: db.order("x"), ..db.definition(name) });
+        let entry = db.create(&Definition { by: db.attribution("x"), ..db.definition(name) });
         db.pause_audited(&entry);
     }
     let some = |text: &str| Some(text.to_owned());

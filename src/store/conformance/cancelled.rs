@@ -3,19 +3,19 @@
 
 use super::*;
 use crate::domain::{ExecutionState, ScheduleState};
-use crate::store::audit::{AuditQuery, Order};
+use crate::store::audit::{Attribution, AuditQuery};
 use crate::store::order::{Cancel, ExecutionOrder, Retry};
 use crate::store::{Heartbeat, HeartbeatReply, Purge};
 
 impl Bench {
     fn cancel(&self, execution: ExecutionId) -> Cancel {
-        let order = Order { actor: "ann".to_owned(), reason: "why".to_owned() };
-        self.store.cancel(&ExecutionOrder { application: self.app.clone(), execution, order }).unwrap()
+        let by = Attribution { actor: "ann".to_owned(), reason: "why".to_owned() };
+        self.store.cancel(&ExecutionOrder { application: self.app.clone(), execution, by }).unwrap()
     }
 
     fn again(&self, execution: ExecutionId) -> Retry {
-        let (application, order) = (self.app.clone(), Order::default());
-        self.store.retry(&ExecutionOrder { application, execution, order }).unwrap()
+        let (application, by) = (self.app.clone(), Attribution::default());
+        self.store.retry(&ExecutionOrder { application, execution, by }).unwrap()
     }
 
     fn asked(&self, is_new: bool) -> Cancel {
@@ -122,8 +122,11 @@ pub(crate) fn nothing_follows_what_was_asked_to_end(db: &Bench) {
 
 pub(crate) fn another_applications_execution_is_unknown(db: &Bench) {
     let claimed = db.run_head(&db.schedule("s"));
-    let order =
-        ExecutionOrder { application: fresh_name(), execution: claimed.execution(), order: Order::default() };
+    let order = ExecutionOrder {
+        application: fresh_name(),
+        execution: claimed.execution(),
+        by: Attribution::default(),
+    };
     assert_eq!(db.store.cancel(&order).unwrap(), Cancel::Unknown);
     assert_eq!(db.told(), (Vec::new(), 1));
 }

@@ -8,7 +8,7 @@ use crate::store::enqueue::EnqueueOrder;
 const LIMITED: &str = "limited";
 
 /// So many executions of a job at once; 0 is no bound.
-pub(super) fn at_once(most: u32) -> Bounds {
+pub(super) fn concurrency(most: u32) -> Bounds {
     let concurrency = Some(most).filter(|most| *most > 0);
     Bounds { job: Bound { concurrency, ..Bound::NONE }, group: Bound::NONE }
 }
@@ -22,7 +22,7 @@ impl Bench {
     }
 
     fn limit(&self, most: u32) {
-        self.bound(at_once(most));
+        self.bound(concurrency(most));
     }
 
     fn bound(&self, bounds: Bounds) {
@@ -53,7 +53,7 @@ fn is_full(claim: &Claim) -> bool {
 
 pub(crate) fn no_more_of_a_job_run_than_may(db: &Bench) {
     let entries = ["a", "b", "c", "d"].map(|name| db.limited(name, 2));
-    assert_eq!(entries[0].bounds, at_once(2));
+    assert_eq!(entries[0].bounds, concurrency(2));
     let requests: Vec<ClaimRequest> = entries[..3].iter().map(|entry| db.head(entry)).collect();
     let mut claims = db.store.claim(&requests).unwrap();
     assert!(is_full(&claims.pop().unwrap()), "the last of three");
@@ -213,8 +213,8 @@ impl Bench {
     }
 }
 
-fn group_at_once(most: u32) -> Bounds {
-    Bounds { job: Bound::NONE, group: at_once(most).job }
+fn group_concurrency(most: u32) -> Bounds {
+    Bounds { job: Bound::NONE, group: concurrency(most).job }
 }
 
 fn per_hour(count: u32) -> Bound {
@@ -232,7 +232,7 @@ fn endings(claims: &[Claim]) -> Vec<Option<bool>> {
 }
 
 pub(crate) fn no_more_of_a_group_run_than_may(db: &Bench) {
-    let ids = db.enqueue_grouped(group_at_once(1), &["a", "a", "b", "", ""]);
+    let ids = db.enqueue_grouped(group_concurrency(1), &["a", "a", "b", "", ""]);
     assert_eq!(db.waiting_of(ids[2]).candidate.group().map(|group| &**group), Some("b"));
     let mut claims = db.claim_each(&ids);
     assert_eq!(endings(&claims), [None, Some(true), None, None, None]);
@@ -248,7 +248,7 @@ pub(crate) fn no_more_of_a_group_run_than_may(db: &Bench) {
 
 pub(crate) fn what_counts_is_noted_as_long_as_it_counts(db: &Bench) {
     let is_noted = |id: ExecutionId| db.fixture.is_noted(id);
-    let ids = db.enqueue_grouped(group_at_once(1), &["a", "b", "", "c"]);
+    let ids = db.enqueue_grouped(group_concurrency(1), &["a", "b", "", "c"]);
     let mut claims = db.claim_each(&ids[..3]);
     assert_eq!([is_noted(ids[0]), is_noted(ids[1]), is_noted(ids[2])], [true, true, false]);
     assert_eq!(db.settle(&succeeded(won(claims.remove(0)), db.now)), Applied::Done);
@@ -256,14 +256,14 @@ pub(crate) fn what_counts_is_noted_as_long_as_it_counts(db: &Bench) {
     db.bound(Bounds { job: Bound::NONE, group: per_hour(1) });
     assert_eq!(db.purge_queues(-24 * HOUR, 100), 0, "it counts for an hour");
     assert!(is_noted(ids[1]) && is_noted(ids[3]));
-    db.bound(group_at_once(1));
+    db.bound(group_concurrency(1));
     assert_eq!(db.purge_queues(-24 * HOUR, 100), 1);
     assert_eq!([is_noted(ids[0]), is_noted(ids[1]), is_noted(ids[3])], [false, true, true]);
 }
 
 /// A batch that is full of one group holds those of the others behind it.
 pub(crate) fn a_group_without_room_keeps_no_other_away(db: &Bench) {
-    let bounds = Bounds { job: at_once(3).job, ..group_at_once(1) };
+    let bounds = Bounds { job: concurrency(3).job, ..group_concurrency(1) };
     let ids = db.enqueue_grouped(bounds, &["a", "a", "a", "b", "c", "d"]);
     let endings = endings(&db.claim_each(&ids));
     assert_eq!(endings, [None, Some(true), Some(true), None, None, Some(false)]);

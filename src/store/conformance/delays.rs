@@ -4,7 +4,7 @@ use super::*;
 use crate::domain::{Cause, Cursor, ScheduleState};
 use crate::repair::{plan_anew, recover};
 use crate::store::RemoveChange;
-use crate::store::audit::Order;
+use crate::store::audit::Attribution;
 use crate::store::order::{Cancel, ExecutionOrder};
 use crate::store::rules::ChangeKind;
 use crate::trigger::Delay;
@@ -117,8 +117,8 @@ pub(crate) fn a_handler_beyond_its_limit_has_not_ended(db: &Bench) {
 
 pub(crate) fn a_run_that_is_cancelled_before_it_began_has_ended(db: &Bench) {
     let claimed = db.claim_head(&db.delayed("s"));
-    let (application, execution, order) = (db.app.clone(), claimed.execution(), Order::default());
-    let cancelled = db.store.cancel(&ExecutionOrder { application, execution, order }).unwrap();
+    let (application, execution, by) = (db.app.clone(), claimed.execution(), Attribution::default());
+    let cancelled = db.store.cancel(&ExecutionOrder { application, execution, by }).unwrap();
     assert_eq!(cancelled, Cancel::Done);
     // The database's clock is an hour behind the fire time: the next is behind that, in any case.
     assert_eq!(db.next(), Some(db.base + 1));
@@ -129,16 +129,16 @@ pub(crate) fn a_run_that_is_cancelled_before_it_began_has_ended(db: &Bench) {
 /// Somebody asked to cancel it as it ran: the retry is not made, or is withdrawn.
 pub(crate) fn a_run_that_is_withdrawn_has_ended(db: &Bench) {
     let claimed = db.run_head(&db.delayed("s"));
-    let (application, execution, order) = (db.app.clone(), claimed.execution(), Order::default());
-    let asked = db.store.cancel(&ExecutionOrder { application, execution, order }).unwrap();
+    let (application, execution, by) = (db.app.clone(), claimed.execution(), Attribution::default());
+    let asked = db.store.cancel(&ExecutionOrder { application, execution, by }).unwrap();
     assert!(matches!(asked, Cancel::Asked { .. }));
     let failed = claimed.finish(Answer::Failed("no".to_owned()), Some(db.base), db.end());
     assert_eq!(db.settle(&failed), Applied::Done);
     assert_eq!((db.executions().len(), db.next()), (1, Some(db.end() + DELAY)));
 
     let again = db.run_head(&db.entry("s"));
-    let (application, execution, order) = (db.app.clone(), again.execution(), Order::default());
-    assert!(db.store.cancel(&ExecutionOrder { application, execution, order }).is_ok());
+    let (application, execution, by) = (db.app.clone(), again.execution(), Attribution::default());
+    assert!(db.store.cancel(&ExecutionOrder { application, execution, by }).is_ok());
     let snoozed = again.finish(Answer::Snooze(Duration::from_secs(9)), None, db.now);
     assert_eq!((db.settle(&snoozed), db.next()), (Applied::Done, Some(Timestamp::AWAITED)));
     let withdrawn = db.store.withdrawn(&db.app, 10).unwrap().remove(0);
@@ -273,7 +273,7 @@ pub(crate) fn a_run_by_hand_plans_nothing(db: &Bench) {
         schedule,
         payload: None,
         at: Some(db.base),
-        order: Order::default(),
+        by: Attribution::default(),
     };
     db.store.order(&order).unwrap();
     let extra = db.pendings_of(claimed.entry().id).remove(0);

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Barrier;
 
-use super::concurrency::at_once;
+use super::concurrency::concurrency;
 use super::*;
 use crate::domain::{Cause, ExecutionState, ScheduleState};
-use crate::store::audit::Order;
+use crate::store::audit::Attribution;
 use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, OnConflict, UniqueKey, first_origin, queue_of};
 use crate::store::order::Retry;
 use crate::store::order::{Cancel, ExecutionOrder};
@@ -227,7 +227,7 @@ pub(crate) fn an_enqueued_execution_of_a_dead_node_is_taken_back(db: &Bench) {
 
 pub(crate) fn no_more_enqueued_executions_of_a_job_run_than_may(db: &Bench) {
     let mut node = db.new_node(NodeId::fresh(), &db.app, &[]);
-    let policy = JobPolicy { bounds: at_once(2), ..JobPolicy::DEFAULT };
+    let policy = JobPolicy { bounds: concurrency(2), ..JobPolicy::DEFAULT };
     node.jobs = vec![JobSpec::new(JOB, policy)];
     db.store.register(&node).unwrap();
     let ids = db.enqueue(&["0", "1", "2"]);
@@ -239,8 +239,8 @@ pub(crate) fn no_more_enqueued_executions_of_a_job_run_than_may(db: &Bench) {
 pub(crate) fn a_paused_job_holds_its_enqueued_executions(db: &Bench) {
     let [id] = db.enqueue(&["1"])[..] else { panic!() };
     let (application, scope) = (db.app.clone(), Scope::Job(JOB.to_owned()));
-    let (verb, order) = (SwitchVerb::Pause { until: None }, Order::default());
-    let pause = SwitchOrder { application, scope, verb, order };
+    let (verb, by) = (SwitchVerb::Pause { until: None }, Attribution::default());
+    let pause = SwitchOrder { application, scope, verb, by };
     assert_eq!(db.store.switch(&pause).unwrap(), Switched::Done);
     assert_eq!(db.find_pending(id), None);
 }
@@ -249,7 +249,7 @@ pub(crate) fn a_paused_job_holds_its_enqueued_executions(db: &Bench) {
 pub(crate) fn an_enqueued_execution_that_has_not_begun_is_cancelled(db: &Bench) {
     let order = EnqueueOrder { job: job(&"j".repeat(200)), ..db.enqueue_order(&["1"]) };
     let [id] = db.store.enqueue(&order).unwrap()[..] else { panic!() };
-    let order = ExecutionOrder { application: db.app.clone(), execution: id, order: Order::default() };
+    let order = ExecutionOrder { application: db.app.clone(), execution: id, by: Attribution::default() };
     assert_eq!(db.store.cancel(&order).unwrap(), Cancel::Done);
     assert_eq!(db.execution(id).state, "CANCELLED");
 }
@@ -431,7 +431,7 @@ pub(crate) fn a_key_counts_within_its_period(db: &Bench) {
 
 pub(crate) fn a_retry_by_hand_needs_its_key(db: &Bench) {
     let order =
-        |execution| ExecutionOrder { application: db.app.clone(), execution, order: Order::default() };
+        |execution| ExecutionOrder { application: db.app.clone(), execution, by: Attribution::default() };
     let Keyed::Created(first) = db.keyed("1", "k", OnConflict::Existing) else { panic!("it is new") };
     assert_eq!(db.store.cancel(&order(first)).unwrap(), Cancel::Done);
     let Keyed::Created(second) = db.keyed("2", "k", OnConflict::Existing) else { panic!("it was cancelled") };

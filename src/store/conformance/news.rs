@@ -1,7 +1,7 @@
 //! A node's news of others' changes before its next poll.
 
 use super::*;
-use crate::store::audit::{AuditQuery, Order};
+use crate::store::audit::{Attribution, AuditQuery};
 use crate::store::enqueue::{DueAt, EnqueueOrder};
 use crate::store::news::{GlanceQuery, Marks, News};
 use crate::store::order::{Cancel, ExecutionOrder};
@@ -48,7 +48,7 @@ fn enqueue(db: &Bench, application: &str, due: Timestamp) -> ExecutionId {
 }
 
 fn cancel(db: &Bench, execution: ExecutionId) -> Cancel {
-    let order = ExecutionOrder { application: db.app.clone(), execution, order: Order::default() };
+    let order = ExecutionOrder { application: db.app.clone(), execution, by: Attribution::default() };
     db.store.cancel(&order).unwrap()
 }
 

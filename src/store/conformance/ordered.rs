@@ -3,14 +3,14 @@
 
 use super::*;
 use crate::domain::{Cause, ScheduleState};
-use crate::store::audit::{AuditQuery, Order};
+use crate::store::audit::{Attribution, AuditQuery};
 use crate::store::order::{Ordered, RunOrder};
 
 impl Bench {
     pub fn run_order(&self, schedule: &str) -> RunOrder {
-        let order = Order { actor: "ann".to_owned(), reason: "why".to_owned() };
+        let by = Attribution { actor: "ann".to_owned(), reason: "why".to_owned() };
         let (application, schedule) = (self.app.clone(), schedule.to_owned());
-        RunOrder { application, schedule, payload: None, at: None, order }
+        RunOrder { application, schedule, payload: None, at: None, by }
     }
 
     pub(super) fn ordered(&self, order: &RunOrder) -> ExecutionId {

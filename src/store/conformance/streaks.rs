@@ -4,7 +4,7 @@
 use super::*;
 use crate::domain::{ExecutionState, ScheduleState};
 use crate::repair::{recover, resume, skip};
-use crate::store::audit::{AuditQuery, Order};
+use crate::store::audit::{Attribution, AuditQuery};
 use crate::store::order::{Cancel, ExecutionOrder, Retry};
 use crate::store::streak::{Reach, Streak, StreakQuery};
 
@@ -55,7 +55,7 @@ impl Bench {
     }
 
     fn order_of(&self, execution: ExecutionId) -> ExecutionOrder {
-        ExecutionOrder { application: self.app.clone(), execution, order: Order::default() }
+        ExecutionOrder { application: self.app.clone(), execution, by: Attribution::default() }
     }
 }
 

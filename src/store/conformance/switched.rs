@@ -3,7 +3,7 @@
 use super::*;
 use crate::domain::{ExecutionState, Reason, ScheduleState};
 use crate::repair::pass_paused;
-use crate::store::audit::{AuditEntry, AuditQuery, Order};
+use crate::store::audit::{Attribution, AuditEntry, AuditQuery};
 use crate::store::switch::{
     EndedPause, PassedQuery, Scope, SeenSwitch, Switch, SwitchChange, SwitchOrder, SwitchRow, SwitchVerb,
     Switched,
@@ -12,8 +12,8 @@ use crate::store::{Heartbeat, PauseChange};
 
 impl Bench {
     pub(super) fn switch(&self, scope: Scope, verb: SwitchVerb) -> Switched {
-        let order = Order { actor: "ann".to_owned(), reason: "why".to_owned() };
-        self.store.switch(&SwitchOrder { application: self.app.clone(), scope, verb, order }).unwrap()
+        let by = Attribution { actor: "ann".to_owned(), reason: "why".to_owned() };
+        self.store.switch(&SwitchOrder { application: self.app.clone(), scope, verb, by }).unwrap()
     }
 
     fn pause(&self, scope: Scope) -> Switched {
@@ -194,7 +194,7 @@ pub(crate) fn pauses_whose_time_is_up_are_found_until_they_have_ended(db: &Bench
     let (by, reason) = ("ann".to_owned(), "why".to_owned());
     let pause = PauseChange { id: entry.id, version: entry.version, by, reason, until: past };
     let names = (db.app.as_str(), "s");
-    let audit = AuditEntry::of_schedule("pause", names, ("active", "paused"), &Order::default());
+    let audit = AuditEntry::of_schedule("pause", names, ("active", "paused"), &Attribution::default());
     assert_eq!(db.store.apply_audited(Change::Pause(pause), &audit).unwrap(), Applied::Done);
     assert!(db.has_ended_pause());
     let row = db.schedule_row(entry.id).pause;

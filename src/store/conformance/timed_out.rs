@@ -3,7 +3,7 @@
 use super::*;
 use crate::domain::{Answer, Cause, ExecutionState};
 use crate::repair::recover;
-use crate::store::audit::Order;
+use crate::store::audit::Attribution;
 use crate::store::order::{Cancel, ExecutionOrder, Retry};
 
 impl Bench {
@@ -20,8 +20,8 @@ impl Bench {
     }
 
     fn retried(&self, execution: ExecutionId) -> Retry {
-        let order = Order { actor: "op".to_owned(), reason: String::new() };
-        self.store.retry(&ExecutionOrder { application: self.app.clone(), execution, order }).unwrap()
+        let by = Attribution { actor: "op".to_owned(), reason: String::new() };
+        self.store.retry(&ExecutionOrder { application: self.app.clone(), execution, by }).unwrap()
     }
 }
 
@@ -79,8 +79,9 @@ pub(crate) fn what_runs_on_is_released_with_its_nodes_end(db: &Bench) {
 /// A handler that somebody asked to end runs out of time: no retry follows.
 pub(crate) fn what_was_asked_to_end_is_not_tried_again_after_its_time(db: &Bench) {
     let claimed = db.run_head(&db.schedule("s"));
-    let (execution, order) = (claimed.execution(), Order { actor: "op".to_owned(), reason: String::new() });
-    db.store.cancel(&ExecutionOrder { application: db.app.clone(), execution, order }).unwrap();
+    let (execution, by) =
+        (claimed.execution(), Attribution { actor: "op".to_owned(), reason: String::new() });
+    db.store.cancel(&ExecutionOrder { application: db.app.clone(), execution, by }).unwrap();
     assert_eq!(db.settle(&claimed.time_out(1, db.now)), Applied::Done);
     assert_eq!(db.settle(&claimed.release(Some(db.now), db.now)), Applied::Done);
     assert_eq!(db.executions().len(), 1);
@@ -89,8 +90,9 @@ pub(crate) fn what_was_asked_to_end_is_not_tried_again_after_its_time(db: &Bench
 /// Its outcome stays, and no retry follows.
 pub(crate) fn what_runs_on_beyond_its_limit_can_be_asked_to_end(db: &Bench) {
     let (execution, release) = db.timed_out(db.node, Some(db.now));
-    let (application, order) = (db.app.clone(), Order { actor: "op".to_owned(), reason: "hangs".to_owned() });
-    let order = ExecutionOrder { application, execution, order };
+    let (application, by) =
+        (db.app.clone(), Attribution { actor: "op".to_owned(), reason: "hangs".to_owned() });
+    let order = ExecutionOrder { application, execution, by };
     for is_new in [true, false] {
         let asked = Cancel::Asked { node: db.node.to_string(), is_new };
         assert_eq!(db.store.cancel(&order).unwrap(), asked);

@@ -1,6 +1,6 @@
 //! The audit.
 
-use super::rows::Run;
+use super::rows::Execution;
 use super::tables::Tables;
 use crate::domain::{ExecutionState, Timestamp};
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow, news_of};
@@ -9,9 +9,9 @@ use crate::store::news::{Glance, GlanceQuery, Marks, News};
 impl Tables {
     /// The row's id.
     pub(super) fn record(&mut self, entry: &AuditEntry) -> i64 {
-        let AuditEntry { application, verb, target_type, target, was, became, order } = entry.clone();
+        let AuditEntry { application, verb, target_type, target, was, became, by } = entry.clone();
         let (id, made) = (self.fresh_id(), self.now);
-        let (verb, target_type, actor, reason) = (verb.into(), target_type.into(), order.actor, order.reason);
+        let (verb, target_type, actor, reason) = (verb.into(), target_type.into(), by.actor, by.reason);
         let row = AuditRow { id, application, made, actor, verb, target_type, target, was, became, reason };
         self.audit.insert(id, row);
         id
@@ -32,7 +32,7 @@ impl Tables {
 
     pub(super) fn glance(&self, query: &GlanceQuery) -> Glance {
         let (runs, run) = self.runs_behind(query.after.run);
-        let is_news = |run: &Run| {
+        let is_news = |run: &Execution| {
             let is_first = run.is(ExecutionState::Pending) && run.attempt == 1;
             *run.application == *query.application && is_first && run.due < query.until
         };

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::commits::{Commits, LostCommits};
 use super::hooks::{BoundsFault, CoversFault, HeldKey, MemberFault, SlotFault};
-use super::rows::{Run, Shape, Text};
+use super::rows::{Execution, Shape, Text};
 use super::tables::Tables;
 use super::{MemoryStore, Shared};
 use crate::domain::{Error, ErrorKind, ExecutionId, Millis, NodeId, ScheduleId, Timestamp, Token};
@@ -186,7 +186,7 @@ impl MemoryStore {
     /// The ledger and how it came about, for the judge.
     pub(crate) fn ledger(&self) -> (Vec<judge::Execution>, Vec<judge::Change>) {
         let tables = self.tables();
-        let row = |(id, run): (i64, &Run)| judge::Execution {
+        let row = |(id, run): (i64, &Execution)| judge::Execution {
             id,
             schedule: tables.schedule(run.schedule).map(|row| row.name.to_string()).unwrap_or_default(),
             generation: run.generation,
@@ -216,7 +216,7 @@ impl MemoryStore {
     }
 
     pub(crate) fn tagged(&self, tag: &str) -> usize {
-        let has_tag = |(_, run): &(i64, &Run)| run.attempt == 1 && run.tags.iter().any(|it| it == tag);
+        let has_tag = |(_, run): &(i64, &Execution)| run.attempt == 1 && run.tags.iter().any(|it| it == tag);
         self.tables().runs().filter(has_tag).count()
     }
 
@@ -323,9 +323,9 @@ impl Tables {
     }
 
     /// Notes a change of an execution's row, which was `before`.
-    pub(super) fn note(&mut self, id: i64, before: Option<&Run>) {
+    pub(super) fn note(&mut self, id: i64, before: Option<&Execution>) {
         if self.hooks.noted {
-            let state = |run: &Run| run.state.to_string();
+            let state = |run: &Execution| run.state.to_string();
             let (from, to) = (before.map(state), self.run(ExecutionId(id)).map(state));
             if let (None, Some(before)) = (&to, before) {
                 self.hooks.removed.push((id, before.clone()));

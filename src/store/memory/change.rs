@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rows::{Run, Schedule};
+use super::rows::{Execution, Schedule};
 use super::tables::Tables;
 use crate::domain::{ExecutionId, Millis, NodeId, Reason, ScheduleId, ScheduleState, Timestamp, after_run};
 use crate::store::change::{AfterRun, Seen, WithdrawChange};
@@ -66,7 +66,8 @@ impl Tables {
             return Ok(Applied::of_held(execution));
         }
         if !self.change_run(change, id) {
-            let is_it = |run: &Run| run.is(execution.becomes()) && run.token == Some(execution.token_after());
+            let is_it =
+                |run: &Execution| run.is(execution.becomes()) && run.token == Some(execution.token_after());
             return Ok((change.rule().repeats && self.run(id).is_some_and(is_it)).into());
         }
         match execution.kind() {
@@ -86,7 +87,7 @@ impl Tables {
     }
 
     /// If the schedule of an execution fires again some time after its end: its id and that delay.
-    pub(super) fn plans(&self, run: &Run) -> Option<RunEnd> {
+    pub(super) fn plans(&self, run: &Execution) -> Option<RunEnd> {
         let when = &self.schedule(run.schedule)?.shape.columns;
         let delay = when.repeat_interval.filter(|_| when.job_type == "DELAY" && run.origin == 0)?;
         Some(RunEnd { schedule: ScheduleId(run.schedule), delay })
@@ -258,9 +259,9 @@ fn assigned<'a>(set: Set, change: &'a Change, old: Datum<'_>, now: Timestamp) ->
     })
 }
 
-fn ledger_run(row: &Schedule, repair: &Repair, line: &LedgerRow) -> Run {
+fn ledger_run(row: &Schedule, repair: &Repair, line: &LedgerRow) -> Execution {
     let line = repair.columns_of(line);
-    Run {
+    Execution {
         generation: repair.generation,
         until: line.until,
         count: line.occurrences,
@@ -272,6 +273,6 @@ fn ledger_run(row: &Schedule, repair: &Repair, line: &LedgerRow) -> Run {
         prev: line.prev,
         following: line.following,
         holder: line.holder,
-        ..Run::new(line.id, &row.application, line.at, line.state)
+        ..Execution::new(line.id, &row.application, line.at, line.state)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::commits::RowKey;
 use super::hooks::{SlotFault, Touch};
-use super::rows::{Run, matches};
+use super::rows::{Execution, matches};
 use super::tables::Tables;
 use crate::domain::{
     Bounds, Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, Noted, Occurrence, Pending, Room,
@@ -96,7 +96,7 @@ impl Tables {
     }
 
     fn is_under_way(&self, execution: ExecutionId) -> bool {
-        let is_owned = |run: &Run| run.is(ExecutionState::Claimed) || run.is(ExecutionState::Running);
+        let is_owned = |run: &Execution| run.is(ExecutionState::Claimed) || run.is(ExecutionState::Running);
         self.stuck.contains_key(&execution.0) || self.run(execution).is_some_and(is_owned)
     }
 
@@ -130,7 +130,7 @@ impl Tables {
             return Ok(None);
         }
         let Some(fence) = self.fence_behind(row.fence) else { return Ok(None) };
-        let run = Run {
+        let run = Execution {
             generation: row.generation,
             token: Some(request.token),
             fence,
@@ -139,7 +139,7 @@ impl Tables {
             started: request.started(),
             prev: occurrence.prev,
             following: occurrence.following,
-            ..Run::new(id, &row.application, occurrence.at, owned_state(request))
+            ..Execution::new(id, &row.application, occurrence.at, owned_state(request))
         };
         self.edit_schedule(id, |row| {
             row.move_to(Cursor { prev: Some(occurrence.at), next: occurrence.following });
@@ -239,7 +239,7 @@ impl Tables {
     /// Whether the guard of a PENDING execution's claim matches.
     fn is_takeable(&self, pending: &Pending) -> bool {
         let seen = seen_execution(pending.id, ExecutionState::Pending, pending.token);
-        let is = |run: &Run| matches(&guard::TAKE, |column| run.value(pending.id.0, column), seen);
+        let is = |run: &Execution| matches(&guard::TAKE, |column| run.value(pending.id.0, column), seen);
         self.run(pending.id).is_some_and(is)
     }
 
@@ -264,7 +264,7 @@ impl Tables {
         self.is_broken(if is_planned { SlotFault::ByPlanned } else { SlotFault::ByPending })
     }
 
-    fn loses_slot(&self, run: &Run) -> bool {
+    fn loses_slot(&self, run: &Execution) -> bool {
         run.is(ExecutionState::Pending) && self.is_broken(SlotFault::OfRetries)
             || run.is(ExecutionState::TimedOut) && self.is_broken(SlotFault::OfTheStuck)
     }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::rows::{App, BoundedRow, Job, Key, Node, Run, Schedule, UniqueKey};
+use super::rows::{App, BoundedRow, Execution, Job, Key, Node, Schedule, UniqueKey};
 use super::table::Written;
 use crate::domain::{NodeId, Timestamp};
 use crate::store::audit::AuditRow;
@@ -22,7 +22,7 @@ pub(super) enum RowKey {
     JobName(Arc<str>, Arc<str>),
     Schedule(i64),
     ScheduleName(Arc<str>, Arc<str>),
-    Run(i64),
+    Execution(i64),
     Attempt(Key),
     Cancel(i64),
     Stuck(i64),
@@ -38,7 +38,7 @@ pub(super) struct WriteSet {
     pub(super) nodes: Vec<Written<NodeId, Node>>,
     pub(super) jobs: Vec<Written<i64, Job>>,
     pub(super) schedules: Vec<Written<i64, Schedule>>,
-    pub(super) runs: Vec<Written<i64, Run>>,
+    pub(super) runs: Vec<Written<i64, Execution>>,
     pub(super) cancels: Vec<Written<i64, CancelRow>>,
     pub(super) stuck: Vec<Written<i64, ()>>,
     pub(super) bounded: Vec<Written<(i64, i64), BoundedRow>>,
@@ -73,8 +73,8 @@ impl WriteSet {
             rows.extend(unique(it, name));
         }
         for it in &self.runs {
-            rows.insert(RowKey::Run(it.key));
-            rows.extend(unique(it, |run: &Run| RowKey::Attempt(run.key())));
+            rows.insert(RowKey::Execution(it.key));
+            rows.extend(unique(it, |run: &Execution| RowKey::Attempt(run.key())));
         }
         rows.extend(self.cancels.iter().map(|it| RowKey::Cancel(it.key)));
         rows.extend(self.stuck.iter().map(|it| RowKey::Stuck(it.key)));

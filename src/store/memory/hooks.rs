@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crossbeam::channel::Receiver;
 
-use super::rows::Run;
+use super::rows::Execution;
 use crate::domain::{Bound, Bounds, ExecutionId, Millis, Rate, ScheduleId};
 use crate::sim::judge;
 use crate::store::rules::ChangeKind;
@@ -38,7 +38,7 @@ pub(crate) struct Hooks {
     pub(super) changes: Vec<judge::Change>,
     pub(super) noted: bool,
     /// Executions that were removed, as they were last, once somebody wants the changes.
-    pub(super) removed: Vec<(i64, Run)>,
+    pub(super) removed: Vec<(i64, Execution)>,
     /// How far the database's clock is from the time that changes are noted with.
     pub(super) clock_error: Millis,
 }
@@ -151,7 +151,7 @@ pub(crate) enum Touch {
     /// A retry by hand touches the execution that is tried again.
     Retry,
     /// A run by hand touches its schedule.
-    Run,
+    RunNow,
     /// A pause with an end touches its application.
     PauseEnd,
 }

@@ -2,10 +2,10 @@
 
 use super::commits::RowKey;
 use super::hooks::Touch;
-use super::rows::Run;
+use super::rows::Execution;
 use super::tables::Tables;
 use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, Reason, Token};
-use crate::store::audit::Order;
+use crate::store::audit::Attribution;
 use crate::store::order::{Cancel, CancelRow, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::{Applied, ExecutionChange, Result, Transition};
 
@@ -18,13 +18,13 @@ impl Tables {
         if let Some(refusal) = Ordered::refusal(row.state.as_ref()) {
             return Ok(refusal);
         }
-        self.touch(Touch::Run, RowKey::Schedule(schedule));
+        self.touch(Touch::RunNow, RowKey::Schedule(schedule));
         let due = order.at.unwrap_or(self.now);
         let asked = (self.record(&order.entry()), Reason::ByHand);
-        let run = Run {
+        let run = Execution {
             generation: row.generation,
             payload: order.payload.as_deref().map(Into::into),
-            ..Run::asked(schedule, &row.application, due, asked)
+            ..Execution::asked(schedule, &row.application, due, asked)
         };
         self.insert_run(run).map(Ordered::Pending)
     }
@@ -72,19 +72,24 @@ impl Tables {
     }
 
     /// The last of the attempts that followed this one.
-    fn last_behind(&self, run: &Run) -> Option<ExecutionId> {
+    fn last_behind(&self, run: &Execution) -> Option<ExecutionId> {
         let attempts = self.attempts_at(run.schedule, (run.generation, run.origin, run.scheduled));
         let later = attempts.filter(|(_, it)| it.attempt > run.attempt);
         later.max_by_key(|(_, it)| it.attempt).map(|(id, _)| id)
     }
 
     /// Asks for the end of one whose handler runs.
-    fn ask(&mut self, state: ExecutionState, run: &Run, order: &ExecutionOrder) -> (Cancel, ExecutionState) {
+    fn ask(
+        &mut self,
+        state: ExecutionState,
+        run: &Execution,
+        order: &ExecutionOrder,
+    ) -> (Cancel, ExecutionState) {
         let node = run.node.map(|node| node.to_string()).unwrap_or_default();
         let is_new = !self.cancels.contains_key(&order.execution.0);
-        let Order { actor, reason } = order.order.clone();
+        let Attribution { actor, reason } = order.by.clone();
         let row = CancelRow { asked: self.now, actor, reason, seen: None };
-        self.touch(Touch::Cancel, RowKey::Run(order.execution.0));
+        self.touch(Touch::Cancel, RowKey::Execution(order.execution.0));
         self.cancels.row(order.execution.0, || row);
         (Cancel::Asked { node, is_new }, state)
     }
@@ -117,7 +122,7 @@ impl Tables {
         let again = run.again((Reason::ByHand.as_str(), Reason::Retry.as_str()), due, Token::fresh());
         self.record(&order.retry_entry(&name, state, i64::from(again.attempt)));
         let origin = again.origin;
-        self.touch(Touch::Retry, RowKey::Run(order.execution.0));
+        self.touch(Touch::Retry, RowKey::Execution(order.execution.0));
         let id = self.insert_run(again)?;
         if let Some(key) = key {
             self.touch(Touch::Key, RowKey::Key(key.clone()));

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::rows::{App, Run, Schedule};
+use super::rows::{App, Execution, Schedule};
 use super::tables::Tables;
 use crate::domain::{ExecutionId, ExecutionState, ScheduleState, Timestamp};
 use crate::store::columns::NO_TIME;
@@ -60,12 +60,12 @@ impl Tables {
 
     pub(super) fn purge_orphans(&mut self, walk: &OrphanWalk) -> PurgedOrphans {
         let before = self.now.saturating_sub(walk.keep);
-        let is_old = |run: &Run| match run.state.parse() {
+        let is_old = |run: &Execution| match run.state.parse() {
             Ok(ExecutionState::Pending) => run.due < before,
             Ok(ExecutionState::Claimed | ExecutionState::Running) => false,
             _ => run.finished.is_some_and(|finished| finished < before),
         };
-        let is_orphan = |run: &Run| {
+        let is_orphan = |run: &Execution| {
             run.schedule > walk.after.0
                 && *run.application == *walk.application
                 && self.schedule(run.schedule).is_none()
@@ -88,11 +88,11 @@ impl Tables {
 
     /// Removes the first occurrences of each generation, up to the first that stays; how many.
     fn purge_schedule(&mut self, schedule: i64, before: Timestamp, limit: usize) -> usize {
-        let is_old = |first: &Run| first.finished.unwrap_or(first.scheduled) < before;
+        let is_old = |first: &Execution| first.finished.unwrap_or(first.scheduled) < before;
         if !self.ledger(schedule).next().is_some_and(|(_, first)| is_old(first)) {
             return 0;
         }
-        let rows: Vec<(ExecutionId, &Run)> = self.ledger(schedule).collect();
+        let rows: Vec<(ExecutionId, &Execution)> = self.ledger(schedule).collect();
         let mut old: Vec<Vec<ExecutionId>> = Vec::new();
         for generation in rows.chunk_by(|(_, one), (_, other)| one.generation == other.generation) {
             for planned in [true, false] {
@@ -121,11 +121,11 @@ fn is_over(row: &Schedule, before: Timestamp) -> bool {
     is_one_shot && is_complete && row.prev.is_some_and(|prev| (Timestamp::default()..before).contains(&prev))
 }
 
-fn occurrence(run: &Run) -> (i64, Timestamp) {
+fn occurrence(run: &Execution) -> (i64, Timestamp) {
     (run.origin, run.scheduled)
 }
 
-pub(super) fn has_ended(run: &Run, before: Timestamp) -> bool {
+pub(super) fn has_ended(run: &Execution, before: Timestamp) -> bool {
     run.state.parse().is_ok_and(ExecutionState::is_terminal)
         && run.scheduled < before
         && run.finished.is_some_and(|finished| finished < before)

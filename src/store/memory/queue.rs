@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rows::{Run, Schedule, Text};
+use super::rows::{Execution, Schedule, Text};
 use super::tables::Tables;
 use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, JobSpec, Millis, Reason};
 use crate::store::enqueue::{
@@ -25,7 +25,7 @@ impl Tables {
         let key = (queue, Arc::<str>::from(unique.key.as_str()), unique.period(due));
         if let Some(open) = self.keeper(&key) {
             let is_as_enqueued =
-                |run: &Run| run.is(ExecutionState::Pending) && run.reason == Reason::Enqueued.as_str();
+                |run: &Execution| run.is(ExecutionState::Pending) && run.reason == Reason::Enqueued.as_str();
             let waits = self.run(open).filter(|run| is_as_enqueued(run));
             let token = waits.filter(|_| unique.on_conflict == OnConflict::Replace).and_then(|run| run.token);
             let change = token.map(|token| Change::Replace(order.replacing(open, token, due)));
@@ -41,7 +41,7 @@ impl Tables {
     /// The last attempt at the execution that was enqueued last with a key, if it has not ended.
     pub(super) fn keeper(&self, key: &(i64, Arc<str>, Millis)) -> Option<ExecutionId> {
         let origin = *self.keys.get(key)?;
-        let has_key = |run: &Run| run.key.as_ref().is_some_and(|it| (&it.0, it.1) == (&key.1, key.2));
+        let has_key = |run: &Execution| run.key.as_ref().is_some_and(|it| (&it.0, it.1) == (&key.1, key.2));
         let own = self.ledger(key.0).filter(|(_, run)| run.origin == origin && has_key(run));
         let (id, last) = own.max_by_key(|(_, run)| run.attempt)?;
         let runs_on = last.is(ExecutionState::TimedOut) && last.finished.is_none();
@@ -57,17 +57,17 @@ impl Tables {
     ) -> Result<Vec<ExecutionId>> {
         let queue = self.queue(&order.application, &order.job)?;
         let (application, due) = (self.application(&order.application), order.due(self.now));
-        let run = |(place, (payload, origin)): (usize, (&String, i64))| Run {
+        let run = |(place, (payload, origin)): (usize, (&String, i64))| Execution {
             payload: Some(payload.as_str().into()),
             group: order.group(place),
             lane: order.lane(),
             tags: order.tags.clone(),
             priority: order.priority,
             key: key.clone(),
-            ..Run::asked(queue, &application, due, (origin, Reason::Enqueued))
+            ..Execution::asked(queue, &application, due, (origin, Reason::Enqueued))
         };
         let taken = |_| Error::new(ErrorKind::Conflict, "enqueue: others have drawn the same origins");
-        let runs: Vec<Run> = order.payloads.iter().zip(origin..).enumerate().map(run).collect();
+        let runs: Vec<Execution> = order.payloads.iter().zip(origin..).enumerate().map(run).collect();
         runs.into_iter().map(|run| self.insert_run(run).map_err(taken)).collect()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::rows::{App, Run};
+use super::rows::{App, Execution};
 use super::tables::{Index, Tables};
 use crate::domain::{
     Attempt, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, MisfirePolicy, NodeId, Reason,
@@ -88,7 +88,7 @@ impl Tables {
 
     pub(super) fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> StrandedPage {
         let lost = self.owned().iter().filter(|(node, _)| !self.is_live(**node));
-        let mut page: Vec<(i64, &Run)> = lost
+        let mut page: Vec<(i64, &Execution)> = lost
             .flat_map(|(_, ids)| ids.iter().filter(|id| **id > after.0))
             .chain(self.stuck.keys().filter(|id| **id > after.0 && self.is_stuck_nowhere(**id)))
             .filter_map(|id| Some((*id, self.run(ExecutionId(*id))?)))
@@ -111,7 +111,7 @@ impl Tables {
         node.and_then(|id| self.nodes.get(&id)).is_some_and(|node| node.ended.is_none())
     }
 
-    pub(super) fn as_stranded(&self, id: i64, run: &Run) -> Option<Stranded> {
+    pub(super) fn as_stranded(&self, id: i64, run: &Execution) -> Option<Stranded> {
         let (schedule, row) = (ScheduleId(run.schedule), self.schedule(run.schedule));
         let job = row.and_then(|row| self.jobs.get(&row.job()));
         Some(Stranded {
@@ -130,7 +130,7 @@ impl Tables {
         })
     }
 
-    fn deaths_before(&self, run: &Run) -> u32 {
+    fn deaths_before(&self, run: &Execution) -> u32 {
         let died = self.attempts_before(run).filter(|earlier| earlier.is(ExecutionState::Abandoned));
         u32::try_from(died.count()).unwrap_or(u32::MAX)
     }
@@ -191,10 +191,11 @@ impl Tables {
 
     /// Whether the last occurrence that a schedule has passed was skipped by hand.
     fn is_skipped_by_hand(&self, entry: &Entry) -> bool {
-        let is_last = |run: &Run| {
+        let is_last = |run: &Execution| {
             run.generation == entry.generation && run.origin == 0 && Some(run.scheduled) == entry.cursor.prev
         };
-        let by_hand = |run: &Run| run.is(ExecutionState::Skipped) && *run.reason == *Reason::ByHand.as_str();
+        let by_hand =
+            |run: &Execution| run.is(ExecutionState::Skipped) && *run.reason == *Reason::ByHand.as_str();
         self.ledger(entry.id.0).any(|(_, run)| is_last(run) && by_hand(run))
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::commits::{LostCommits, WriteSet};
-use super::rows::Run;
+use super::rows::Execution;
 use super::table::Written;
 use super::tables::Tables;
 use crate::domain::{ExecutionState, Timestamp};
@@ -114,12 +114,12 @@ impl Tables {
         let mut lost = LostCommits::default();
         let Some(mut commits) = self.commits.take() else { return lost };
         while let Some((set, noted)) = commits.lose(time) {
-            let is_cancel = |it: &&Written<i64, Run>| {
+            let is_cancel = |it: &&Written<i64, Execution>| {
                 it.after.as_ref().is_some_and(|run| run.is(ExecutionState::Cancelled))
             };
             lost.cancels.extend(set.runs.iter().filter(is_cancel).map(|it| it.key));
             lost.cancels.extend(set.cancels.iter().map(|it| it.key));
-            let claim = |it: &Written<i64, Run>| Some((it.key, it.after.as_ref()?.fence));
+            let claim = |it: &Written<i64, Execution>| Some((it.key, it.after.as_ref()?.fence));
             lost.claims.extend(set.runs.iter().filter_map(claim));
             self.revert(&set);
             self.hooks.changes.truncate(noted);

@@ -375,7 +375,7 @@ impl Schedule {
 
 /// QRTZ_RUN.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Run {
+pub(super) struct Execution {
     pub schedule: i64,
     pub application: Arc<str>,
     pub generation: i64,
@@ -430,7 +430,7 @@ pub(super) enum IndexedBy {
 /// What may exist once only: schedule, generation, origin, occurrence, attempt.
 pub(super) type Key = (i64, i64, i64, Timestamp, u32);
 
-impl Run {
+impl Execution {
     /// The first attempt at one occurrence, which is nobody's, has no reason and has not been claimed.
     pub(super) fn new(
         schedule: i64,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::rows::{Run, Schedule, Shape};
+use super::rows::{Execution, Schedule, Shape};
 use super::tables::Tables;
 use crate::domain::{Cause, Entry, Error, ErrorKind, ScheduleId, ScheduleState, Timestamp, shards};
 use crate::store::columns::{NO_TIME, Settings};
@@ -136,21 +136,21 @@ impl Tables {
     }
 
     pub(super) fn execution_rows(&self, query: &ExecutionQuery) -> Vec<ExecutionRow> {
-        let of_schedule = |run: &Run| {
+        let of_schedule = |run: &Execution| {
             let row = self.schedule(run.schedule);
             let job = row.and_then(|row| self.jobs.get(&row.job()));
             query.schedule.as_deref().is_none_or(|only| row.is_some_and(|row| &*row.name == only))
                 && query.job.as_deref().is_none_or(|only| job.is_some_and(|job| &*job.name == only))
         };
-        let has_key = |run: &Run| {
+        let has_key = |run: &Execution| {
             let Some((own, period)) = &run.key else { return false };
             self.keys.get(&(run.schedule, Arc::clone(own), *period)) == Some(&run.origin)
                 && query.key.as_deref() == Some(&**own)
         };
-        let of_key = |run: &Run| query.key.is_none() || has_key(run);
-        let occurrence = |run: &Run| (run.schedule, run.generation, run.origin, run.scheduled);
+        let of_key = |run: &Execution| query.key.is_none() || has_key(run);
+        let occurrence = |run: &Execution| (run.schedule, run.generation, run.origin, run.scheduled);
         let of = query.of.map(|id| self.run(id).map(occurrence));
-        let is_of = |run: &Run| of.is_none_or(|of| of == Some(occurrence(run)));
+        let is_of = |run: &Execution| of.is_none_or(|of| of == Some(occurrence(run)));
         let is_before = |id: i64| query.before.is_none_or(|before| id < before.0);
         let wanted = self.runs().filter(|(id, run)| is_before(*id) && is_wanted(run, query) && is_of(run));
         let wanted = wanted.filter(|(_, run)| of_schedule(run) && of_key(run));
@@ -165,7 +165,7 @@ impl Tables {
         counts.into_iter().collect()
     }
 
-    fn execution_row(&self, id: i64, run: &Run) -> ExecutionRow {
+    fn execution_row(&self, id: i64, run: &Execution) -> ExecutionRow {
         let row = self.schedule(run.schedule);
         let job = row.and_then(|row| self.jobs.get(&row.job()));
         ExecutionRow {
@@ -207,7 +207,7 @@ fn refused(definition: &Definition, kind: ErrorKind, problem: &str) -> Error {
     Error::new(kind, format!("schedule {:?}: {problem}", definition.name))
 }
 
-fn is_wanted(run: &Run, query: &ExecutionQuery) -> bool {
+fn is_wanted(run: &Execution, query: &ExecutionQuery) -> bool {
     let node = run.node.map(|node| node.to_string());
     query.application.as_deref().is_none_or(|only| only == &*run.application)
         && (query.states.is_empty() || query.states.iter().any(|state| run.is(*state)))

@@ -1,6 +1,6 @@
 //! Occurrences in a row that failed.
 
-use super::rows::Run;
+use super::rows::Execution;
 use super::tables::Tables;
 use crate::domain::{ExecutionId, ExecutionState, ScheduleState};
 use crate::store::columns::NO_TIME;
@@ -15,9 +15,9 @@ impl Tables {
         let pause_after = when::pause_after(row.settings.pause_after).ok()?;
         let after = row.resumed.filter(|_| !self.hooks.forgets_resumes).unwrap_or(NO_TIME);
         let is_meant =
-            |run: &Run| run.generation == row.generation && run.origin == 0 && run.scheduled > after;
+            |run: &Execution| run.generation == row.generation && run.origin == 0 && run.scheduled > after;
         // What was never run counts as nothing.
-        let was_run = |run: &Run| {
+        let was_run = |run: &Execution| {
             run.attempt > 1 || !(run.is(ExecutionState::Skipped) || run.is(ExecutionState::Cancelled))
         };
         let newest = self.ledger(id.0).rev().filter(|(_, run)| is_meant(run)).take(query.reach.scanned);
@@ -31,7 +31,7 @@ impl Tables {
         Some(Streak { schedule: id, version: row.version, application, name, reason })
     }
 
-    fn attempt_row(&self, id: ExecutionId, run: &Run) -> AttemptRow {
+    fn attempt_row(&self, id: ExecutionId, run: &Execution) -> AttemptRow {
         AttemptRow {
             id,
             scheduled: run.scheduled,

@@ -21,7 +21,7 @@ impl Tables {
         let Some(change) = SwitchChange::of(order, seen.clone(), self.now) else {
             return Ok(Switched::Already(was));
         };
-        let entry = seen.entry(&order.application, order.verb.name(), change.becomes, &order.order);
+        let entry = seen.entry(&order.application, order.verb.name(), change.becomes, &order.by);
         self.apply(&[Change::Switch(change)])?;
         self.note_pause_end(&order.application, order.verb.until());
         self.record(&entry);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::commits::{Commits, RowKey};
 use super::hooks::Hooks;
-use super::rows::{App, BoundedRow, IndexedBy, Job, Key, Node, Pause, Run, Schedule, Slot, UniqueKey};
+use super::rows::{App, BoundedRow, Execution, IndexedBy, Job, Key, Node, Pause, Schedule, Slot, UniqueKey};
 use super::table::Table;
 use crate::domain::{
     Entry, Error, ErrorKind, ExecutionId, JobSpec, Lineage, NodeId, ScheduleState, Timestamp,
@@ -60,7 +60,7 @@ pub(super) struct Tables {
     pub nodes: Table<NodeId, Node>,
     pub jobs: Table<i64, Job>,
     pub(super) schedules: Table<i64, Schedule>,
-    pub(super) runs: Table<i64, Run>,
+    pub(super) runs: Table<i64, Execution>,
     indexes: BTreeMap<Arc<str>, Index>,
     /// CLAIMED and RUNNING executions by node.
     owned: BTreeMap<Option<NodeId>, BTreeSet<i64>>,
@@ -214,25 +214,25 @@ impl Tables {
         self.schedules.remember(id, before);
     }
 
-    pub(super) fn run(&self, id: ExecutionId) -> Option<&Run> {
+    pub(super) fn run(&self, id: ExecutionId) -> Option<&Execution> {
         self.runs.get(&id.0)
     }
 
     /// The executions with higher ids, and the highest.
-    pub(super) fn runs_behind(&self, id: i64) -> (impl Iterator<Item = &Run>, i64) {
+    pub(super) fn runs_behind(&self, id: i64) -> (impl Iterator<Item = &Execution>, i64) {
         let last = self.runs.last_key_value().map_or(0, |(id, _)| *id);
         (self.runs.range(id.saturating_add(1)..).map(|(_, run)| run), last)
     }
 
     /// A schedule's executions in the order of their key: generation, origin, occurrence, attempt.
-    pub(super) fn ledger(&self, schedule: i64) -> impl DoubleEndedIterator<Item = (ExecutionId, &Run)> {
+    pub(super) fn ledger(&self, schedule: i64) -> impl DoubleEndedIterator<Item = (ExecutionId, &Execution)> {
         let keys = (schedule, i64::MIN, i64::MIN, Timestamp::MIN, 0)
             ..(schedule + 1, i64::MIN, i64::MIN, Timestamp::MIN, 0);
         self.unique.range(keys).filter_map(|(_, id)| Some((ExecutionId(*id), self.runs.get(id)?)))
     }
 
     /// The attempts at an execution's occurrence that came before it.
-    pub(super) fn attempts_before(&self, run: &Run) -> impl Iterator<Item = &Run> {
+    pub(super) fn attempts_before(&self, run: &Execution) -> impl Iterator<Item = &Execution> {
         let (schedule, generation, origin, at, attempt) = run.key();
         let keys = (schedule, generation, origin, at, 0)..(schedule, generation, origin, at, attempt);
         self.unique.range(keys).filter_map(|(_, id)| self.runs.get(id))
@@ -243,13 +243,13 @@ impl Tables {
         &self,
         schedule: i64,
         (generation, origin, at): Slot,
-    ) -> impl Iterator<Item = (ExecutionId, &Run)> {
+    ) -> impl Iterator<Item = (ExecutionId, &Execution)> {
         let keys = (schedule, generation, origin, at, 0)..=(schedule, generation, origin, at, u32::MAX);
         self.unique.range(keys).filter_map(|(_, id)| Some((ExecutionId(*id), self.runs.get(id)?)))
     }
 
     /// Every execution, newest first.
-    pub(super) fn runs(&self) -> impl Iterator<Item = (i64, &Run)> {
+    pub(super) fn runs(&self) -> impl Iterator<Item = (i64, &Execution)> {
         self.runs.iter().rev().map(|(id, run)| (*id, run))
     }
 
@@ -264,7 +264,7 @@ impl Tables {
         rows.map(|(_, id)| ExecutionId(*id)).collect()
     }
 
-    pub(super) fn edit_run(&mut self, id: ExecutionId, edit: impl FnOnce(&mut Run)) -> bool {
+    pub(super) fn edit_run(&mut self, id: ExecutionId, edit: impl FnOnce(&mut Execution)) -> bool {
         let Some(mut run) = self.runs.get(&id.0).cloned() else { return false };
         edit(&mut run);
         let before = self.swap_run(id.0, Some(run));
@@ -278,7 +278,7 @@ impl Tables {
     }
 
     /// Inserts an execution, once per schedule, generation, origin, occurrence and attempt.
-    pub(super) fn insert_run(&mut self, run: Run) -> Result<ExecutionId> {
+    pub(super) fn insert_run(&mut self, run: Execution) -> Result<ExecutionId> {
         let key = run.key();
         if let Some(other) = self.unique.get(&key) {
             let (schedule, generation, origin, scheduled, attempt) = key;
@@ -298,7 +298,7 @@ impl Tables {
     }
 
     /// Inserts the attempt after another, unless it is there already: an outcome is kept in any case.
-    pub(super) fn follow_up(&mut self, run: Run) -> Result<()> {
+    pub(super) fn follow_up(&mut self, run: Execution) -> Result<()> {
         if self.unique.contains_key(&run.key()) {
             return Ok(());
         }
@@ -330,11 +330,12 @@ impl Tables {
         before
     }
 
-    pub(super) fn swap_run(&mut self, id: i64, run: Option<Run>) -> Option<Run> {
-        let after = run.as_ref().map(Run::key).zip(run.as_ref().map(Run::place));
+    pub(super) fn swap_run(&mut self, id: i64, run: Option<Execution>) -> Option<Execution> {
+        let after = run.as_ref().map(Execution::key).zip(run.as_ref().map(Execution::place));
         let before = self.runs.swap(&id, run);
         self.note(id, before.as_ref());
-        let (key, place) = before.as_ref().map(Run::key).zip(before.as_ref().map(Run::place)).unzip();
+        let (key, place) =
+            before.as_ref().map(Execution::key).zip(before.as_ref().map(Execution::place)).unzip();
         let (new_key, new_place) = after.unzip();
         if key != new_key {
             if let Some(key) = key {

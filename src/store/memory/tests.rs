@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::MemoryStore;
 use super::hooks::{CoversFault, MemberFault, SlotFault, Touch};
 use crate::domain::{Candidate, ExecutionId, Timestamp};
-use crate::store::audit::Order;
+use crate::store::audit::Attribution;
 use crate::store::columns::Column;
 use crate::store::conformance::{self, Bench, Fixture, RowKey, conformance, conformance_of_row_locks};
 use crate::store::guard::{self, Guard, blind};
@@ -132,7 +132,7 @@ fn a_retry_by_hand_does_not_follow_what_another_member_has_removed() {
     let retried = |fault: Option<MemberFault>| {
         let (model, db) = model();
         let (execution, application) = (db.pending("s").id, db.app.clone());
-        let order = ExecutionOrder { application, execution, order: Order::default() };
+        let order = ExecutionOrder { application, execution, by: Attribution::default() };
         assert_eq!(db.store.cancel(&order).unwrap(), Cancel::Done);
         fault.into_iter().for_each(|fault| model.0.break_members(fault));
         model.0.set_time(db.now + 2 * HOUR);
@@ -159,7 +159,7 @@ fn a_run_by_hand_does_not_come_behind_a_removal_on_another_member() {
         model.0.member(1).order(&db.run_order("s")).unwrap()
     };
     assert_eq!(ordered(None), Ordered::Unknown);
-    let behind = ordered(Some(MemberFault::Touches(Touch::Run)));
+    let behind = ordered(Some(MemberFault::Touches(Touch::RunNow)));
     assert!(matches!(behind, Ordered::Pending(_)), "nobody misses the touch: {behind:?}");
 }
 

@@ -1,7 +1,7 @@
 //! Time limits, and handlers that return around them.
 
 use super::*;
-use crate::pipeline::complete::limits::RunEnd;
+use crate::pipeline::complete::limits::Deadline;
 
 const LIMIT: Millis = 10;
 
@@ -13,7 +13,7 @@ fn at(boot: Millis) -> Now {
 struct Watched {
     machine: Stepped<CompleteMachine>,
     stuck: Stuck,
-    end: RunEnd,
+    end: Deadline,
     release: ExecutionChange,
 }
 
@@ -21,7 +21,7 @@ impl Watched {
     fn new() -> Self {
         let stuck = Stuck::default();
         let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
-        let (end, change) = (RunEnd::new(Boot::at(LIMIT)), changed(7, Transition::TimeOut(String::new())));
+        let (end, change) = (Deadline::new(Boot::at(LIMIT)), changed(7, Transition::TimeOut(String::new())));
         let transition = Transition::Release(Token::fresh(), None);
         let release = ExecutionChange { transition, ..change.clone() };
         machine

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::{ExecutionId, Overlap, ScheduleId};
-use crate::store::audit::Order;
+use crate::store::audit::Attribution;
 use crate::store::order::{Ordered, RunOrder};
 
 impl Bench {
@@ -42,7 +42,7 @@ impl Bench {
     /// Somebody asks for another execution.
     fn order(&self) -> ExecutionId {
         let (application, schedule) = ("app".to_owned(), "s0".to_owned());
-        let order = RunOrder { application, schedule, payload: None, at: None, order: Order::default() };
+        let order = RunOrder { application, schedule, payload: None, at: None, by: Attribution::default() };
         match self.store.order(&order).unwrap() {
             Ordered::Pending(id) => id,
             other => panic!("{other:?}"),

@@ -14,13 +14,13 @@ use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 ///
 /// Implemented for diesel's `SqliteConnection`, `PgConnection` and `MysqlConnection`, and for these in
 /// diesel's own pool (`diesel::r2d2`); not for connections of diesel-async or SQLx.
-pub trait CallerConnection: joined::Joined {}
+pub trait CallerConnection: joined::Joins {}
 
 pub(crate) mod joined {
     use super::{Fault, FaultKind, Step, Work};
 
     /// Runs statements inside the connection's transaction, under a savepoint.
-    pub trait Joined {
+    pub trait Joins {
         #[doc(hidden)]
         fn joined(&mut self, body: Work<'_>) -> Step<()>;
     }
@@ -57,7 +57,7 @@ macro_rules! caller_connection {
     ($connection:ty, $database:ident, $within:expr) => {
         impl CallerConnection for $connection {}
 
-        impl joined::Joined for $connection {
+        impl joined::Joins for $connection {
             fn joined(&mut self, body: Work<'_>) -> Step<()> {
                 use diesel::connection::{Connection, TransactionManager};
                 use joined::Abort;
@@ -107,7 +107,7 @@ type Pooled<C> = diesel::r2d2::PooledConnection<diesel::r2d2::ConnectionManager<
 
 impl<C: CallerConnection + diesel::r2d2::R2D2Connection + 'static> CallerConnection for Pooled<C> {}
 
-impl<C: joined::Joined + diesel::r2d2::R2D2Connection + 'static> joined::Joined for Pooled<C> {
+impl<C: joined::Joins + diesel::r2d2::R2D2Connection + 'static> joined::Joins for Pooled<C> {
     fn joined(&mut self, body: Work<'_>) -> Step<()> {
         (**self).joined(body)
     }
@@ -152,7 +152,7 @@ mod tests {
     fn a_refusal_is_told_although_the_rollback_fails() {
         use diesel::Connection;
         let mut connection = diesel::SqliteConnection::establish(":memory:").unwrap();
-        let ended = joined::Joined::joined(&mut connection, &mut |session| {
+        let ended = joined::Joins::joined(&mut connection, &mut |session| {
             session.batch("ROLLBACK")?;
             Err(Fault::new(FaultKind::Conflict, "it is gone"))
         });
@@ -174,7 +174,7 @@ mod tests {
             let mut release = |session: &mut dyn crate::store::sql::session::Session| {
                 session.batch("RELEASE diesel_savepoint_1")
             };
-            joined::Joined::joined(connection, &mut release).unwrap_err();
+            joined::Joins::joined(connection, &mut release).unwrap_err();
             assert_eq!(depth(connection), 1);
             Err::<(), _>(diesel::result::Error::RollbackTransaction)
         });

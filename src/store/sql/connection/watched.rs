@@ -20,13 +20,13 @@ use crate::store::sql::session::statement::{Row, Statement};
 /// Sessions left behind at once. The kernel gives most of them up within a quarter of an hour.
 const MOST_GIVEN_UP: usize = 512;
 
-type Order = Box<dyn FnOnce(&mut dyn Session) + Send>;
+type Errand = Box<dyn FnOnce(&mut dyn Session) + Send>;
 
 pub(crate) struct Watched {
     dialect: Dialect,
     certifies: bool,
     /// None once a statement was given up: whatever the session still does is nobody's.
-    orders: Option<Sender<Order>>,
+    errands: Option<Sender<Errand>>,
     /// How long a statement may take; [`Duration::MAX`] for ever.
     limit: Duration,
     given_up: Arc<AtomicUsize>,
@@ -45,14 +45,14 @@ impl Watched {
             return Err(Fault::new(FaultKind::Lost, message));
         }
         let (dialect, certifies) = (session.dialect(), session.certifies());
-        let (orders, todo) = bounded::<Order>(1);
+        let (errands, todo) = bounded::<Errand>(1);
         let work = move || {
-            for order in todo {
-                order(session.as_mut());
+            for errand in todo {
+                errand(session.as_mut());
             }
         };
         spawn("firetime-session", work)?;
-        Ok(Self { dialect, certifies, orders: Some(orders), limit, given_up: Arc::clone(given_up) })
+        Ok(Self { dialect, certifies, errands: Some(errands), limit, given_up: Arc::clone(given_up) })
     }
 
     fn ask<T: Send + 'static>(
@@ -60,22 +60,22 @@ impl Watched {
         ask: impl FnOnce(&mut dyn Session) -> Step<T> + Send + 'static,
     ) -> Step<T> {
         let lost = |message: String| Fault::new(FaultKind::Lost, message);
-        let Some(orders) = &self.orders else { return Err(lost("the session was given up".to_owned())) };
+        let Some(errands) = &self.errands else { return Err(lost("the session was given up".to_owned())) };
         // An answer that comes too late finds nobody: that is how the thread learns that it was given up.
         let (reply, answer) = bounded(0);
         let given_up = Arc::clone(&self.given_up);
-        let order: Order = Box::new(move |session| {
+        let errand: Errand = Box::new(move |session| {
             if reply.send(ask(session)).is_err() {
                 given_up.fetch_sub(1, Ordering::Relaxed);
             }
         });
-        // Where the thread is gone, the order is dropped, and the reply with it.
-        orders.send(order).ok();
+        // Where the thread is gone, the errand is dropped, and the reply with it.
+        errands.send(errand).ok();
         let ended = match answer.recv_timeout(self.limit) {
             Ok(answer) => return answer,
             Err(ended) => ended,
         };
-        self.orders = None;
+        self.errands = None;
         Err(lost(match ended {
             RecvTimeoutError::Timeout => {
                 self.given_up.fetch_add(1, Ordering::Relaxed);

@@ -48,9 +48,9 @@ fn insert(dialect: Dialect, entry: &AuditEntry) -> Statement {
         dialect.clock()
     ));
     insert
-        .bind_all((entry.application.as_str(), entry.order.actor.as_str(), entry.verb, entry.target_type))
+        .bind_all((entry.application.as_str(), entry.by.actor.as_str(), entry.verb, entry.target_type))
         .bind_all((entry.target.as_str(), entry.was.as_str(), entry.became.as_str()))
-        .bind(entry.order.reason.as_str())
+        .bind(entry.by.reason.as_str())
 }
 
 pub(crate) fn list(session: &mut dyn Session, query: &AuditQuery) -> Step<Vec<AuditRow>> {

@@ -28,7 +28,7 @@ pub(crate) fn joined<T>(
     let (mut body, mut answer) = (Some(body), None);
     let ended = connection.joined(&mut |session| {
         let Some(body) = body.take() else { return Ok(()) };
-        let result = body(&Joined { outside, session: RefCell::new(session) });
+        let result = body(&OnConnection { outside, session: RefCell::new(session) });
         let failed = result.as_ref().err().map(|error| Fault::new(FaultKind::Refused, error.to_string()));
         answer = Some(result);
         failed.map_or(Ok(()), Err)
@@ -41,12 +41,12 @@ pub(crate) fn joined<T>(
     }
 }
 
-struct Joined<'a> {
+struct OnConnection<'a> {
     outside: &'a dyn Store,
     session: RefCell<&'a mut dyn Session>,
 }
 
-impl Joined<'_> {
+impl OnConnection<'_> {
     fn with<T>(&self, work: impl FnOnce(&mut dyn Session) -> Step<T>) -> Result<T> {
         work(&mut **self.session.borrow_mut()).map_err(told)
     }
@@ -64,7 +64,7 @@ impl Joined<'_> {
 
 /// What is decided on is read locked where it is one row: an older snapshot of the caller's may show it as it
 /// was.
-impl Verbs for Joined<'_> {
+impl Verbs for OnConnection<'_> {
     shared_verbs!();
 
     fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {

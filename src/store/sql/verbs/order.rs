@@ -205,7 +205,7 @@ fn ask(session: &mut dyn Session, order: &ExecutionOrder) -> Step<bool> {
         session.dialect().clock()
     ));
     let insert = insert.bind(order.execution.0).bind(order.application.as_str());
-    session.execute(&insert.bind(order.order.actor.as_str()).bind(order.order.reason.as_str()))?;
+    session.execute(&insert.bind(order.by.actor.as_str()).bind(order.by.reason.as_str()))?;
     touch(session, "QRTZ_RUN", order.execution.0, &order.application)?;
     Ok(true)
 }

@@ -23,7 +23,7 @@ pub(crate) fn switch(session: &mut dyn Session, order: &SwitchOrder) -> Step<Swi
     let was = seen.switch();
     let now = now(session)?;
     let Some(change) = SwitchChange::of(order, seen.clone(), now) else { return Ok(Switched::Already(was)) };
-    let entry = seen.entry(&order.application, order.verb.name(), change.becomes, &order.order);
+    let entry = seen.entry(&order.application, order.verb.name(), change.becomes, &order.by);
     if change::apply(session, &[Change::Switch(change)])? != [Applied::Done] {
         return Err(Fault::new(FaultKind::Conflict, "a state that is locked has changed"));
     }
