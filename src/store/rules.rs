@@ -36,8 +36,8 @@ macro_rules! kinds {
 
 kinds! {
     /// The kinds of changes, in the order in which one call makes them: applications, nodes, jobs, schedules,
-    /// then executions, each kind by id; an execution starts before it ends. A call that waits for held
-    /// schedules has one kind of them.
+    /// then executions, each kind by id; an execution starts before it ends. All changes of
+    /// schedules in a call that waits for held ones are of one kind.
     ChangeKind {
         /// An application is paused or resumed.
         SwitchApp = SWITCH_APP,
@@ -115,7 +115,9 @@ pub(crate) struct Rule {
     /// The states that an execution may have afterwards.
     #[cfg_attr(not(test), allow(dead_code, reason = "compared with the state machine by a test"))]
     pub to: &'static [ExecutionState],
-    pub sets: &'static [(Column, Set)],
+    /// What another entry, which this one extends, assigns.
+    base: &'static [(Column, Set)],
+    sets: &'static [(Column, Set)],
     pub held: HeldRow,
     /// A row that is already so, under one's own token, counts as changed: its first answer was lost.
     pub repeats: bool,
@@ -199,15 +201,27 @@ pub(crate) enum Set {
 impl Rule {
     /// A change that waits for a held row and is made once.
     const fn of(operation: &'static str, table: Table, guard: &'static Guard) -> Self {
-        Self { operation, table, guard, from: &[], to: &[], sets: &[], held: HeldRow::Wait, repeats: false }
+        let held = HeldRow::Wait;
+        Self { operation, table, guard, from: &[], to: &[], base: &[], sets: &[], held, repeats: false }
     }
 
     const fn leads(self, from: &'static [ExecutionState], to: &'static [ExecutionState]) -> Self {
+        assert!(from.len() <= 2, "statements name two states at most");
         Self { from, to, ..self }
     }
 
     const fn sets(self, sets: &'static [(Column, Set)]) -> Self {
-        Self { sets, ..self }
+        Self { base: &[], sets, ..self }
+    }
+
+    /// Assigns these, too.
+    const fn and(self, sets: &'static [(Column, Set)]) -> Self {
+        assert!(self.base.is_empty(), "an entry extends one that extends none");
+        Self { base: self.sets, sets, ..self }
+    }
+
+    pub(crate) fn assignments(&self) -> impl Iterator<Item = &'static (Column, Set)> {
+        self.base.iter().chain(self.sets)
     }
 
     /// One that leaves held rows alone.
@@ -224,7 +238,7 @@ impl Rule {
     #[cfg(any(feature = "sql", test))]
     pub(crate) fn brings(&self) -> impl Iterator<Item = ChangeValue> {
         let all = ChangeValue::ALL.iter().copied().chain(JobColumn::ALL.map(ChangeValue::Job));
-        all.filter(|value| self.sets.iter().any(|(_, set)| set.needs(*value)))
+        all.filter(|value| self.assignments().any(|(_, set)| set.needs(*value)))
     }
 }
 
@@ -280,16 +294,8 @@ const GIVE_BACK: Rule = Rule::of("settle", Table::Execution, &guard::OUTCOME)
     .sets(NOBODYS)
     .repeats();
 
-const SNOOZE: Rule = GIVE_BACK.leads(&[Running], &[Pending]).sets(&[
-    (Column::State, Word(Pending.as_str())),
-    (Column::ClaimToken, Give(Fresh)),
-    (Column::Reason, Give(Why)),
-    (Column::Node, Word("")),
-    (Column::ClaimedTime, NoTime),
-    (Column::StartedTime, NoTime),
-    (Column::DueTime, Give(Due)),
-    (Column::Snoozes, Tally),
-]);
+const SNOOZE: Rule =
+    GIVE_BACK.leads(&[Running], &[Pending]).and(&[(Column::DueTime, Give(Due)), (Column::Snoozes, Tally)]);
 
 /// It has not finished: retention leaves it while its handler runs on.
 const TIME_OUT: Rule = FINISH.leads(&[Running], &[TimedOut]).sets(&[
@@ -298,8 +304,8 @@ const TIME_OUT: Rule = FINISH.leads(&[Running], &[TimedOut]).sets(&[
     (Column::Reason, Word("")),
 ]);
 
-/// Its outcome stays, and its reason says whether its node is gone. Under another token nobody releases it a
-/// second time.
+/// The outcome of a timed-out execution stays; the reason says whether its node is gone. The fresh token keeps
+/// anybody from releasing it twice.
 const RELEASE: Rule = Rule::of("settle", Table::Execution, &guard::RELEASE)
     .leads(&[TimedOut], &[TimedOut])
     .sets(&[
@@ -363,7 +369,7 @@ const PASS_PAUSED: Rule = Rule::of("repair schedules", Table::Schedule, &guard::
 
 const REPAIR: Rule = PASS_PAUSED.leaves_held();
 
-/// What others plan to claim behind it stays as they planned it, as behind a claim.
+/// The version stays: the links that other nodes have planned behind it stay valid, as behind a claim.
 const PASS_OVER: Rule = REPAIR.sets(&[
     (Column::PrevFireTime, Give(ToPrev)),
     (Column::NextFireTime, Give(ToNext)),
@@ -381,12 +387,7 @@ const PLAN_ANEW: Rule = REPAIR.sets(&[
     (Column::Version, OneMore),
 ]);
 
-const RESUME: Rule = PASS_PAUSED.sets(&[
-    (Column::PrevFireTime, Give(ToPrev)),
-    (Column::NextFireTime, Give(ToNext)),
-    (Column::State, Give(Becomes)),
-    (Column::Version, OneMore),
-    (Column::TimeTriggered, More(Passed)),
+const RESUME: Rule = PASS_PAUSED.and(&[
     (Column::Reason, Word("")),
     (Column::PausedBy, Word("")),
     (Column::PausedTime, NoTime),

@@ -211,7 +211,7 @@ fn after<'row, 'change>(
     let assigned = |(column, set): &(Column, Set)| {
         assigned(*set, change, row(*column), now).map(|value| (*column, value))
     };
-    is_seen.then(|| rule.sets.iter().filter_map(assigned).collect())
+    is_seen.then(|| rule.assignments().filter_map(assigned).collect())
 }
 
 fn is_seen(rule: &Rule, change: &Change, column: Column, value: Datum<'_>) -> bool {

@@ -130,7 +130,7 @@ fn change_free(session: &mut dyn Session, rule: &Rule, rows: &[&Change], want: B
 fn guarded_update(dialect: Dialect, rule: &Rule, rows: &[&Change], want: &BatchRows) -> Statement {
     let (table, alias) = named(rule.table);
     let assigned = |(column, set): &(Column, Set)| (column.name(), assigned(dialect, alias, *column, *set));
-    let sets: Vec<(&str, String)> = rule.sets.iter().map(assigned).collect();
+    let sets: Vec<(&str, String)> = rule.assignments().map(assigned).collect();
     update(dialect, (table, alias), &sets, want, &condition(dialect, rule, rows))
 }
 
@@ -146,7 +146,7 @@ fn update_all(dialect: Dialect, change: &Change) -> Statement {
         };
         (update, ", ")
     };
-    let (update, _) = rule.sets.iter().fold((sql(format!("UPDATE {table} SET ")), ""), assign);
+    let (update, _) = rule.assignments().fold((sql(format!("UPDATE {table} SET ")), ""), assign);
     guarded_by(update, rule.guard, |statement, column| match (column, datum(change, column)) {
         (Column::State, state) => {
             statement.push(&format!("state = '{}'{}", as_text(state), dialect.pending()))
