@@ -265,6 +265,22 @@ pub(crate) fn a_revocation_loses_if_only_the_token_differs(db: &Bench) {
     });
 }
 
+/// Changes of executions that are decided in a test of their own: they lose where the id is another's.
+pub(crate) fn a_change_of_an_execution_loses_if_only_the_id_differs(db: &Bench) {
+    let pending = db.pending("cancelled");
+    let cancel = Transition::Cancel(Reason::Cancelled);
+    let cancel = ExecutionChange::of(pending.id, pending.token, cancel, db.now);
+    let entry = db.schedule("superseded");
+    assert!(db.repaired(&fire_once(db, &entry)));
+    let [unstarted] = db.unstarted(entry.id)[..] else { panic!("one execution is left") };
+    let (_, release) = db.timed_out(db.node, None);
+    for change in [cancel, unstarted.supersede(db.now), release] {
+        let other = ExecutionChange { execution: ExecutionId(NO_ID), ..change.clone() };
+        assert!(!db.applied(&other.into()), "{change:?}");
+        assert!(db.applied(&change.clone().into()), "{change:?}");
+    }
+}
+
 /// The unstarted work of an earlier repair, as a later one would end it.
 fn a_superseding_loses(db: &Bench, altered: impl Fn(&Unstarted) -> Altered<'static>) {
     let entry = db.schedule("s");
@@ -360,6 +376,13 @@ fn a_broken_row(db: &Bench) -> UnreadableRow {
     db.unreadable().into_iter().find(|broken| broken.seen.id == entry.id).expect("it cannot be understood")
 }
 
+pub(crate) fn a_quarantine_loses_if_only_the_id_differs(db: &Bench) {
+    let broken = a_broken_row(db);
+    let mut other = broken.clone();
+    other.seen.id = ScheduleId(NO_ID);
+    assert!(!db.store.quarantine(&other).unwrap() && db.store.quarantine(&broken).unwrap());
+}
+
 pub(crate) fn a_quarantine_loses_if_only_the_state_differs(db: &Bench) {
     let broken = a_broken_row(db);
     let altered = Altered::text(RowKey::Schedule(broken.seen.id), "state", "EXECUTING", "PAUSED");
@@ -371,6 +394,14 @@ pub(crate) fn a_quarantine_loses_if_only_the_version_differs(db: &Bench) {
     let (seen, other) = (broken.seen.version, broken.seen.version + 1);
     let altered = Altered::number(RowKey::Schedule(broken.seen.id), "version", seen, other);
     altered.decides(db, || db.store.quarantine(&broken).unwrap());
+}
+
+pub(crate) fn a_removal_loses_if_only_the_id_differs(db: &Bench) {
+    db.schedule("s");
+    let removal = db.removal("s");
+    let mut other = removal.clone();
+    other.seen.id = ScheduleId(NO_ID);
+    assert!(!db.applied(&Change::Remove(other)) && db.applied(&Change::Remove(removal)));
 }
 
 pub(crate) fn a_removal_loses_if_only_the_state_differs(db: &Bench) {
@@ -439,12 +470,10 @@ fn a_replacement_loses(db: &Bench, altered: impl Fn(&Pending) -> Altered<'static
 }
 
 pub(crate) fn a_replacement_loses_if_only_the_id_differs(db: &Bench) {
-    let token = db.pending("s").token;
-    assert!(!db.applied(&Change::Replace(db.enqueue_order(&["2"]).replacing(
-        ExecutionId(NO_ID),
-        token,
-        db.now
-    ))));
+    let pending = db.pending("s");
+    let replaces =
+        |id| db.applied(&Change::Replace(db.enqueue_order(&["2"]).replacing(id, pending.token, db.now)));
+    assert!(!replaces(ExecutionId(NO_ID)) && replaces(pending.id));
 }
 
 pub(crate) fn a_replacement_loses_if_only_the_state_differs(db: &Bench) {
