@@ -199,7 +199,7 @@ impl<Op: Operation> Hands<Op> {
         spawn(&self.name, move || {
             for op in todo {
                 if reply.send(op.perform(store.as_ref())).is_err() {
-                    // Nobody counted it if the loop itself is gone.
+                    // An abandoned call has returned. A loop that has ended counted none.
                     abandoned
                         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1))
                         .ok();

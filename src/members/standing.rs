@@ -35,7 +35,7 @@ impl Default for Standing {
 }
 
 impl Standing {
-    /// These are asked to cancel now, of all that this node owns; those that were not before.
+    /// Notes all executions of this node that are now asked to cancel; answers those that are newly asked.
     pub(crate) fn ask(&self, all: BTreeSet<ExecutionId>) -> Vec<ExecutionId> {
         let mut asked = self.lock();
         let new: Vec<ExecutionId> = all.difference(&asked).copied().collect();
@@ -73,8 +73,7 @@ impl Standing {
         now.boot < self.lease_until()
     }
 
-    /// The end of its latest lease. The bell tells nothing of it: who waits for it looks again
-    /// then.
+    /// The end of its latest lease. The bell does not ring then: a waiter looks again at that instant.
     pub(crate) fn lease_until(&self) -> Boot {
         Boot::at(self.lease.load(Ordering::Relaxed))
     }

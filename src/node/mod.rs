@@ -34,8 +34,8 @@ mod tests;
 /// A running node.
 pub(crate) struct Node {
     pub(crate) application: String,
-    /// The clients' own connections: their calls take none of the pipeline's.
     pub(crate) id: NodeId,
+    /// The clients' own connections: their calls take none of the pipeline's.
     pub(crate) clients: Arc<dyn Store>,
     pub(crate) notifier: Arc<Notifier>,
     clock: Arc<Clock>,

@@ -1,5 +1,4 @@
-//! Won claims start here, each at its due instant: dispatch cannot see to that, it asks the database for the
-//! next.
+//! Holds won claims until each is due, and starts them on time: dispatch waits for the database meanwhile.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;

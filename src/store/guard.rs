@@ -17,7 +17,7 @@ impl Guard {
         Self { name, columns }
     }
 
-    /// The columns, whether or not a test looks away from them.
+    /// All columns, those that a test has blinded the guard to as well.
     pub(crate) fn every(&self) -> impl Iterator<Item = Column> {
         self.columns.iter().copied()
     }

@@ -13,23 +13,23 @@ pub(crate) struct ExecutionChange {
     /// The guard: it is under this token, in a state from which the rule leads.
     pub token: Token,
     pub transition: Transition,
-    /// If its schedule fires again some time after the end of its run.
+    /// Set if its schedule fires again some time after the end of its run.
     pub run_end: Option<RunEnd>,
-    /// Of an execution of this node's own; none of one that nobody answers for.
+    /// What its node knows of it; none if the execution is no running node's.
     pub own: Option<OwnExecution>,
     pub now: Timestamp,
 }
 
-/// What happens to an execution, with the values that it brings: an error's text, the attempt that follows,
-/// the token that it has as nobody's. [`ChangeKind`] says what each does.
+/// A change of an execution, with the values that it needs: an error's text, the attempt that follows, the token
+/// of an execution without a node. [`ChangeKind`] says what each does.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Transition {
     Start,
-    /// Its handler has ended well,
+    /// The handler has ended well.
     Succeed,
-    /// or has failed,
+    /// The handler has failed.
     Fail(String, Option<NextAttempt>),
-    /// or has ended because somebody asked for that.
+    /// The handler has ended because somebody asked for that.
     Stop(String),
     GiveUp(String),
     /// It goes on at this instant.

@@ -57,7 +57,7 @@ pub(crate) const SKIP_RETRY: Millis = 20;
 pub(crate) const CURSOR_AHEAD: Millis = 30_000;
 /// An election mark further ahead than this is taken for a broken clock's and counts as due.
 const ELECTION_AHEAD: Millis = 30_000;
-/// What is overdue by this much is anybody's, whichever node is at home in its shard.
+/// From this long overdue on, any node claims an occurrence, not only those at home in its shard.
 pub(crate) const GRACE: Millis = 2_000;
 /// The database's clock and ours may differ by this much before we warn.
 pub(crate) const OFFSET_WARNING: Millis = 1_000;
@@ -66,9 +66,8 @@ pub(crate) const OFFSET_WARNING: Millis = 1_000;
 pub(crate) const WALL_JUMP: Millis = 500;
 /// A step of the database's clock by more than this drops the plan.
 pub(crate) const OFFSET_JUMP: Millis = 250;
-/// Store calls given up on may still hold this many threads and connections; beyond it nothing new is tried.
-/// Each time a network goes silent for good some five are left behind, until the kernel gives their
-/// connections up.
+/// The most threads and connections that abandoned store calls may hold; beyond it no call is made. A network
+/// that goes silent for good leaves some five behind, until the kernel gives their connections up.
 pub(crate) const MOST_ABANDONED: usize = 64;
 
 impl Default for Window {

@@ -4,10 +4,10 @@
 //! The elected node works in passes; [`repair`](crate::repair) holds the pure decisions. A pass has five
 //! duties, in this order: the end of [`pauses`] whose time is up, [`takeover`] of dead nodes' executions,
 //! repair of [`misfires`], [`quarantine`] of unreadable rows and schedules ahead of the clock, [`retention`].
-//! [`containment`] belongs to takeover, and on every node to what has failed there.
-//! It goes on while they have work; with every interval it stands for [`election`] again and then takes over
-//! the executions of nodes that have died meanwhile. Two handlers at once only waste work: every change is
-//! guarded by what it saw.
+//! [`containment`] follows a takeover, and on every node an occurrence that has failed for good there.
+//! A pass lasts while its duties have work. In each interval the node stands for [`election`] again, and then
+//! takes over the executions of nodes that have died meanwhile. Two handlers at once only waste work: every
+//! change is guarded by what it saw.
 
 mod batch;
 mod calls;

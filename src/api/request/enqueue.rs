@@ -103,7 +103,7 @@ impl Enqueuing {
     }
 }
 
-/// When an enqueued execution runs.
+/// The options that one execution and many have in common.
 macro_rules! options {
     () => {
         /// When it is due, in database time; its [`Context::fire_time`](crate::Context::fire_time), to the

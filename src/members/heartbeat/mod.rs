@@ -1,11 +1,9 @@
-//! Registration, heartbeat, lease and death.
+//! The machine that joins, beats, declares silent nodes dead, and leaves.
 //!
-//! A lease is what the last confirmed heartbeat allows: until `sent + d - q - 1 s` on the boot clock this
-//! node may start what it claims. The boot clock does not count how long a hypervisor pauses the machine.
-//! Whoever set the wall clock right afterwards drives the two apart; no lease from before that holds, and
-//! executions claimed under it go back.
-//!
-//! The machine that joins, beats, ends dead nodes and leaves.
+//! A confirmed heartbeat gives its node a lease: for [`Window::lease`] from when it was sent, by the boot clock,
+//! the node may start executions that it has claimed. The boot clock stands still while a hypervisor pauses the
+//! machine. The wall clock, once it is set right, shows the pause: the two clocks have drifted apart. Then no
+//! lease from before the pause holds, and executions claimed under it go back.
 
 mod calls;
 
@@ -24,7 +22,7 @@ use crate::repair::recover;
 use crate::store::{Applied, Figures, Heartbeat, HeartbeatReply, NewNode, NodeEnd, Peer, Stranded};
 use crate::time::{Lease, Now, Window};
 
-/// However often somebody asks for the end of an execution, heartbeats are so far apart.
+/// The least time between two heartbeats, however often executions are asked to end.
 const CANCELS_EVERY: Millis = 100;
 
 /// What a node says of itself when it joins.
@@ -116,12 +114,12 @@ pub(crate) struct NodeMachine<F> {
     next_beat: Boot,
     /// When the last heartbeat was sent.
     sent: Boot,
-    /// When the next may be, if somebody asked for the end of an execution. The tasks of the last answer come
-    /// first: however many ask and however long heartbeats take, others are declared dead.
+    /// The instant of an early heartbeat, after somebody asked an execution to end. The tasks of the last answer
+    /// come first, so that silent nodes are declared dead however many ask and however long heartbeats take.
     hurry: Option<Boot>,
     hold: Boot,
     todo: VecDeque<(Op, Asked)>,
-    /// Cancels that were heard of, and of which the database does not know that.
+    /// Executions whose cancel this node has heard of; the next heartbeat tells the database so.
     heard: Vec<ExecutionId>,
     outbox: VecDeque<NodeOutput>,
     withdrawn: bool,

@@ -1,7 +1,7 @@
 //! Stores outcomes, starts and hand-backs in batches, guarded by claim token, and tries again while the
 //! database is away.
 //!
-//! After a commit the next batch waits up to 50 ms for more outcomes, unless 64 are queued or a caller waits:
+//! After a commit the next batch waits a while for more outcomes, unless many are queued or a caller waits:
 //! a steady stream shares transactions, and the first outcome after a rest is stored without delay.
 //!
 //! An outcome that cannot be stored, because others lock its row or the database refuses its text, makes its
@@ -347,8 +347,6 @@ impl CompleteMachine {
         }
         if !goes_on || settled == Applied::Lost {
             self.held.remove(it.change.token);
-        }
-        if !goes_on || settled == Applied::Lost {
             self.outbox.extend(
                 it.change.own.as_ref().and_then(|own| own.bound_of.clone()).map(CompleteOutput::Freed),
             );

@@ -20,9 +20,9 @@ const FORGOTTEN: Millis = 10_000;
 
 pub(super) struct Holds {
     holds: FxHashMap<BoundOf, Hold>,
-    /// None of them is due before.
+    /// No hold ends before this instant.
     next: Boot,
-    /// Nodes that met do not meet again.
+    /// Added to each pause, different for each node: two nodes that collided do not collide again.
     apart: Millis,
 }
 

@@ -20,7 +20,7 @@ use crate::domain::{
 };
 use crate::time::CLAIM_AHEAD;
 
-/// A group gets a place in a plan that others fill while its due items are fewer than the cap divided by this.
+/// A full plan still takes items of a small group: one whose due items are fewer than the cap divided by this.
 const PARTS: usize = 256;
 
 #[derive(Debug)]
@@ -348,8 +348,8 @@ impl Plan {
         self.arm(key, due);
     }
 
-    /// Whether few of a group are due, so that another's backlog, which fills the plan, is to leave it a
-    /// place.
+    /// Whether the candidate's group is small: the backlog of another group, which fills the plan, must leave it
+    /// a place.
     fn is_of_small_group(&self, candidate: &Candidate) -> bool {
         let due = || {
             let (line, group) = self.place_of(candidate);
@@ -500,7 +500,7 @@ impl Plan {
         self.over(key, boot);
     }
 
-    /// Arms the next link; if there is none the item leaves, and it is said when it was due.
+    /// Arms the next link. If there is none the item leaves the plan, and the answer is its due time.
     fn over(&mut self, key: ItemKey, boot: Boot) -> Option<Timestamp> {
         self.over_with(key, boot, Self::arm)
     }

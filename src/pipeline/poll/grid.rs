@@ -6,21 +6,20 @@ use super::limits::SHORT_PAGE;
 use crate::domain::{Boot, Millis, NodeId, Timestamp};
 use crate::time::Now;
 
-/// No poll begins for this long after one that failed,
+/// The pause after a poll that failed.
 const FAILURE_PAUSE: Millis = 1_000;
-/// or for this long after one between two ticks: what becomes known meanwhile waits for the next. Each pause
-/// is twice as long as the one before,
+/// The pause after the first extra poll, which is one between two ticks. Each further pause is twice as long.
 pub(super) const FIRST_EXTRA_PAUSE: Millis = 10;
-/// up to this,
+/// The longest pause after an extra poll.
 const EXTRA_PAUSE: Millis = 100;
-/// and they begin anew with an extra poll that ends so long after the last.
+/// The pauses begin anew after an extra poll that ended this long after the one before.
 const EXTRA_REST: Millis = 1_000;
-/// For news alone none begins before so many times the duration of the last poll have passed: if news never
-/// ends, a node with a long backlog reads it again for a tenth of the time, and not for most of it.
+/// News makes the next poll wait for this many times the duration of the last one: with endless news a node
+/// that has a long backlog reads it again for a tenth of the time, not for most of it.
 const BACKLOG_REST: Millis = 9;
-/// The same behind a poll that read no more rows than a short one may: little is read again.
+/// The same after a poll that read no more rows than a short one may: little is read again.
 const NEWS_REST: Millis = 2;
-/// Behind a poll that took so long, news that must wait for the next makes a short one.
+/// After a poll that took this long, news that must wait for the next one makes a short poll.
 const LONG_POLL: Millis = 50;
 
 /// Ticks on multiples of `period` plus `phase`: the next one comes from the grid, never from "now + period".

@@ -32,6 +32,7 @@ mod payloads;
 mod rows;
 mod skipping;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use self::calls::{Answer, Answered, Asked, Op, join};
@@ -72,7 +73,7 @@ pub(crate) struct PollMachine {
     bookmark: Bookmark,
     /// The poll whose next call is to be sent.
     poll: Option<Poll>,
-    outbox: Vec<PollOutput>,
+    outbox: VecDeque<PollOutput>,
     /// The last poll said that the node drains.
     drains: bool,
     stopping: bool,
@@ -99,7 +100,7 @@ impl PollMachine {
             decoders: Decoders::new(catalog),
             bookmark: Bookmark::new(),
             poll: None,
-            outbox: Vec::new(),
+            outbox: VecDeque::new(),
             drains: false,
             stopping: false,
         }
@@ -146,7 +147,7 @@ impl PollMachine {
             self.timetable.heard();
         }
         if cancel {
-            self.outbox.push(PollOutput::CancelAsked);
+            self.outbox.push_back(PollOutput::CancelAsked);
         }
     }
 
@@ -178,7 +179,7 @@ impl PollMachine {
 
     fn seen(&mut self, now: Now, signs: Signs) {
         let (Signs { app, node, pause_ended, election, late, .. }, from) = (signs, self.skipping.floor(now));
-        self.outbox.push(PollOutput::Seen { app, node, pause_ended, election, late, from });
+        self.outbox.push_back(PollOutput::Seen { app, node, pause_ended, election, late, from });
     }
 
     /// The next call of a poll: a page, large payloads, or new payloads to decode.
@@ -247,11 +248,11 @@ impl PollMachine {
         let was_set = self.offset.observe(polled.time);
         let step = self.offset.least() - before;
         if step != 0 {
-            self.outbox.push(PollOutput::Offset(self.offset.least()));
+            self.outbox.push_back(PollOutput::Offset(self.offset.least()));
         }
         if was_set && step.abs() > 1_000 * OFFSET_JUMP {
             self.timetable.wanted = true;
-            self.outbox.push(PollOutput::Jumped);
+            self.outbox.push_back(PollOutput::Jumped);
             self.emit(Event::ClockJumped);
         }
         if let Some(millis) = self.offset.warning() {
@@ -283,7 +284,7 @@ impl PollMachine {
             took: span(now.boot - sent),
         });
         self.seen(now, signs);
-        self.outbox.push(PollOutput::Planned(PollPlan {
+        self.outbox.push_back(PollOutput::Planned(PollPlan {
             occurrences,
             pendings,
             complete: complete && whole,
@@ -291,9 +292,9 @@ impl PollMachine {
             enabled: signs.app && signs.node,
             sent,
         }));
-        // Behind what ends the claims: a look does not, so it says nothing of a drain.
+        // After the plan, which ends or goes on with claims. A look brings no plan, and tells nothing of a drain.
         if signs.drains || self.drains {
-            self.outbox.push(PollOutput::Drain(signs.drains));
+            self.outbox.push_back(PollOutput::Drain(signs.drains));
         }
         self.drains = signs.drains;
     }
@@ -320,7 +321,7 @@ impl PollMachine {
     }
 
     fn emit(&mut self, event: Event) {
-        self.outbox.push(PollOutput::Event(event));
+        self.outbox.push_back(PollOutput::Event(event));
     }
 }
 
@@ -331,8 +332,8 @@ impl Machine for PollMachine {
     type Output = PollOutput;
 
     fn next(&mut self, now: Now) -> Step<(Op, Asked), PollOutput> {
-        if !self.outbox.is_empty() {
-            return Step::Tell(self.outbox.remove(0));
+        if let Some(output) = self.outbox.pop_front() {
+            return Step::Tell(output);
         }
         if self.stopping {
             return Step::Stop;

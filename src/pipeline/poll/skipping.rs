@@ -51,10 +51,10 @@ pub(crate) struct Look {
 
 /// Where polls that skip begin in one index.
 struct Floor {
-    /// It is at least so far in the past.
+    /// The least distance of the floor from now.
     margin: Millis,
-    /// No row that a live node runs is known to be due before this: so it was when a poll saw the index, and
-    /// due times only grow. `None` before the first poll has ended.
+    /// The earliest due time of rows that live nodes run, as a poll last read it from the index; due times only
+    /// grow. `None` before the first poll has ended.
     known: Option<Timestamp>,
 }
 

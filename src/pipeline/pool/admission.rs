@@ -105,7 +105,7 @@ pub(super) struct Admission {
     /// known.
     starts: usize,
     pace: Option<usize>,
-    /// The least that `pace` can become, while it is not known. Forgotten at the end of this [`PACED`].
+    /// A lower bound of `pace` while that is not known, for the current [`PACED`].
     early: Option<usize>,
     /// The queue's limit while its pace is not known.
     allowed: usize,
@@ -182,9 +182,9 @@ impl Admission {
         (ended >= FAST).then(|| ended * times.min(4))
     }
 
-    /// A pool at rest had nothing more to start: it may say that it is fast, but never that it is slow;
-    /// claims may take long to come, so it is given more each time. One that is busy may only have been short
-    /// of processor time: what is known is forgotten by halves.
+    /// Updates the pace at the end of a [`PACED`]. A pool at rest had nothing more to start, so its starts only
+    /// prove a higher pace, never a lower one. A busy pool may have lacked processor time, so a lower figure
+    /// counts by half.
     fn measured(&mut self, periods: u32) {
         let (known, pace) = (self.pace.unwrap_or_default(), self.starts / periods as usize);
         if !self.at_rest() {

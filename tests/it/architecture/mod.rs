@@ -15,7 +15,7 @@ use crate::trial;
 
 pub fn add(trials: &mut Vec<Trial>) {
     let tests: &[(&str, fn())] = &[
-        ("rooms_import_only_rooms_below_them", rooms_import_only_rooms_below_them),
+        ("rooms_import_only_rooms_above_them", rooms_import_only_rooms_above_them),
         ("stages_import_only_what_they_compose", stages_import_only_what_they_compose),
         ("no_files_import_each_other_in_a_circle", no_files_import_each_other_in_a_circle),
         (
@@ -132,7 +132,7 @@ const STAGES: &[(&str, &[&str])] = &[
     ("wheel", &[]),
 ];
 
-fn rooms_import_only_rooms_below_them() {
+fn rooms_import_only_rooms_above_them() {
     let sources = sources();
     let names = names(&sources);
     for (file, source) in sources.iter().enumerate() {
@@ -361,8 +361,6 @@ fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
     );
 }
 
-/// A wheel that two threads share without a lock was such a scheduler's fault: ours belongs to the plan
-/// alone.
 fn the_contract_names_files_that_exist() {
     let contract = fs::read_to_string("docs/architecture.md").unwrap();
     let quoted = contract.split('`').skip(1).step_by(2);
@@ -378,6 +376,8 @@ fn the_contract_names_files_that_exist() {
     assert!(missing.is_empty(), "docs/architecture.md names files that do not exist: {missing:?}");
 }
 
+/// A wheel that two threads share without a lock was such a scheduler's fault: ours belongs to the plan
+/// alone.
 fn no_two_threads_share_a_wheel() {
     let owners: Vec<String> = sources()
         .iter()

@@ -102,9 +102,8 @@ fn is_bounded(request: &ClaimRequest) -> bool {
     !request.candidate.entry().bounds.is_none()
 }
 
-/// What became of a claim whose commit is unknown; every error leaves it unknown, but for a row that cannot
-/// be claimed for what it holds: its guard still matched, so nothing was committed and the next claim says
-/// more.
+/// Looks up claims whose commit is unknown. After an error they are still unknown, except where the database
+/// refuses what a row holds: its guard still matched, so nothing was committed, and the next claim tells why.
 pub(crate) fn resolve(store: &SqlStore, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>> {
     let unknown = |error: Error| match error.kind() {
         ErrorKind::Data => error,

@@ -111,9 +111,9 @@ impl dyn Session + '_ {
     }
 }
 
-/// Locks the rows of a table that nobody holds; gives those that others do. One that is gone is neither: no
-/// transaction under way can have changed it, since whoever deleted it held its lock. It is looked for after
-/// the locking, so that one deleted in between counts as gone; one let go in between still counts as held.
+/// Locks those of the given rows that are free, and answers the others, which are held. A deleted row is
+/// neither: its deleter held the lock, so no open transaction can have changed it. Rows are looked up after
+/// the locking: one deleted in between counts as deleted, one released in between still counts as held.
 pub(crate) fn lock_free(
     session: &mut dyn Session,
     (table, alias): (&str, &str),
