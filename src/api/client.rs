@@ -118,7 +118,8 @@ impl Client {
     /// # firetime::migrate(&url)?;
     /// # const REPORT: Job<()> = Job::new("report");
     /// let client = Client::connect("shop", &url)?.acting_as("ann");
-    /// # client.ensure(&Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "UTC")?)?).run()?;
+    /// # let trigger = Trigger::cron("0 30 2 * * ?", "UTC")?;
+    /// # client.ensure(&Schedule::new("nightly", REPORT, &(), trigger)?).run()?;
     /// client.pause("nightly").reason("stock-taking").run()?;
     /// let paused = AuditFilter { verb: Some("pause".to_owned()), ..AuditFilter::default() };
     /// let last = &client.audit(&paused)?[0];

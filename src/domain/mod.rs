@@ -1,7 +1,8 @@
 //! The words of the scheduler as types: ids, states, rows, occurrences, outcomes, errors and events.
 //!
 //! Inside the crate an instant is a [`Timestamp`] of database time or one of the boot clock ([`Boot`]), and a
-//! span is a number of milliseconds ([`Millis`]). Public items have `DateTime<Utc>` and `Duration`, events epoch milliseconds.
+//! span is a number of milliseconds ([`Millis`]). Public items have `DateTime<Utc>` and `Duration`, events
+//! epoch milliseconds.
 
 mod answer;
 mod bounds;

@@ -15,8 +15,8 @@ pub(crate) fn known(next: Option<Timestamp>) -> Option<Timestamp> {
     next.filter(|next| *next != Timestamp::AWAITED)
 }
 
-/// The next fire time of a schedule with this delay and this window, whose run of the occurrence `at` ended at
-/// `ended`. A clock that was set back does not lead it back.
+/// The next fire time of a schedule with this delay and this window, whose run of the occurrence `at` ended
+/// at `ended`. A clock that was set back does not lead it back.
 #[cfg(any(feature = "sql", test))]
 pub(crate) fn after_run(
     delay: Millis,

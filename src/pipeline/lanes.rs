@@ -2,8 +2,9 @@
 //!
 //! The async handlers of a lane have seats of their own: another [`LaneId`] of the same name.
 //!
-//! One of them may be automatic. It takes over a job without a lane of its own once several of its runs within
-//! [`WITHIN`] were slow, and gives it back with a run that is not, and ends that long after the last slow one. A job of which nothing ends meanwhile stays: a lane may be too full for it.
+//! One of them may be automatic. It takes over a job without a lane of its own once several of its runs
+//! within [`WITHIN`] were slow, and gives it back with a run that is not, and ends that long after the last
+//! slow one. A job of which nothing ends meanwhile stays: a lane may be too full for it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -9,9 +9,9 @@ const APART: Millis = 1_000;
 /// How many instants they are spread over: the ninth begins together with the first.
 const MOST_APART: Millis = 8;
 
-/// How an execution nobody answers for is taken back: CLAIMED becomes PENDING; RUNNING becomes ABANDONED, with
-/// the next attempt as PENDING if it is recovered, or FAILED when attempts are exhausted; TIMED_OUT stays so,
-/// with its retry if one is granted.
+/// How an execution nobody answers for is taken back: CLAIMED becomes PENDING; RUNNING becomes ABANDONED,
+/// with the next attempt as PENDING if it is recovered, or FAILED when attempts are exhausted; TIMED_OUT
+/// stays so, with its retry if one is granted.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Revocation {
     pub stranded: Stranded,

@@ -53,8 +53,8 @@ impl Applied {
         self == Self::Done
     }
 
-    /// The answer to a change of an execution while another transaction holds the row of the schedule that the
-    /// change plans. A node tries again for its own executions; others are left to the next pass.
+    /// The answer to a change of an execution while another transaction holds the row of the schedule that
+    /// the change plans. A node tries again for its own executions; others are left to the next pass.
     pub(crate) fn of_held(change: &ExecutionChange) -> Self {
         if change.own.is_some() { Self::Held } else { Self::Lost }
     }

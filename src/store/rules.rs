@@ -304,8 +304,8 @@ const TIME_OUT: Rule = FINISH.leads(&[Running], &[TimedOut]).sets(&[
     (Column::Reason, Word("")),
 ]);
 
-/// The outcome of a timed-out execution stays; the reason says whether its node is gone. The fresh token keeps
-/// anybody from releasing it twice.
+/// The outcome of a timed-out execution stays; the reason says whether its node is gone. The fresh token
+/// keeps anybody from releasing it twice.
 const RELEASE: Rule = Rule::of("settle", Table::Execution, &guard::RELEASE)
     .leads(&[TimedOut], &[TimedOut])
     .sets(&[

@@ -20,8 +20,8 @@ pub(crate) struct ExecutionChange {
     pub now: Timestamp,
 }
 
-/// A change of an execution, with the values that it needs: an error's text, the attempt that follows, the token
-/// of an execution without a node. [`ChangeKind`] says what each does.
+/// A change of an execution, with the values that it needs: an error's text, the attempt that follows, the
+/// token of an execution without a node. [`ChangeKind`] says what each does.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Transition {
     Start,

@@ -29,7 +29,8 @@ impl Task {
         }
     }
 
-    /// Whether it goes before the counts of deaths: further pages, recoveries, and calls that take little time.
+    /// Whether it goes before the counts of deaths: further pages, recoveries, and calls that take little
+    /// time.
     fn is_urgent(&self) -> bool {
         use Op::{Elect, EndPause, FindEndedPauses, FindPassed, PassOn};
         let is_short =

@@ -1,5 +1,5 @@
-//! Whose turn it is: counts of failures take turns with the tasks of the pass, so that neither wait for all of
-//! the others. Pure.
+//! Whose turn it is: counts of failures take turns with the tasks of the pass, so that neither wait for all
+//! of the others. Pure.
 
 /// A duty that may have a call to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,8 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// The duties in the order in which they are asked for a call. An urgent task waits for no count of deaths.
+    /// The duties in the order in which they are asked for a call. An urgent task waits for no count of
+    /// deaths.
     pub(super) fn order(&self, is_urgent: bool) -> impl Iterator<Item = Turn> + use<> {
         let count = (!self.has_counted).then_some(Turn::Count { with_dying: !is_urgent });
         let last = Turn::Count { with_dying: true };

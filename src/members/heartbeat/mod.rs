@@ -1,9 +1,9 @@
 //! The machine that joins, beats, declares silent nodes dead, and leaves.
 //!
-//! A confirmed heartbeat gives its node a lease: for [`Window::lease`] from when it was sent, by the boot clock,
-//! the node may start executions that it has claimed. The boot clock stands still while a hypervisor pauses the
-//! machine. The wall clock, once it is set right, shows the pause: the two clocks have drifted apart. Then no
-//! lease from before the pause holds, and executions claimed under it go back.
+//! A confirmed heartbeat gives its node a lease: for [`Window::lease`] from when it was sent, by the boot
+//! clock, the node may start executions that it has claimed. The boot clock stands still while a hypervisor
+//! pauses the machine. The wall clock, once it is set right, shows the pause: the two clocks have drifted
+//! apart. Then no lease from before the pause holds, and executions claimed under it go back.
 
 mod calls;
 
@@ -114,8 +114,9 @@ pub(crate) struct NodeMachine<F> {
     next_beat: Boot,
     /// When the last heartbeat was sent.
     sent: Boot,
-    /// The instant of an early heartbeat, after somebody asked an execution to end. The tasks of the last answer
-    /// come first, so that silent nodes are declared dead however many ask and however long heartbeats take.
+    /// The instant of an early heartbeat, after somebody asked an execution to end. The tasks of the last
+    /// answer come first, so that silent nodes are declared dead however many ask and however long heartbeats
+    /// take.
     hurry: Option<Boot>,
     hold: Boot,
     todo: VecDeque<(Op, Asked)>,

@@ -56,8 +56,8 @@ impl<P> Doubts<P> {
         self.add(sent);
     }
 
-    /// The next claims to be asked about, the last that came into doubt first; at most one per schedule. Those
-    /// without a seat get one by `reserve`, if there is one.
+    /// The next claims to be asked about, the last that came into doubt first; at most one per schedule.
+    /// Those without a seat get one by `reserve`, if there is one.
     pub(super) fn ask(&mut self, boot: Boot, mut reserve: impl FnMut(&ClaimRequest) -> Option<P>) -> Sent<P> {
         let mut schedules = HashSet::new();
         let (mut requests, mut seats) = (Vec::new(), Vec::new());

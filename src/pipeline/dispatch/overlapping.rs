@@ -108,8 +108,8 @@ impl Overlapping {
         self.wants_poll(schedule)
     }
 
-    /// Whether a poll must bring an execution that may begin now that this occurrence is passed over: it replaces
-    /// one that had not begun and is cancelled, or the slot has become free meanwhile.
+    /// Whether a poll must bring an execution that may begin now that this occurrence is passed over: it
+    /// replaces one that had not begun and is cancelled, or the slot has become free meanwhile.
     pub(super) fn lets_begin(&mut self, pass: &Pass) -> bool {
         let may_begin = pass.repair.replaces.is_some() || self.freed.contains(&pass.entry.id);
         may_begin && self.wants_poll(pass.entry.id)

@@ -20,7 +20,8 @@ use crate::domain::{
 };
 use crate::time::CLAIM_AHEAD;
 
-/// A full plan still takes items of a small group: one whose due items are fewer than the cap divided by this.
+/// A full plan still takes items of a small group: one whose due items are fewer than the cap divided by
+/// this.
 const PARTS: usize = 256;
 
 #[derive(Debug)]
@@ -207,7 +208,7 @@ impl Plan {
         let ready = std::mem::take(&mut self.ready).into_keys().into_iter();
         let waiting = self.wheel.drain().into_iter().map(|(due, kind)| kind.key(due.id));
         let parked = std::mem::take(&mut self.parked).into_values().flat_map(|(_, parked)| parked);
-        let keys: Vec<ItemKey> = ready.chain(waiting).chain(parked.map(|rank| rank.3)).collect();
+        let keys: Vec<ItemKey> = ready.chain(waiting).chain(parked.map(|rank| rank.key)).collect();
         self.rests.clear();
         keys.into_iter().filter_map(|key| self.take_out(key)).map(|item| item.candidate).collect()
     }
@@ -348,8 +349,8 @@ impl Plan {
         self.arm(key, due);
     }
 
-    /// Whether the candidate's group is small: the backlog of another group, which fills the plan, must leave it
-    /// a place.
+    /// Whether the candidate's group is small: the backlog of another group, which fills the plan, must leave
+    /// it a place.
     fn is_of_small_group(&self, candidate: &Candidate) -> bool {
         let due = || {
             let (line, group) = self.place_of(candidate);
@@ -362,7 +363,7 @@ impl Plan {
     fn arm(&mut self, key: ItemKey, due: Timestamp) {
         let Some(item) = self.items.get(&key) else { return };
         let rank = rank(key, &item.candidate);
-        let (at, priority, id) = (due.millis(), rank.1.0, rank.2);
+        let (at, priority, id) = (due.millis(), rank.priority.0, rank.id);
         let place = match self.wheel.insert(Due { at, priority, id }, ItemKind::of(key)) {
             Ok(handle) => ItemPlace::Wheel(handle),
             Err(Refused::Elapsed(_)) => return self.make_ready(key),
@@ -429,7 +430,7 @@ impl Plan {
             };
             granting.insert(lane);
             let before = self.ready.take(&line, &group, &rank);
-            if let Some(item) = self.items.get_mut(&rank.3) {
+            if let Some(item) = self.items.get_mut(&rank.key) {
                 item.turn = before;
             }
             ranks.push((lane, rank));
@@ -448,9 +449,9 @@ impl Plan {
             permits.sort_by_key(|(lane, _)| *lane);
         }
         let picked = ranks.into_iter().zip(permits).filter_map(|((_, rank), (_, permit))| {
-            let item = self.items.get_mut(&rank.3)?;
+            let item = self.items.get_mut(&rank.key)?;
             item.place = ItemPlace::InFlight;
-            Some((rank.3, item.candidate.clone(), permit))
+            Some((rank.key, item.candidate.clone(), permit))
         });
         picked.collect()
     }
@@ -459,12 +460,12 @@ impl Plan {
     fn next_of(&mut self, line: &LineKey, now: Timestamp, batch: &mut Batch) -> Option<(Rank, Group)> {
         loop {
             let (rank, group) = self.ready.next_of(line, now, |group| !batch.has_enough(&line.job, group))?;
-            let Some(item) = self.items.get(&rank.3) else {
+            let Some(item) = self.items.get(&rank.key) else {
                 self.ready.remove(line, &group, &rank);
                 continue;
             };
             let schedule = item.candidate.entry().id;
-            if self.is_blocked(rank.3, schedule) {
+            if self.is_blocked(rank.key, schedule) {
                 self.ready.remove(line, &group, &rank);
                 self.park(rank, schedule);
                 continue;
@@ -566,7 +567,7 @@ impl Plan {
     /// The slot of this schedule may be free: who waits for it is due.
     pub(crate) fn unpark(&mut self, schedule: ScheduleId) {
         let parked = self.parked.remove(&schedule).map(|(_, parked)| parked).unwrap_or_default();
-        for key in parked.into_iter().map(|rank| rank.3) {
+        for key in parked.into_iter().map(|rank| rank.key) {
             self.again(key);
         }
     }
@@ -579,7 +580,8 @@ impl Plan {
     }
 
     fn park(&mut self, rank: Rank, schedule: ScheduleId) {
-        if let (Some(item), Some((_, parked))) = (self.items.get_mut(&rank.3), self.parked.get_mut(&schedule))
+        if let (Some(item), Some((_, parked))) =
+            (self.items.get_mut(&rank.key), self.parked.get_mut(&schedule))
         {
             item.place = ItemPlace::Parked;
             parked.insert(rank);

@@ -15,14 +15,20 @@ use crate::domain::{BoundOf, Bounds, Candidate, ExecutionId, ScheduleId, Timesta
 use crate::pipeline::lanes::LaneId;
 
 /// The order in which the due items of a group are claimed.
-pub(super) type Rank = (Timestamp, Reverse<i32>, i64, ItemKey);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    pub due: Timestamp,
+    pub priority: Reverse<i32>,
+    pub id: i64,
+    pub key: ItemKey,
+}
 
 /// The group of an item; none for what belongs to none.
 pub(super) type Group = Option<Arc<str>>;
 
 pub(super) fn rank(key: ItemKey, candidate: &Candidate) -> Rank {
     let (ItemKey::Schedule(ScheduleId(id)) | ItemKey::Execution(ExecutionId(id))) = key;
-    (candidate.due(), Reverse(candidate.priority()), id, key)
+    Rank { due: candidate.due(), priority: Reverse(candidate.priority()), id, key }
 }
 
 /// Which line an item waits in.
@@ -65,7 +71,7 @@ impl Ready {
     /// When the first item of the lines that count is due.
     pub(super) fn first_due(&self, counts: impl Fn(&LineKey) -> bool) -> Option<Timestamp> {
         let lines = self.lines.iter().filter(|(key, _)| counts(key));
-        lines.filter_map(|(_, line)| line.heads.first()).map(|rank| rank.0).min()
+        lines.filter_map(|(_, line)| line.heads.first()).map(|rank| rank.due).min()
     }
 
     /// The next due item of a line, of the groups that `admits` does not refuse; and its group.
@@ -76,7 +82,7 @@ impl Ready {
         admits: impl Fn(&Group) -> bool,
     ) -> Option<(Rank, Group)> {
         let mut turns = self.lines.get(key)?.turns.iter();
-        let (_, rank, group) = turns.find(|(_, rank, group)| rank.0 <= now && admits(group))?;
+        let (_, rank, group) = turns.find(|(_, rank, group)| rank.due <= now && admits(group))?;
         Some((*rank, group.clone()))
     }
 
@@ -86,7 +92,7 @@ impl Ready {
         let lines = self.lines.iter().filter(|(key, _)| counts(key));
         let firsts = lines.filter_map(|(key, line)| Some((*line.heads.first()?, key)));
         let served = |key: &LineKey| self.served.get(key).copied().unwrap_or_default();
-        let due = firsts.filter(|(rank, _)| rank.0 <= now).map(|(rank, key)| (served(key), rank, key));
+        let due = firsts.filter(|(rank, _)| rank.due <= now).map(|(rank, key)| (served(key), rank, key));
         let mut due: Vec<_> = due.collect();
         due.sort_unstable();
         due.into_iter().map(|(_, _, key)| key.clone()).collect()
@@ -161,7 +167,7 @@ impl Ready {
         let turns = self.lines.into_values().flat_map(|line| line.groups.into_values());
         let mut all: Vec<Rank> = turns.flat_map(|turn| turn.due).collect();
         all.sort_unstable();
-        all.into_iter().map(|rank| rank.3).collect()
+        all.into_iter().map(|rank| rank.key).collect()
     }
 
     fn is_held(&self, job: &str, group: &Group) -> bool {

@@ -1,5 +1,5 @@
-//! When a node glances at the database for others' changes, and the marks it has seen: while the database does
-//! not tell of changes, and for a while after it has, as notifications have pauses of some milliseconds.
+//! When a node glances at the database for others' changes, and the marks it has seen: while the database
+//! does not tell of changes, and for a while after it has, as notifications have pauses of some milliseconds.
 
 use crate::domain::{Boot, Millis};
 use crate::store::news::{Glance, Marks, News};

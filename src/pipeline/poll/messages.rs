@@ -70,8 +70,8 @@ pub(crate) struct PollPlan {
 }
 
 impl PollPlan {
-    /// Whether a short poll brought it: rows that it lacks may exist all the same, and it tells nothing of the
-    /// executions that wait for others.
+    /// Whether a short poll brought it: rows that it lacks may exist all the same, and it tells nothing of
+    /// the executions that wait for others.
     pub(crate) fn is_short(&self) -> bool {
         self.covered == Covered::NOTHING
     }

@@ -292,7 +292,8 @@ impl PollMachine {
             enabled: signs.app && signs.node,
             sent,
         }));
-        // After the plan, which ends or goes on with claims. A look brings no plan, and tells nothing of a drain.
+        // After the plan, which ends or goes on with claims. A look brings no plan, and tells nothing of a
+        // drain.
         if signs.drains || self.drains {
             self.outbox.push_back(PollOutput::Drain(signs.drains));
         }

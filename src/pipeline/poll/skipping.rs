@@ -53,8 +53,8 @@ pub(crate) struct Look {
 struct Floor {
     /// The least distance of the floor from now.
     margin: Millis,
-    /// The earliest due time of rows that live nodes run, as a poll last read it from the index; due times only
-    /// grow. `None` before the first poll has ended.
+    /// The earliest due time of rows that live nodes run, as a poll last read it from the index; due times
+    /// only grow. `None` before the first poll has ended.
     known: Option<Timestamp>,
 }
 

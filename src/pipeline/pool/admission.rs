@@ -182,9 +182,9 @@ impl Admission {
         (ended >= FAST).then(|| ended * times.min(4))
     }
 
-    /// Updates the pace at the end of a [`PACED`]. A pool at rest had nothing more to start, so its starts only
-    /// prove a higher pace, never a lower one. A busy pool may have lacked processor time, so a lower figure
-    /// counts by half.
+    /// Updates the pace at the end of a [`PACED`]. A pool at rest had nothing more to start, so its starts
+    /// only prove a higher pace, never a lower one. A busy pool may have lacked processor time, so a lower
+    /// figure counts by half.
     fn measured(&mut self, periods: u32) {
         let (known, pace) = (self.pace.unwrap_or_default(), self.starts / periods as usize);
         if !self.at_rest() {

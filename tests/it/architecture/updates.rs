@@ -1,11 +1,12 @@
-//! Every UPDATE of the store's production code, with its guard.
+//! Every UPDATE and DELETE of the store's production code, with its guard.
 //!
 //! A guarded change belongs to the table of changes (`store/rules.rs`), whose interpreter writes its UPDATE.
-//! Every other place that begins one, in a string or by the function `update`, is listed here.
+//! Every other place that begins one, in a string or by the functions `update` and `delete`, is listed here.
 
 use super::tokens::{Token, production};
 
-/// A place that begins an UPDATE. Source is written without spaces but between words and in strings.
+/// A place that begins an UPDATE or a DELETE. Source is written without spaces but between words and in
+/// strings.
 struct Listed {
     /// How the file's path ends.
     file: &'static str,
@@ -99,14 +100,53 @@ const LISTED: &[Listed] = &[
         "a locked row that keeps its values"),
     listed("/bounds.rs", "UPDATE QRTZ_JOB SET {touch}", "WHERE id = ? AND job_class = ?\"",
         "a locked row that keeps its values"),
+
+    listed("/migrate.rs", "DELETE FROM QRTZ_SCHEMA WHERE version = {LOCK} AND applied_time <", "- {STALE}\"",
+        "the lock of a migration that was given up"),
+    listed("/migrate.rs", "DELETE FROM QRTZ_SCHEMA WHERE version = {LOCK} AND name = ?\"", "AND name = ?\"",
+        "one's own lock of a migration"),
+    listed("/batch.rs", "delete(table,condition)", "condition:&str",
+        "the function itself: its callers bring the guard"),
+    listed("dialect/mod.rs", "DELETE FROM {table} WHERE rowid IN", "ON {condition})\"",
+        "the text of that function"),
+    listed("dialect/mod.rs", "DELETE FROM {table} AS {alias} USING\"", "WHERE {condition}\"",
+        "the same on PostgreSQL"),
+    listed("dialect/mod.rs", "DELETE {alias} FROM\"", "ON {condition}\"",
+        "the same on MariaDB"),
+    listed("/change.rs", "DELETE FROM QRTZ_STUCK WHERE execution_id = ?\"", "ChangeKind::Release",
+        "of an execution that this transaction has released under its guard"),
+    listed("/queue.rs", "delete(dialect,(\"QRTZ_TAG\",\"t\")", "AND t.origin = w.id",
+        "whole keys of executions that this transaction removes"),
+    listed("/queue.rs", "delete(dialect,(\"QRTZ_KEY\",\"k\")", "AND k.origin = w.id",
+        "keys that still name what this transaction removes"),
+    listed("/queue.rs", "delete(dialect,(\"QRTZ_RUN\",\"r\")", "rows to be purged are no longer as they were seen",
+        "undone unless it removes just what was seen to have ended"),
+    listed("/audit.rs", "DELETE FROM QRTZ_CANCEL WHERE application = ? AND asked_time < ?", "NOT EXISTS",
+        "requests whose executions are gone"),
+    listed("/audit.rs", "DELETE FROM QRTZ_AUDIT WHERE application = ? AND made_time < ?", "AND id <= ?\"",
+        "rows older than retention, which nobody changes"),
+    listed("/bounds.rs", "delete(dialect,(\"QRTZ_BOUNDED\",\"c\")", "AND c.execution_id = w.id",
+        "whole keys of executions that count no more, with their job locked or themselves removed"),
+    listed("postgres/notes.rs", "DELETE FROM QRTZ_CLAIM WHERE id IN", "AND NOT EXISTS {OF_CLAIM}",
+        "claims of which nothing is open"),
+    listed("/orphans.rs", "DELETE FROM QRTZ_RUN WHERE NOT EXISTS", "old(delete)",
+        "executions without a schedule, as old as the search asked"),
+    listed("/purge.rs", "DELETE FROM QRTZ_NODE\"", "owned_by_none(",
+        "nodes that have ended and own nothing"),
+    listed("/purge.rs", "delete(dialect,page)", "delete:impl Fn",
+        "statements that callers bring"),
+    listed("/purge.rs", "delete(dialect,(\"QRTZ_EXECUTE\",\"e\")", "guarded(dialect,&guard::FORGET,",
+        "the guard of what is forgotten"),
+    listed("/purge.rs", "delete(dialect,(\"QRTZ_RUN\",\"r\")", "AND r.scheduled_time <= w.scheduled",
+        "undone by its caller unless it removes just what was seen to have ended"),
 ];
 
-/// The store's UPDATEs are those listed, each with its guard.
+/// The store's UPDATEs and DELETEs are those listed, each with its guard.
 pub fn check(files: &[(&str, &str)]) {
     assert_eq!(faults(files, LISTED), [""; 0]);
 }
 
-/// What is wrong with the UPDATEs of these files, each a path and its source.
+/// What is wrong with the UPDATEs and DELETEs of these files, each a path and its source.
 fn faults(files: &[(&str, &str)], listed: &[Listed]) -> Vec<String> {
     let (mut faults, mut found) = (Vec::new(), vec![0; listed.len()]);
     for (path, source) in files {
@@ -130,7 +170,8 @@ fn faults(files: &[(&str, &str)], listed: &[Listed]) -> Vec<String> {
     faults
 }
 
-/// The places of a source that begin an UPDATE: the text from there on, and that of the function around it.
+/// The places of a source that begin an UPDATE or a DELETE: the text from there on, and that of the function
+/// around it.
 fn places(source: &str) -> Vec<(String, String)> {
     let tokens = production(source);
     let of_function = |function: &[Token<'_>]| {
@@ -141,22 +182,26 @@ fn places(source: &str) -> Vec<(String, String)> {
     tokens.split(|it| *it == Token::Word("fn")).flat_map(of_function).collect()
 }
 
-/// The UPDATEs that begin with the first of these tokens, which is at this place behind the word `fn`.
+/// The UPDATEs and DELETEs that begin with the first of these tokens, which is at this place behind the word
+/// `fn`.
 fn beginning(tokens: &[Token<'_>], place: usize) -> Vec<String> {
     match tokens {
         // At the very beginning it is the function's own name.
-        [Token::Word("update"), Token::Mark("("), ..] if place > 0 => vec![written(tokens)],
+        [Token::Word("update" | "delete"), Token::Mark("("), ..] if place > 0 => vec![written(tokens)],
         [Token::Text(text), rest @ ..] => {
             let (text, rest) = (spaced(text), written(rest));
             let upper = text.to_ascii_uppercase();
-            let begins = upper.match_indices("UPDATE").filter(|(at, _)| is_change(&upper, *at));
-            begins.map(|(at, _)| format!("{}\"{rest}", &text[at..])).collect()
+            let of_word =
+                |word: &str| -> Vec<usize> { upper.match_indices(word).map(|(at, _)| at).collect() };
+            let begins =
+                ["UPDATE", "DELETE"].into_iter().flat_map(of_word).filter(|at| is_change(&upper, *at));
+            begins.map(|at| format!("{}\"{rest}", &text[at..])).collect()
         }
         _ => Vec::new(),
     }
 }
 
-/// Whether the word UPDATE stands alone at this place, and does not lock what a SELECT reads.
+/// Whether the word UPDATE or DELETE stands alone at this place, and does not lock what a SELECT reads.
 fn is_change(text: &str, at: usize) -> bool {
     let (before, behind) = (&text[..at], &text[at + "UPDATE".len()..]);
     let is_of_word = |it: char| it.is_alphanumeric() || it == '_';
@@ -209,6 +254,8 @@ pub fn unlisted_and_unguarded_updates_are_found() {
         "sql(r#\"SET STATEMENT w = 0 FOR UPDATE T SET b = 1\"#)",
         "batch::update(dialect, table, &sets, &want, \"e.id = w.id\")",
         "dialect.update(table, &sets, \"e.id = w.id\")",
+        "sql(\"DELETE FROM T WHERE id = ?\")",
+        "batch::delete(dialect, table, &want, \"e.id = w.id\")",
     ];
     for statement in planted {
         let found = faults(&format!("{guarded} fn g() {{ {statement} }}"));

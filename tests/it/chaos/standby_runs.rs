@@ -140,8 +140,8 @@ pub fn a_promoted_servers_clock_may_be_30_s_off(_: ServerKind) {
     cluster.heal();
     let mut settled = cluster.settle(false);
     cluster.report.note("pause_ms", settled.longest_pause((from, from + 120_000)));
-    // By the host's clock everything due within those 30 s began early, and until a node's next poll it goes by
-    // the clock of before. Nothing is missing or there twice.
+    // By the host's clock everything due within those 30 s began early, and until a node's next poll it goes
+    // by the clock of before. Nothing is missing or there twice.
     settled.history.clock = vec![(0, 31_000)];
     settled.history.bounds.early = 31_000;
     cluster.conclude(&settled);
