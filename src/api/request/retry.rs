@@ -30,8 +30,7 @@ use crate::store::order::{self, ExecutionOrder};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "a request does nothing until it is
-run"]
+#[must_use = "a request does nothing until it is run"]
 pub struct Retry<'a> {
     client: &'a Client,
     execution: ExecutionId,

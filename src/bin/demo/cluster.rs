@@ -18,7 +18,7 @@ pub(super) type Heard = (usize, Option<Told>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
-    Running,
+    Up,
     Killed,
     /// It was asked to stop.
     Stopping,
@@ -75,12 +75,12 @@ impl Cluster {
     }
 
     pub(super) fn is_running(&self, number: usize) -> bool {
-        self.nodes.get(number).is_some_and(|node| node.life == Life::Running)
+        self.nodes.get(number).is_some_and(|node| node.life == Life::Up)
     }
 
     /// SIGKILL.
     pub(super) fn kill(&mut self, number: usize) -> Result<(), Failure> {
-        let Some(node) = self.nodes.get_mut(number).filter(|node| node.life == Life::Running) else {
+        let Some(node) = self.nodes.get_mut(number).filter(|node| node.life == Life::Up) else {
             return Ok(());
         };
         node.life = Life::Killed;
@@ -89,7 +89,7 @@ impl Cluster {
 
     /// Asks those that run to stop.
     pub(super) fn stop(&mut self) {
-        for node in self.nodes.iter_mut().filter(|node| node.life == Life::Running) {
+        for node in self.nodes.iter_mut().filter(|node| node.life == Life::Up) {
             node.stdin = None;
             node.life = Life::Stopping;
         }
@@ -111,7 +111,7 @@ impl Cluster {
             Life::Killed | Life::Ended => None,
             Life::Stopping if status.success() => None,
             Life::Stopping => Some(format!("node {} did not stop cleanly: {status}", NAMES[number])),
-            Life::Running => Some(format!("node {} ended by itself: {status}", NAMES[number])),
+            Life::Up => Some(format!("node {} ended by itself: {status}", NAMES[number])),
         }
     }
 }
@@ -143,7 +143,7 @@ fn start(number: usize, target: &Target, logging: &Logging, say: Sender<Heard>) 
         child.wait().ok();
         return Err(error);
     }
-    Ok(Node { child, stdin, life: Life::Running, ids: Vec::new() })
+    Ok(Node { child, stdin, life: Life::Up, ids: Vec::new() })
 }
 
 /// Hands on line after line; what a kill cut off is no line.

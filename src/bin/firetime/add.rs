@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use firetime::{Client, Enqueued, Ensured, Job, Overlap, Schedule, Trigger};
 
-use crate::control::Order;
+use crate::control::Subject;
 use crate::failure::Failure;
 use crate::inspect::connect;
 use crate::target::Target;
@@ -70,13 +70,13 @@ pub(crate) fn enqueue(target: &Target, new: &NewExecution, out: &mut dyn Write) 
 pub(crate) fn add(
     target: &Target,
     new: &NewSchedule,
-    order: &Order,
+    subject: &Subject,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let client = order.client(target)?;
+    let client = subject.client(target)?;
     // A job's name lives as long as the program, which ends soon.
     let job: Job<serde_json::Value> = Job::new(new.job.clone().leak());
-    let schedule = Schedule::new(&order.name, job, &new.payload, new.trigger.clone())?;
+    let schedule = Schedule::new(&subject.name, job, &new.payload, new.trigger.clone())?;
     let schedule = schedule.description(&new.description).priority(new.priority);
     let schedule = match new.time_limit {
         Some(limit) => schedule.timeout(limit),
@@ -105,13 +105,13 @@ pub(crate) fn add(
         writeln!(out, "nothing was changed")?;
         return Ok(());
     }
-    let said = match client.ensure(&schedule).reason(&order.reason).run()? {
+    let said = match client.ensure(&schedule).reason(&subject.reason).run()? {
         Ensured::Created => "created",
         Ensured::Changed => "changed",
         Ensured::Unchanged => "nothing was changed, it is so",
         Ensured::Quarantined => "nothing was changed, it is in error: give it another trigger",
     };
-    writeln!(out, "{}: {said}", escaped(&order.name))?;
+    writeln!(out, "{}: {said}", escaped(&subject.name))?;
     warn_of_no_node(&client, &new.job)
 }
 

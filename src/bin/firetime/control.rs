@@ -61,16 +61,16 @@ pub(crate) enum Which {
     },
 }
 
-/// To what it is done, by whom and why.
+/// The thing that a command changes, who gives the command, and why.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct Subject {
     pub(crate) name: String,
     pub(crate) actor: Option<String>,
     pub(crate) reason: String,
 }
 
-impl Order {
-    /// A client that acts as whoever orders it.
+impl Subject {
+    /// A client that acts as whoever gives it.
     pub(crate) fn client(&self, target: &Target) -> Result<Client, Failure> {
         Ok(self.actor.iter().fold(connect(target)?, |client, actor| client.acting_as(actor)))
     }
@@ -79,11 +79,11 @@ impl Order {
 pub(crate) fn change(
     target: &Target,
     verb: &Verb,
-    order: &Order,
+    subject: &Subject,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let client = order.client(target)?;
-    let Order { name, reason, .. } = order;
+    let client = subject.client(target)?;
+    let Subject { name, reason, .. } = subject;
     let said = match verb {
         Verb::Pause(kind, until) => {
             let pause = client.pause(whole(&client, *kind, name)?).reason(reason);

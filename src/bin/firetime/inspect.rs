@@ -182,9 +182,9 @@ const JOBS: &[Column<JobView>] = &[
     Column::wide("RECOVERED", |job| if job.recover { "yes" } else { "no" }.to_owned()),
     Column::wide("DEATHS", |job| job.max_attempts.to_string()),
     Column::wide("RETRIES", retries),
-    Column::wide("AT ONCE", |job| at_once(job.concurrency)),
+    Column::wide("AT ONCE", |job| concurrency(job.concurrency)),
     Column::wide("RATE", |job| rate(job.rate)),
-    Column::wide("AT ONCE IN A GROUP", |job| at_once(job.group_concurrency)),
+    Column::wide("AT ONCE IN A GROUP", |job| concurrency(job.group_concurrency)),
     Column::wide("RATE OF A GROUP", |job| rate(job.group_rate)),
     Column::wide("TIME LIMIT", |job| time_limit(job.time_limit.map(u128::from))),
     Column::wide("DESCRIPTION", |job| shortened(&job.description, TEXT_SHOWN)),
@@ -198,7 +198,7 @@ pub(crate) fn time_limit(millis: Option<u128>) -> String {
     millis.map_or_else(|| "none".to_owned(), |millis| format!("{millis} ms"))
 }
 
-fn at_once(most: Option<u32>) -> String {
+fn concurrency(most: Option<u32>) -> String {
     most.map_or_else(|| "any".to_owned(), |most| most.to_string())
 }
 

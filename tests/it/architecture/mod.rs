@@ -368,6 +368,7 @@ fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
     );
 }
 
+/// Paths are written from the root, from src, or from the rooms of the API and the store.
 fn the_contract_names_files_that_exist() {
     let contract = fs::read_to_string("docs/architecture.md").unwrap();
     let quoted = contract.split('`').skip(1).step_by(2);

@@ -12,11 +12,11 @@ use firetime::{AuditFilter, Cron, ExecutionFilter, Trigger};
 pub(crate) use self::raw::RawArgs;
 use self::raw::{
     RawAdd, RawAppVerb, RawAuditFilter, RawBulk, RawBy, RawCluster, RawCommand, RawCron, RawEnqueue,
-    RawExecutionVerb, RawFilter, RawJobVerb, RawList, RawNext, RawNodeVerb, RawOrder, RawPause,
-    RawScheduleVerb,
+    RawExecutionVerb, RawFilter, RawJobVerb, RawList, RawNext, RawNodeVerb, RawPause, RawScheduleVerb,
+    RawSubject,
 };
 use crate::add::{NewExecution, NewSchedule};
-use crate::control::{Change, Kind, Order, Verb, Which};
+use crate::control::{Change, Kind, Subject, Verb, Which};
 use crate::cron::{Question, Source};
 use crate::demo;
 use crate::failure::Failure;
@@ -36,9 +36,9 @@ pub(crate) enum Command {
     List(Target, Listing, How),
     ShowSchedule(Target, String, Output),
     ShowExecution(Target, i64, Output),
-    Add(Target, Box<NewSchedule>, Order),
+    Add(Target, Box<NewSchedule>, Subject),
     Enqueue(Target, NewExecution),
-    Change(Target, Verb, Order),
+    Change(Target, Verb, Subject),
     CronNext(Question, Output),
     CronBatch(Source),
     Completions(clap_complete::Shell),
@@ -151,20 +151,20 @@ impl Surroundings<'_> {
         self.list(Listing::Executions(filter.resolve(self.now, list.most())), list)
     }
 
-    fn change(&self, verb: Verb, order: RawOrder) -> Result<Command, Failure> {
-        Ok(Command::Change(self.target()?, verb, self.order(order.name, order.by)))
+    fn change(&self, verb: Verb, subject: RawSubject) -> Result<Command, Failure> {
+        Ok(Command::Change(self.target()?, verb, self.subject(subject.name, subject.by)))
     }
 
     fn pause(&self, kind: Kind, pause: RawPause) -> Result<Command, Failure> {
         let until = pause.until.until.map(|until| until.from(self.now));
-        self.change(Verb::Pause(kind, until), pause.order)
+        self.change(Verb::Pause(kind, until), pause.subject)
     }
 
-    /// Who orders it, and why.
-    fn order(&self, name: String, by: RawBy) -> Order {
+    /// The thing that a command changes, who gives the command, and why.
+    fn subject(&self, name: String, by: RawBy) -> Subject {
         let user = || USER_VARIABLES.iter().find_map(|name| (self.variable)(name)?.into_string().ok());
         let actor = by.actor.or_else(user).filter(|name| !name.is_empty());
-        Order { name, actor, reason: by.reason }
+        Subject { name, actor, reason: by.reason }
     }
 
     fn schedule(&self, verb: RawScheduleVerb) -> Result<Command, Failure> {
@@ -175,19 +175,19 @@ impl Surroundings<'_> {
             }
             RawScheduleVerb::Add(add) => self.add(*add),
             RawScheduleVerb::Pause(pause) => self.pause(Kind::Schedule, pause),
-            RawScheduleVerb::Resume(order) => self.change(Verb::Resume(Kind::Schedule), order),
-            RawScheduleVerb::Run { order, payload, at } => {
-                self.change(Verb::Run { payload, at: at.map(|at| at.from(self.now)) }, order)
+            RawScheduleVerb::Resume(subject) => self.change(Verb::Resume(Kind::Schedule), subject),
+            RawScheduleVerb::Run { subject, payload, at } => {
+                self.change(Verb::Run { payload, at: at.map(|at| at.from(self.now)) }, subject)
             }
-            RawScheduleVerb::Skip { order, fire_time } => self.change(Verb::Skip(fire_time), order),
-            RawScheduleVerb::Remove { order, cancel_running, yes } => {
-                self.change(Verb::Remove { cancel_running, yes }, order)
+            RawScheduleVerb::Skip { subject, fire_time } => self.change(Verb::Skip(fire_time), subject),
+            RawScheduleVerb::Remove { subject, cancel_running, yes } => {
+                self.change(Verb::Remove { cancel_running, yes }, subject)
             }
         }
     }
 
     fn add(&self, add: RawAdd) -> Result<Command, Failure> {
-        let RawAdd { order, job, cron, zone, every, after, at, payload, description, priority, .. } = add;
+        let RawAdd { subject, job, cron, zone, every, after, at, payload, description, priority, .. } = add;
         let (timeout, overlap, pause_after, dry_run) =
             (add.timeout, add.overlap, add.pause_after, add.dry_run);
         let trigger = match (cron, every.map(Trigger::every), after.map(Trigger::fixed_delay), at) {
@@ -198,7 +198,7 @@ impl Surroundings<'_> {
                 return Err(Failure::Usage("when? Say --cron, --every, --after or --at".to_owned()));
             }
         };
-        let order = self.order(order.name, order.by);
+        let subject = self.subject(subject.name, subject.by);
         let (time_limit, now) = (timeout, self.now);
         let schedule = NewSchedule {
             job,
@@ -212,7 +212,7 @@ impl Surroundings<'_> {
             dry_run,
             now,
         };
-        Ok(Command::Add(self.target()?, Box::new(schedule), order))
+        Ok(Command::Add(self.target()?, Box::new(schedule), subject))
     }
 
     fn execution(&self, verb: RawExecutionVerb) -> Result<Command, Failure> {
@@ -242,15 +242,15 @@ impl Surroundings<'_> {
                 return Err(Failure::Usage(which.to_owned()));
             }
         };
-        Ok(Command::Change(self.target()?, Verb::Executions(change, which), self.order(String::new(), by)))
+        Ok(Command::Change(self.target()?, Verb::Executions(change, which), self.subject(String::new(), by)))
     }
 
     fn node(&self, verb: RawNodeVerb) -> Result<Command, Failure> {
         match verb {
             RawNodeVerb::List(list) => self.list(Listing::Nodes, &list),
             RawNodeVerb::Pause(pause) => self.pause(Kind::Node, pause),
-            RawNodeVerb::Drain(order) => self.change(Verb::Drain, order),
-            RawNodeVerb::Resume(order) => self.change(Verb::Resume(Kind::Node), order),
+            RawNodeVerb::Drain(subject) => self.change(Verb::Drain, subject),
+            RawNodeVerb::Resume(subject) => self.change(Verb::Resume(Kind::Node), subject),
         }
     }
 
@@ -258,7 +258,7 @@ impl Surroundings<'_> {
         match verb {
             RawJobVerb::List(list) => self.list(Listing::Jobs, &list),
             RawJobVerb::Pause(pause) => self.pause(Kind::Job, pause),
-            RawJobVerb::Resume(order) => self.change(Verb::Resume(Kind::Job), order),
+            RawJobVerb::Resume(subject) => self.change(Verb::Resume(Kind::Job), subject),
             RawJobVerb::Enqueue(raw) => {
                 let RawEnqueue { job, payload, at, priority, key, group, lane, tags } = raw;
                 let at = at.map(|at| at.from(self.now));
@@ -277,8 +277,8 @@ impl Surroundings<'_> {
             RawAppVerb::Resume(by) => (Verb::Resume(Kind::Application), by),
         };
         let target = self.target()?;
-        let order = self.order(target.application.clone(), by);
-        Ok(Command::Change(target, verb, order))
+        let subject = self.subject(target.application.clone(), by);
+        Ok(Command::Change(target, verb, subject))
     }
 }
 
@@ -495,8 +495,8 @@ mod tests {
             (&["nodes", "pause", "1f", "--until", "24h"], Kind::Node, "1f"),
             (&["apps", "pause", "--until", "1d", "--reason", "why"], Kind::Application, "shop"),
         ] {
-            let Command::Change(_, Verb::Pause(paused, ends), order) = at(line) else { panic!("{line:?}") };
-            assert_eq!((paused, ends, order.name.as_str()), (kind, Some(until), name));
+            let Command::Change(_, Verb::Pause(paused, ends), subject) = at(line) else { panic!("{line:?}") };
+            assert_eq!((paused, ends, subject.name.as_str()), (kind, Some(until), name));
         }
     }
 
@@ -535,12 +535,12 @@ mod tests {
     #[test]
     fn a_new_schedule_has_one_trigger() {
         let add = ["schedules", "add", "nightly", "--job", "report"];
-        let Command::Add(_, new, order) =
+        let Command::Add(_, new, subject) =
             at(&[&add[..], &["--cron", "@daily", "--zone", "Asia/Tokyo"]].concat())
         else {
             panic!()
         };
-        assert_eq!((new.job.as_str(), order.name.as_str(), new.priority), ("report", "nightly", 5));
+        assert_eq!((new.job.as_str(), subject.name.as_str(), new.priority), ("report", "nightly", 5));
         for wrong in [&[][..], &["--cron", "@daily", "--every", "1h"], &["--every", "1h", "--zone", "UTC"]] {
             refused(&[&["--application", "x"], &add[..], wrong].concat());
         }

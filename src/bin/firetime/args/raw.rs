@@ -151,11 +151,11 @@ pub(super) enum RawScheduleVerb {
     /// Pauses one: nothing planned of it is claimed until it is resumed
     Pause(RawPause),
     /// Ends a pause: what was planned meanwhile is skipped
-    Resume(RawOrder),
+    Resume(RawSubject),
     /// Runs one once more, now or later, beside what is planned
     Run {
         #[command(flatten)]
-        order: RawOrder,
+        subject: RawSubject,
         /// What the handler is given instead of the schedule's payload, as JSON
         #[arg(long, value_name = "JSON", value_parser = json)]
         payload: Option<serde_json::Value>,
@@ -166,7 +166,7 @@ pub(super) enum RawScheduleVerb {
     /// Skips the next occurrence of one
     Skip {
         #[command(flatten)]
-        order: RawOrder,
+        subject: RawSubject,
         /// Its fire time, as `firetime schedules` shows it: 2025-01-31T09:00:00Z (RFC 3339)
         #[arg(value_name = "TIME")]
         fire_time: DateTime<Utc>,
@@ -174,7 +174,7 @@ pub(super) enum RawScheduleVerb {
     /// Removes one: nothing of it is claimed any more, what waits is cancelled, what runs ends normally
     Remove {
         #[command(flatten)]
-        order: RawOrder,
+        subject: RawSubject,
         /// Asks what runs of it to end, too
         #[arg(long)]
         cancel_running: bool,
@@ -189,7 +189,7 @@ pub(super) enum RawScheduleVerb {
 #[command(group = clap::ArgGroup::new("trigger").required(true).args(["cron", "every", "after", "at"]))]
 pub(super) struct RawAdd {
     #[command(flatten)]
-    pub(super) order: RawOrder,
+    pub(super) subject: RawSubject,
     /// The job that it runs
     #[arg(long, value_name = "JOB")]
     pub(super) job: String,
@@ -264,9 +264,9 @@ pub(super) enum RawNodeVerb {
     /// Pauses one: it claims nothing from its next poll on; what it has waiting runs
     Pause(RawPause),
     /// Drains one: it claims nothing, hands back what waits, and ends what runs
-    Drain(RawOrder),
+    Drain(RawSubject),
     /// Lets one claim again that was paused or drained
-    Resume(RawOrder),
+    Resume(RawSubject),
 }
 
 #[derive(Debug, Subcommand)]
@@ -276,7 +276,7 @@ pub(super) enum RawJobVerb {
     /// Pauses one: none of its schedules is claimed until it is resumed, nor what is enqueued
     Pause(RawPause),
     /// Ends a pause: what was planned meanwhile is skipped, what was enqueued runs
-    Resume(RawOrder),
+    Resume(RawSubject),
     /// Runs one once, now or later, without a schedule
     Enqueue(RawEnqueue),
 }
@@ -338,7 +338,7 @@ pub(super) struct RawBy {
 
 /// A change of one thing.
 #[derive(Debug, Args)]
-pub(super) struct RawOrder {
+pub(super) struct RawSubject {
     /// Its name; of a node the beginning of its id
     #[arg(value_name = "NAME")]
     pub(super) name: String,
@@ -356,7 +356,7 @@ pub(super) struct RawUntil {
 #[derive(Debug, Args)]
 pub(super) struct RawPause {
     #[command(flatten)]
-    pub(super) order: RawOrder,
+    pub(super) subject: RawSubject,
     #[command(flatten)]
     pub(super) until: RawUntil,
 }
