@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use crate::api::views::view;
 use crate::store::audit::AuditRow;
 
 /// Which changes to show. Default: all, the newest 1,000.
@@ -27,38 +28,31 @@ impl Default for AuditFilter {
     }
 }
 
-/// A change that somebody made through a client or the program. It was written in the transaction of the
-/// change: what is not here was not made. As JSON, instants are epoch milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct AuditView {
-    /// Its row id.
-    pub id: i64,
-    /// The application it belongs to.
-    pub application: String,
-    /// When it was made, by the database's clock.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub made: Option<DateTime<Utc>>,
-    /// Who made it: the name that the client or the request gave, else `host/process id`.
-    pub actor: String,
-    /// What was done: `ensure`, `pause`, `resume`, `drain`, `trigger`, `skip`, `cancel`, `retry`, `remove`.
-    pub verb: String,
-    /// What kind of thing it was done to: `schedule`, `execution`, `job`, `node`, `application`.
-    pub target_type: String,
-    /// The name of that thing; of an execution, `ID of SCHEDULE`.
-    pub target: String,
-    /// What was there before, up to 1,000 characters.
-    pub was: String,
-    /// What it became, up to 1,000 characters.
-    pub became: String,
-    /// Why, as far as it was said.
-    pub reason: String,
-}
-
-impl From<AuditRow> for AuditView {
-    fn from(row: AuditRow) -> Self {
-        let AuditRow { id, application, made, actor, verb, target_type, target, was, became, reason } = row;
-        let made = made.utc();
-        Self { id, application, made, actor, verb, target_type, target, was, became, reason }
+view! {
+    /// A change that somebody made through a client or the program. It was written in the transaction of the
+    /// change: what is not here was not made. As JSON, instants are epoch milliseconds.
+    AuditView of AuditRow as row {
+        /// Its row id.
+        id: i64 = row.id,
+        /// The application it belongs to.
+        application: String = row.application,
+        /// When it was made, by the database's clock.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        made: Option<DateTime<Utc>> = row.made.utc(),
+        /// Who made it: the name that the client or the request gave, else `host/process id`.
+        actor: String = row.actor,
+        /// What was done: `ensure`, `pause`, `resume`, `drain`, `trigger`, `skip`, `cancel`, `retry`,
+        /// `remove`.
+        verb: String = row.verb,
+        /// What kind of thing it was done to: `schedule`, `execution`, `job`, `node`, `application`.
+        target_type: String = row.target_type,
+        /// The name of that thing; of an execution, `ID of SCHEDULE`.
+        target: String = row.target,
+        /// What was there before, up to 1,000 characters.
+        was: String = row.was,
+        /// What it became, up to 1,000 characters.
+        became: String = row.became,
+        /// Why, as far as it was said.
+        reason: String = row.reason,
     }
 }

@@ -6,6 +6,31 @@ use serde::Serialize;
 use crate::domain::{Cause, ExecutionState, Rate, ScheduleState, Timestamp, known};
 use crate::store;
 
+/// A type that is made of a row of the store's: each field with its type and its value, of that row.
+macro_rules! view {
+    (
+        $(#[$about:meta])*
+        $View:ident of $Row:ty as $row:ident {
+            $($(#[$field_about:meta])* $field:ident: $Type:ty = $value:expr,)*
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+        #[non_exhaustive]
+        pub struct $View {
+            $($(#[$field_about])* pub $field: $Type,)*
+        }
+
+        impl From<$Row> for $View {
+            fn from($row: $Row) -> Self {
+                Self { $($field: $value,)* }
+            }
+        }
+    };
+}
+
+pub(super) use view;
+
 /// Which executions to show. Default: all, the newest 1,000.
 #[derive(Clone, Debug)]
 pub struct ExecutionFilter {
@@ -39,204 +64,156 @@ impl Default for ExecutionFilter {
     }
 }
 
-/// A node as people see it. As JSON, instants are epoch milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct NodeView {
-    /// Its id: fresh for every start.
-    pub id: String,
-    /// The application it belongs to.
-    pub application: String,
-    /// Label: the host's address.
-    pub host_ip: String,
-    /// Label: the host's name.
-    pub host_name: String,
-    /// Label: the process id.
-    pub pid: i64,
-    /// `active`, `paused`, `draining` or `drained`; what it was last, of one that has ended.
-    pub state: String,
-    /// Who paused or drained it; empty while it is active.
-    pub paused_by: String,
-    /// Why.
-    pub reason: String,
-    /// Since when, by the database's clock.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub paused: Option<DateTime<Utc>>,
-    /// When its pause ends by itself.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub paused_until: Option<DateTime<Utc>>,
-    /// Its beat counter.
-    pub beat: i64,
-    /// The jobs it has handlers for.
-    pub jobs: Vec<String>,
-    /// Pool threads of all its lanes at its last heartbeat, and the async handlers that ran: each counts as
-    /// one.
-    pub threads: usize,
-    /// Jobs running at its last heartbeat.
-    pub busy: usize,
-    /// Executions waiting in the queues of its lanes at its last heartbeat.
-    pub queued: usize,
-    /// Handlers that ran on beyond their time limits at its last heartbeat.
-    pub stuck: usize,
-    /// When it joined.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub started: Option<DateTime<Utc>>,
-    /// Its last confirmed heartbeat.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub last_beat: Option<DateTime<Utc>>,
-    /// When it ended; none while it lives.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub ended: Option<DateTime<Utc>>,
-    /// How it ended: `stopped` or `dead`; empty while it lives.
-    pub end_reason: String,
-}
-
-impl From<store::NodeRow> for NodeView {
-    fn from(row: store::NodeRow) -> Self {
-        let (ended, end_reason) = row.ended.unzip();
-        Self {
-            id: row.id,
-            application: row.application,
-            host_ip: row.host_ip,
-            host_name: row.host_name,
-            pid: row.pid,
-            state: row.switch.label().to_owned(),
-            paused_by: row.pause.by,
-            reason: row.pause.reason,
-            paused: row.pause.since.and_then(Timestamp::utc),
-            paused_until: row.pause.until.and_then(Timestamp::utc),
-            beat: row.beat,
-            jobs: row.jobs,
-            threads: row.figures.threads,
-            busy: row.figures.busy,
-            queued: row.figures.queued,
-            stuck: row.figures.stuck,
-            started: row.started.utc(),
-            last_beat: row.last_beat.utc(),
-            ended: ended.and_then(Timestamp::utc),
-            end_reason: end_reason.unwrap_or_default(),
-        }
+view! {
+    /// A node as people see it. As JSON, instants are epoch milliseconds.
+    NodeView of store::NodeRow as row {
+        /// Its id: fresh for every start.
+        id: String = row.id,
+        /// The application it belongs to.
+        application: String = row.application,
+        /// Label: the host's address.
+        host_ip: String = row.host_ip,
+        /// Label: the host's name.
+        host_name: String = row.host_name,
+        /// Label: the process id.
+        pid: i64 = row.pid,
+        /// `active`, `paused`, `draining` or `drained`; what it was last, of one that has ended.
+        state: String = row.switch.label().to_owned(),
+        /// Who paused or drained it; empty while it is active.
+        paused_by: String = row.pause.by,
+        /// Why.
+        reason: String = row.pause.reason,
+        /// Since when, by the database's clock.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        paused: Option<DateTime<Utc>> = row.pause.since.and_then(Timestamp::utc),
+        /// When its pause ends by itself.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        paused_until: Option<DateTime<Utc>> = row.pause.until.and_then(Timestamp::utc),
+        /// Its beat counter.
+        beat: i64 = row.beat,
+        /// The jobs it has handlers for.
+        jobs: Vec<String> = row.jobs,
+        /// Pool threads of all its lanes at its last heartbeat, and the async handlers that ran: each counts
+        /// as one.
+        threads: usize = row.figures.threads,
+        /// Jobs running at its last heartbeat.
+        busy: usize = row.figures.busy,
+        /// Executions waiting in the queues of its lanes at its last heartbeat.
+        queued: usize = row.figures.queued,
+        /// Handlers that ran on beyond their time limits at its last heartbeat.
+        stuck: usize = row.figures.stuck,
+        /// When it joined.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        started: Option<DateTime<Utc>> = row.started.utc(),
+        /// Its last confirmed heartbeat.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        last_beat: Option<DateTime<Utc>> = row.last_beat.utc(),
+        /// When it ended; none while it lives.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        ended: Option<DateTime<Utc>> = row.ended.as_ref().and_then(|(at, _)| at.utc()),
+        /// How it ended: `stopped` or `dead`; empty while it lives.
+        end_reason: String = row.ended.map(|(_, reason)| reason).unwrap_or_default(),
     }
 }
 
-/// A schedule as people see it. As JSON, instants are epoch milliseconds. Texts are as stored, so that a
-/// broken row can be shown too.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct ScheduleView {
-    /// Its row id.
-    pub id: i64,
-    /// The application it belongs to.
-    pub application: String,
-    /// Its name.
-    pub name: String,
-    /// The job it runs.
-    pub job: String,
-    /// How many live nodes have a handler for its job. While there are none it does not fire.
-    pub nodes: usize,
-    /// `active`, `paused`, `complete`, `error` or `init`.
-    pub state: String,
-    /// Its trigger in words.
-    pub trigger: String,
-    /// What it is for, in the words of whoever made it.
-    pub description: String,
-    /// The last fire time the cursor passed.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub prev: Option<DateTime<Utc>>,
-    /// The next fire time; none while a run is under way whose end says when that is.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub next: Option<DateTime<Utc>>,
-    /// How many occurrences the cursor has passed.
-    pub triggered: i64,
-    /// Grows with every change but claims.
-    pub version: i64,
-    /// Why it is paused or in error.
-    pub reason: String,
-    /// Who paused it; empty while it is not paused.
-    pub paused_by: String,
-    /// When it was paused, by the database's clock; none while it is not paused, or if its row was written by
-    /// hand.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub paused: Option<DateTime<Utc>>,
-    /// When its pause ends by itself.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub paused_until: Option<DateTime<Utc>>,
-    /// What else holds it: `application` or `job`, if that is paused, or empty. While it is held it does not
-    /// fire, whatever its own state.
-    pub held_by: String,
-}
-
-impl From<store::ScheduleRow> for ScheduleView {
-    fn from(row: store::ScheduleRow) -> Self {
-        let state = row.state.parse::<ScheduleState>();
-        Self {
-            id: row.id,
-            application: row.application,
-            name: row.name,
-            job: row.job,
-            nodes: 0,
-            state: state.map_or(row.state, |state| state.label().to_owned()),
-            trigger: row.when.describe(),
-            description: row.settings.description.to_string(),
-            prev: row.prev.and_then(Timestamp::utc),
-            next: known(row.next).and_then(Timestamp::utc),
-            triggered: row.triggered,
-            version: row.version,
-            reason: row.pause.reason,
-            paused_by: row.pause.by,
-            paused: row.pause.since.and_then(Timestamp::utc),
-            paused_until: row.pause.until.and_then(Timestamp::utc),
-            held_by: String::new(),
-        }
+view! {
+    /// A schedule as people see it. As JSON, instants are epoch milliseconds. Texts are as stored, so that a
+    /// broken row can be shown too.
+    ScheduleView of store::ScheduleRow as row {
+        /// Its row id.
+        id: i64 = row.id,
+        /// The application it belongs to.
+        application: String = row.application,
+        /// Its name.
+        name: String = row.name,
+        /// The job it runs.
+        job: String = row.job,
+        /// How many live nodes have a handler for its job. While there are none it does not fire.
+        nodes: usize = 0,
+        /// `active`, `paused`, `complete`, `error` or `init`.
+        state: String = label(row.state),
+        /// Its trigger in words.
+        trigger: String = row.when.describe(),
+        /// What it is for, in the words of whoever made it.
+        description: String = row.settings.description.to_string(),
+        /// The last fire time the cursor passed.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        prev: Option<DateTime<Utc>> = row.prev.and_then(Timestamp::utc),
+        /// The next fire time; none while a run is under way whose end says when that is.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        next: Option<DateTime<Utc>> = known(row.next).and_then(Timestamp::utc),
+        /// How many occurrences the cursor has passed.
+        triggered: i64 = row.triggered,
+        /// Grows with every change but claims.
+        version: i64 = row.version,
+        /// Why it is paused or in error.
+        reason: String = row.pause.reason,
+        /// Who paused it; empty while it is not paused.
+        paused_by: String = row.pause.by,
+        /// When it was paused, by the database's clock; none while it is not paused, or if its row was
+        /// written by hand.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        paused: Option<DateTime<Utc>> = row.pause.since.and_then(Timestamp::utc),
+        /// When its pause ends by itself.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        paused_until: Option<DateTime<Utc>> = row.pause.until.and_then(Timestamp::utc),
+        /// What else holds it: `application` or `job`, if that is paused, or empty. While it is held it does
+        /// not fire, whatever its own state.
+        held_by: String = String::new(),
     }
 }
 
-/// A job as people see it. As JSON, instants are epoch milliseconds, and spans are milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct JobView {
-    /// Its name.
-    pub name: String,
-    /// `active` or `paused`.
-    pub state: String,
-    /// How many live nodes have a handler for it and claim.
-    pub nodes: usize,
-    /// How many schedules it has.
-    pub schedules: i64,
-    /// Whether an occurrence whose node died is attempted again.
-    pub recover: bool,
-    /// At most so many attempts of an occurrence may cost their nodes.
-    pub max_attempts: u32,
-    /// At most so many retries of an occurrence.
-    pub max_retries: u32,
-    /// How long the first retry waits, in milliseconds.
-    pub retry_delay: u64,
-    /// Each further one waits twice as long, up to this many milliseconds.
-    pub retry_cap: u64,
-    /// By up to so many percent each pause is shortened.
-    pub retry_jitter: u32,
-    /// How long a handler may take, in milliseconds; none: as long as it likes.
-    pub time_limit: Option<u64>,
-    /// How many of its executions may run at once, on all nodes; none: any number.
-    pub concurrency: Option<u32>,
-    /// How many may begin within a span of time.
-    pub rate: Option<RateView>,
-    /// How many of each of its groups may run at once.
-    pub group_concurrency: Option<u32>,
-    /// How many of each may begin within a span of time.
-    pub group_rate: Option<RateView>,
-    /// What it is for, in the words of whoever wrote it.
-    pub description: String,
-    /// Who paused it; empty while it is active.
-    pub paused_by: String,
-    /// Why.
-    pub reason: String,
-    /// Since when, by the database's clock.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub paused: Option<DateTime<Utc>>,
-    /// When its pause ends by itself.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub paused_until: Option<DateTime<Utc>>,
+view! {
+    /// A job as people see it. As JSON, instants are epoch milliseconds, and spans are milliseconds.
+    JobView of store::JobRow as row {
+        /// Its name.
+        name: String = row.name,
+        /// `active` or `paused`.
+        state: String = row.switch.label().to_owned(),
+        /// How many live nodes have a handler for it and claim.
+        nodes: usize = 0,
+        /// How many schedules it has.
+        schedules: i64 = row.schedules,
+        /// Whether an occurrence whose node died is attempted again.
+        recover: bool = row.settings.policy.recover,
+        /// At most so many attempts of an occurrence may cost their nodes.
+        max_attempts: u32 = row.settings.policy.max_attempts,
+        /// At most so many retries of an occurrence.
+        max_retries: u32 = row.settings.policy.retry.at_most,
+        /// How long the first retry waits, in milliseconds.
+        retry_delay: u64 = millis(row.settings.policy.retry.first),
+        /// Each further one waits twice as long, up to this many milliseconds.
+        retry_cap: u64 = millis(row.settings.policy.retry.cap),
+        /// By up to so many percent each pause is shortened.
+        retry_jitter: u32 = row.settings.policy.retry.jitter,
+        /// How long a handler may take, in milliseconds; none: as long as it likes.
+        time_limit: Option<u64> = row.settings.policy.time_limit.map(millis),
+        /// How many of its executions may run at once, on all nodes; none: any number.
+        concurrency: Option<u32> = row.settings.policy.bounds.job.concurrency,
+        /// How many may begin within a span of time.
+        rate: Option<RateView> = row.settings.policy.bounds.job.rate().map(RateView::from),
+        /// How many of each of its groups may run at once.
+        group_concurrency: Option<u32> = row.settings.policy.bounds.group.concurrency,
+        /// How many of each may begin within a span of time.
+        group_rate: Option<RateView> = row.settings.policy.bounds.group.rate().map(RateView::from),
+        /// What it is for, in the words of whoever wrote it.
+        description: String = row.settings.description.into_owned(),
+        /// Who paused it; empty while it is active.
+        paused_by: String = row.pause.by,
+        /// Why.
+        reason: String = row.pause.reason,
+        /// Since when, by the database's clock.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        paused: Option<DateTime<Utc>> = row.pause.since.and_then(Timestamp::utc),
+        /// When its pause ends by itself.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        paused_until: Option<DateTime<Utc>> = row.pause.until.and_then(Timestamp::utc),
+    }
+}
+
+/// A span as people see it.
+fn millis(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// How many executions may begin within a span of time.
@@ -255,190 +232,117 @@ impl From<Rate> for RateView {
     }
 }
 
-impl From<store::JobRow> for JobView {
-    fn from(row: store::JobRow) -> Self {
-        let millis = |span: std::time::Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-        Self {
-            name: row.name,
-            state: row.switch.label().to_owned(),
-            nodes: 0,
-            schedules: row.schedules,
-            recover: row.settings.policy.recover,
-            max_attempts: row.settings.policy.max_attempts,
-            max_retries: row.settings.policy.retry.at_most,
-            retry_delay: millis(row.settings.policy.retry.first),
-            retry_cap: millis(row.settings.policy.retry.cap),
-            retry_jitter: row.settings.policy.retry.jitter,
-            time_limit: row.settings.policy.time_limit.map(millis),
-            concurrency: row.settings.policy.bounds.job.concurrency,
-            rate: row.settings.policy.bounds.job.rate().map(RateView::from),
-            group_concurrency: row.settings.policy.bounds.group.concurrency,
-            group_rate: row.settings.policy.bounds.group.rate().map(RateView::from),
-            description: row.settings.description.into_owned(),
-            paused_by: row.pause.by,
-            reason: row.pause.reason,
-            paused: row.pause.since.and_then(Timestamp::utc),
-            paused_until: row.pause.until.and_then(Timestamp::utc),
-        }
+view! {
+    /// An application as people see it. As JSON, instants are epoch milliseconds.
+    ApplicationView of store::ApplicationRow as row {
+        /// Its name.
+        name: String = row.name,
+        /// `active` or `paused`.
+        state: String = row.switch.label().to_owned(),
+        /// Who paused it; empty while it is active.
+        paused_by: String = row.pause.by,
+        /// Why.
+        reason: String = row.pause.reason,
+        /// Since when, by the database's clock.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        paused: Option<DateTime<Utc>> = row.pause.since.and_then(Timestamp::utc),
+        /// When its pause ends by itself.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        paused_until: Option<DateTime<Utc>> = row.pause.until.and_then(Timestamp::utc),
     }
 }
 
-/// An application as people see it. As JSON, instants are epoch milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct ApplicationView {
-    /// Its name.
-    pub name: String,
-    /// `active` or `paused`.
-    pub state: String,
-    /// Who paused it; empty while it is active.
-    pub paused_by: String,
-    /// Why.
-    pub reason: String,
-    /// Since when, by the database's clock.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub paused: Option<DateTime<Utc>>,
-    /// When its pause ends by itself.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub paused_until: Option<DateTime<Utc>>,
-}
-
-impl From<store::ApplicationRow> for ApplicationView {
-    fn from(row: store::ApplicationRow) -> Self {
-        Self {
-            name: row.name,
-            state: row.switch.label().to_owned(),
-            paused_by: row.pause.by,
-            reason: row.pause.reason,
-            paused: row.pause.since.and_then(Timestamp::utc),
-            paused_until: row.pause.until.and_then(Timestamp::utc),
-        }
+view! {
+    /// An execution as people see it. As JSON, instants are epoch milliseconds.
+    ExecutionView of store::ExecutionRow as row {
+        /// Its row id.
+        id: i64 = row.id,
+        /// The application it belongs to.
+        application: String = row.application,
+        /// The schedule's name.
+        schedule: String = row.schedule,
+        /// The job's name.
+        job: String = row.job,
+        /// Its state, as [`ExecutionState::as_str`] writes it.
+        state: String = row.state,
+        /// Why it is in this state, where that needs saying.
+        reason: String = row.reason,
+        /// Why it is run: `planned`, `misfire`, `by hand`, `enqueued`, `retry` or `recovery`.
+        cause: String = row.cause.as_str().to_owned(),
+        /// Who asked for it, of one by hand.
+        asked_by: String = by_hand(&row.cause).0.to_owned(),
+        /// Why, as far as they said.
+        asked_why: String = by_hand(&row.cause).1.to_owned(),
+        /// The schedule's generation it belongs to.
+        generation: i64 = row.generation,
+        /// 0 for planned occurrences.
+        origin: i64 = row.origin,
+        /// The occurrence's fire time.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        fire_time: Option<DateTime<Utc>> = row.scheduled.utc(),
+        /// For a skipped run of occurrences: the last of them.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        until: Option<DateTime<Utc>> = row.until.and_then(Timestamp::utc),
+        /// How many occurrences it stands for.
+        count: i64 = row.count,
+        /// 1 for the first attempt.
+        attempt: i64 = row.attempt,
+        /// How many earlier attempts at its occurrence failed, or ran out of time.
+        failures: i64 = row.failures,
+        /// How often its handlers snoozed it, in this attempt and those before.
+        snoozes: i64 = row.snoozes,
+        /// It has timed out, and its handler runs on.
+        stuck: bool = row.stuck,
+        /// Of one that was skipped because it would have overlapped: the execution that had not ended.
+        holder: Option<i64> = row.holder,
+        /// Its unique key, of one that was enqueued with one.
+        key: Option<String> = row.key,
+        /// Its [group](crate::Job::group_by), of one that was enqueued in one.
+        group: Option<String> = row.group,
+        /// Its lane, of one that was enqueued in another than its job's.
+        lane: Option<String> = row.lane,
+        /// Its tags, of one that was enqueued with some.
+        tags: Vec<String> = row.tags,
+        /// Its fencing token; 0 before its first claim.
+        fence: i64 = row.fence,
+        /// When it is, or was, due: its fire time, or when a retry may begin.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        due: Option<DateTime<Utc>> = row.due.utc(),
+        /// The node that owns or owned it.
+        node: String = row.node,
+        /// When it was claimed.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        claimed: Option<DateTime<Utc>> = row.claimed.and_then(Timestamp::utc),
+        /// When it was started.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        started: Option<DateTime<Utc>> = row.started.and_then(Timestamp::utc),
+        /// When it ended; of one that timed out, when its handler did.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        finished: Option<DateTime<Utc>> = row.finished.and_then(Timestamp::utc),
+        /// The error it ended with.
+        error: String = row.error,
+        /// When somebody asked to cancel it while it ran.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        cancel_asked: Option<DateTime<Utc>> = row.cancel.as_ref().and_then(|it| it.asked.utc()),
+        /// Who did; empty if nobody has.
+        cancel_asked_by: String = row.cancel.as_ref().map_or_else(String::new, |it| it.actor.clone()),
+        /// Why, as far as they said.
+        cancel_asked_why: String = row.cancel.as_ref().map_or_else(String::new, |it| it.reason.clone()),
+        /// When the node that runs it heard of that.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        cancel_seen: Option<DateTime<Utc>> = row.cancel.and_then(|it| it.seen?.utc()),
     }
 }
 
-/// An execution as people see it. As JSON, instants are epoch milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct ExecutionView {
-    /// Its row id.
-    pub id: i64,
-    /// The application it belongs to.
-    pub application: String,
-    /// The schedule's name.
-    pub schedule: String,
-    /// The job's name.
-    pub job: String,
-    /// Its state, as [`ExecutionState::as_str`] writes it.
-    pub state: String,
-    /// Why it is in this state, where that needs saying.
-    pub reason: String,
-    /// Why it is run: `planned`, `misfire`, `by hand`, `enqueued`, `retry` or `recovery`.
-    pub cause: String,
-    /// Who asked for it, of one by hand.
-    pub asked_by: String,
-    /// Why, as far as they said.
-    pub asked_why: String,
-    /// The schedule's generation it belongs to.
-    pub generation: i64,
-    /// 0 for planned occurrences.
-    pub origin: i64,
-    /// The occurrence's fire time.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub fire_time: Option<DateTime<Utc>>,
-    /// For a skipped run of occurrences: the last of them.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub until: Option<DateTime<Utc>>,
-    /// How many occurrences it stands for.
-    pub count: i64,
-    /// 1 for the first attempt.
-    pub attempt: i64,
-    /// How many earlier attempts at its occurrence failed, or ran out of time.
-    pub failures: i64,
-    /// How often its handlers snoozed it, in this attempt and those before.
-    pub snoozes: i64,
-    /// It has timed out, and its handler runs on.
-    pub stuck: bool,
-    /// Of one that was skipped because it would have overlapped: the execution that had not ended.
-    pub holder: Option<i64>,
-    /// Its unique key, of one that was enqueued with one.
-    pub key: Option<String>,
-    /// Its [group](crate::Job::group_by), of one that was enqueued in one.
-    pub group: Option<String>,
-    /// Its lane, of one that was enqueued in another than its job's.
-    pub lane: Option<String>,
-    /// Its tags, of one that was enqueued with some.
-    pub tags: Vec<String>,
-    /// Its fencing token; 0 before its first claim.
-    pub fence: i64,
-    /// When it is, or was, due: its fire time, or when a retry may begin.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub due: Option<DateTime<Utc>>,
-    /// The node that owns or owned it.
-    pub node: String,
-    /// When it was claimed.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub claimed: Option<DateTime<Utc>>,
-    /// When it was started.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub started: Option<DateTime<Utc>>,
-    /// When it ended; of one that timed out, when its handler did.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub finished: Option<DateTime<Utc>>,
-    /// The error it ended with.
-    pub error: String,
-    /// When somebody asked to cancel it while it ran.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub cancel_asked: Option<DateTime<Utc>>,
-    /// Who did; empty if nobody has.
-    pub cancel_asked_by: String,
-    /// Why, as far as they said.
-    pub cancel_asked_why: String,
-    /// When the node that runs it heard of that.
-    #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub cancel_seen: Option<DateTime<Utc>>,
+/// A schedule's state as people see it: as it is stored, if that is none.
+fn label(stored: String) -> String {
+    stored.parse().map_or(stored, |state: ScheduleState| state.label().to_owned())
 }
 
-impl From<store::ExecutionRow> for ExecutionView {
-    fn from(row: store::ExecutionRow) -> Self {
-        let (asked_by, asked_why) = match &row.cause {
-            Cause::ByHand { actor, reason } => (actor.clone(), reason.clone()),
-            _ => Default::default(),
-        };
-        Self {
-            id: row.id,
-            application: row.application,
-            schedule: row.schedule,
-            job: row.job,
-            state: row.state,
-            reason: row.reason,
-            cause: row.cause.as_str().to_owned(),
-            asked_by,
-            asked_why,
-            fence: row.fence,
-            due: row.due.utc(),
-            generation: row.generation,
-            origin: row.origin,
-            fire_time: row.scheduled.utc(),
-            until: row.until.and_then(Timestamp::utc),
-            count: row.count,
-            attempt: row.attempt,
-            failures: row.failures,
-            snoozes: row.snoozes,
-            stuck: row.stuck,
-            holder: row.holder,
-            key: row.key,
-            group: row.group,
-            lane: row.lane,
-            tags: row.tags,
-            node: row.node,
-            claimed: row.claimed.and_then(Timestamp::utc),
-            started: row.started.and_then(Timestamp::utc),
-            finished: row.finished.and_then(Timestamp::utc),
-            error: row.error,
-            cancel_asked: row.cancel.as_ref().and_then(|cancel| cancel.asked.utc()),
-            cancel_seen: row.cancel.as_ref().and_then(|cancel| cancel.seen?.utc()),
-            cancel_asked_why: row.cancel.as_ref().map(|cancel| cancel.reason.clone()).unwrap_or_default(),
-            cancel_asked_by: row.cancel.map(|cancel| cancel.actor).unwrap_or_default(),
-        }
+/// Who asked for an execution, and why, of one by hand.
+fn by_hand(cause: &Cause) -> (&str, &str) {
+    match cause {
+        Cause::ByHand { actor, reason } => (actor, reason),
+        _ => Default::default(),
     }
 }
