@@ -1,49 +1,45 @@
 //! Cancel: an execution ends, or does not begin.
 
-use super::{awaits, check, joins, ordered};
+use super::{check, request};
 use crate::api::Client;
 #[cfg(doc)]
 use crate::domain::ErrorKind;
 use crate::domain::{Error, ExecutionId, ExecutionState};
 use crate::store::Verbs;
-use crate::store::audit::Attribution;
 use crate::store::order::{self, ExecutionOrder};
 
-/// Cancels an execution. Made by [`Client::cancel`].
-///
-/// The id of any of its attempts names it: of an execution that was tried again the last attempt is
-/// cancelled.
-///
-/// One that has not begun is CANCELLED at once. One that runs is asked to end: the request is stored, the
-/// node that runs it reads it with its next heartbeat, and from then on
-/// [`Context::is_cancelled`](crate::Context::is_cancelled) is true there. If the handler then returns an
-/// error, the execution is CANCELLED and not retried; if it succeeds all the same, it is SUCCEEDED. One that
-/// is TIMED_OUT while its handler runs on stays so, and is not retried when that returns. Nothing follows it
-/// in any case: neither a retry, nor another attempt if its node dies. A handler that does not look at
-/// `is_cancelled` runs to its end.
-///
-/// [`Client::executions`] tells when the end was asked for, by whom, and when the node heard of it.
-///
-/// ```
-/// use firetime::{Cancelled, Client, ExecutionState, Job, Schedule, Trigger, Triggered};
-/// # let folder = tempfile::tempdir()?;
-/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
-/// # firetime::migrate(&url)?;
-/// # const REPORT: Job<()> = Job::new("report");
-/// let client = Client::connect("shop", &url)?;
-/// # client.ensure(&Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "UTC")?)?).run()?;
-/// let Triggered::Pending(execution) = client.trigger("nightly").run()? else { panic!() };
-/// assert_eq!(client.cancel(execution).reason("not today").run()?, Cancelled::Cancelled);
-/// let again = client.cancel(execution).run()?;
-/// assert_eq!(again, Cancelled::AlreadyEnded(ExecutionState::Cancelled));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-#[must_use = "a request does nothing until it is run"]
-pub struct Cancel<'a> {
-    client: &'a Client,
-    execution: ExecutionId,
-    by: Attribution,
+request! {
+    /// Cancels an execution. Made by [`Client::cancel`].
+    ///
+    /// The id of any of its attempts names it: of an execution that was tried again the last attempt is
+    /// cancelled.
+    ///
+    /// One that has not begun is CANCELLED at once. One that runs is asked to end: the request is stored, the
+    /// node that runs it reads it with its next heartbeat, and from then on
+    /// [`Context::is_cancelled`](crate::Context::is_cancelled) is true there. If the handler then returns an
+    /// error, the execution is CANCELLED and not retried; if it succeeds all the same, it is SUCCEEDED. One
+    /// that is TIMED_OUT while its handler runs on stays so, and is not retried when that returns. Nothing
+    /// follows it in any case: neither a retry, nor another attempt if its node dies. A handler that does not
+    /// look at `is_cancelled` runs to its end.
+    ///
+    /// [`Client::executions`] tells when the end was asked for, by whom, and when the node heard of it.
+    ///
+    /// ```
+    /// use firetime::{Cancelled, Client, ExecutionState, Job, Schedule, Trigger, Triggered};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// # const REPORT: Job<()> = Job::new("report");
+    /// let client = Client::connect("shop", &url)?;
+    /// # let nightly = Trigger::cron("0 30 2 * * ?", "UTC")?;
+    /// # client.ensure(&Schedule::new("nightly", REPORT, &(), nightly)?).run()?;
+    /// let Triggered::Pending(execution) = client.trigger("nightly").run()? else { panic!() };
+    /// assert_eq!(client.cancel(execution).reason("not today").run()?, Cancelled::Cancelled);
+    /// let again = client.cancel(execution).run()?;
+    /// assert_eq!(again, Cancelled::AlreadyEnded(ExecutionState::Cancelled));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    Cancel { execution: ExecutionId } -> Cancelled
 }
 
 impl Client {
@@ -53,11 +49,7 @@ impl Client {
     }
 }
 
-awaits!(Cancel { execution, by }, Cancelled);
-
 impl Cancel<'_> {
-    ordered!(by);
-
     /// Runs the request.
     ///
     /// # Errors
@@ -71,8 +63,6 @@ impl Cancel<'_> {
         }
         Ok(answer)
     }
-
-    joins!(Cancelled);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Cancelled, Error> {
         check(&self.by)?;

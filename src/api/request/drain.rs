@@ -1,39 +1,34 @@
 //! Drain: a node claims nothing more and ends what it has.
 
-use super::{awaits, check, joins, ordered};
+use super::{check, request};
 use crate::api::{Client, Target, target};
 use crate::domain::Error;
 #[cfg(doc)]
 use crate::domain::ErrorKind;
 use crate::store::Verbs;
-use crate::store::audit::Attribution;
 use crate::store::switch::{Scope, Switch, SwitchOrder, SwitchVerb, Switched};
 
-/// Drains a node: once it hears of that it claims nothing more, hands back the executions that wait for a
-/// thread, and lets running handlers end. Made by [`Client::drain`].
-///
-/// Once it has nothing left, [`Client::nodes`] shows it as `drained`, and it can be stopped without anybody
-/// waiting; others have taken its place long before. [`Client::resume`] lets it claim again.
-///
-/// ```
-/// use firetime::{Client, Draining, Job, Scheduler};
-/// # let folder = tempfile::tempdir()?;
-/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
-/// # firetime::migrate(&url)?;
-/// const REPORT: Job<()> = Job::new("report");
-/// let scheduler = Scheduler::builder("shop", &url).handler(REPORT, |_, ()| Ok(())).start()?;
-/// let client = Client::connect("shop", &url)?;
-/// let node = scheduler.node().to_string();
-/// assert_eq!(client.drain(&node).reason("new kernel").run()?, Draining::Begun);
-/// assert_ne!(client.drain(&node).run()?, Draining::Begun);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-#[must_use = "a request does nothing until it is run"]
-pub struct Drain<'a> {
-    client: &'a Client,
-    node: String,
-    by: Attribution,
+request! {
+    /// Drains a node: once it hears of that it claims nothing more, hands back the executions that wait for a
+    /// thread, and lets running handlers end. Made by [`Client::drain`].
+    ///
+    /// Once it has nothing left, [`Client::nodes`] shows it as `drained`, and it can be stopped without
+    /// anybody waiting; others have taken its place long before. [`Client::resume`] lets it claim again.
+    ///
+    /// ```
+    /// use firetime::{Client, Draining, Job, Scheduler};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// const REPORT: Job<()> = Job::new("report");
+    /// let scheduler = Scheduler::builder("shop", &url).handler(REPORT, |_, ()| Ok(())).start()?;
+    /// let client = Client::connect("shop", &url)?;
+    /// let node = scheduler.node().to_string();
+    /// assert_eq!(client.drain(&node).reason("new kernel").run()?, Draining::Begun);
+    /// assert_ne!(client.drain(&node).run()?, Draining::Begun);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    Drain { node: String } -> Draining
 }
 
 impl Client {
@@ -43,11 +38,7 @@ impl Client {
     }
 }
 
-awaits!(Drain { node, by }, Draining);
-
 impl Drain<'_> {
-    ordered!(by);
-
     /// Runs the request. A paused node drains, too.
     ///
     /// # Errors
@@ -62,8 +53,6 @@ impl Drain<'_> {
         }
         Ok(answer)
     }
-
-    joins!(Draining);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Draining, Error> {
         check(&self.by)?;

@@ -134,6 +134,30 @@ macro_rules! awaits {
 
 use awaits;
 
+/// A request by its fields and the type of its answer. With it come `actor`, `reason` and `run_in`, and it
+/// may be awaited.
+macro_rules! request {
+    ($(#[$about:meta])* $Request:ident { $($field:ident: $Type:ty),* } -> $Answer:ty) => {
+        $(#[$about])*
+        #[derive(Debug)]
+        #[must_use = "a request does nothing until it is run"]
+        pub struct $Request<'a> {
+            client: &'a crate::api::Client,
+            $($field: $Type,)*
+            by: crate::store::audit::Attribution,
+        }
+
+        impl $Request<'_> {
+            crate::api::request::ordered!(by);
+            crate::api::request::joins!($Answer);
+        }
+
+        crate::api::request::awaits!($Request { $($field,)* by }, $Answer);
+    };
+}
+
+use request;
+
 fn check(by: &Attribution) -> Result<(), Error> {
     check_text("the actor", &by.actor, 200)?;
     check_text("the reason", &by.reason, 500)

@@ -2,45 +2,41 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{awaits, check, decide, joins, ordered, recorded};
+use super::{check, decide, recorded, request};
 use crate::api::{Client, Target};
 use crate::domain::{Entry, Error, ErrorKind, ScheduleState, Timestamp};
 use crate::store::audit::Attribution;
 use crate::store::switch::{SwitchOrder, SwitchVerb, Switched};
 use crate::store::{self, Applied, Change, Verbs};
 
-/// Pauses a schedule, a job, a node or the application until it is [resumed](Client::resume). Made by
-/// [`Client::pause`]; [`Target`] says what each holds back.
-///
-/// Occurrences planned meanwhile are recorded as skipped (`paused`) when the pause ends. A node's pause holds
-/// nothing back: other nodes run its share, and where there are none, what it missed is
-/// misfired ([`MisfirePolicy`](crate::MisfirePolicy)).
-///
-/// ```
-/// use firetime::{Client, Job, Paused, Schedule, ScheduleState, Trigger};
-/// # let folder = tempfile::tempdir()?;
-/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
-/// # firetime::migrate(&url)?;
-/// # const REPORT: Job<()> = Job::new("report");
-/// let client = Client::connect("shop", &url)?;
-/// # client.ensure(&Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "UTC")?)?).run()?;
-/// match client.pause("nightly").actor("ann").reason("stock-taking").run()? {
-///     Paused::Paused => println!("paused"),
-///     Paused::NotActive(ScheduleState::Paused) => println!("somebody paused it before"),
-///     other => println!("nothing to pause: {other:?}"),
-/// }
-/// use firetime::Target;
-/// let tomorrow = chrono::Utc::now() + chrono::TimeDelta::days(1);
-/// client.pause(Target::job("report")).until(tomorrow).reason("the printer is out of paper").run()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-#[must_use = "a request does nothing until it is run"]
-pub struct Pause<'a> {
-    client: &'a Client,
-    target: Target,
-    until: Option<DateTime<Utc>>,
-    by: Attribution,
+request! {
+    /// Pauses a schedule, a job, a node or the application until it is [resumed](Client::resume). Made by
+    /// [`Client::pause`]; [`Target`] says what each holds back.
+    ///
+    /// Occurrences planned meanwhile are recorded as skipped (`paused`) when the pause ends. A node's pause
+    /// holds nothing back: other nodes run its share, and where there are none, what it missed is misfired
+    /// ([`MisfirePolicy`](crate::MisfirePolicy)).
+    ///
+    /// ```
+    /// use firetime::{Client, Job, Paused, Schedule, ScheduleState, Trigger};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// # const REPORT: Job<()> = Job::new("report");
+    /// let client = Client::connect("shop", &url)?;
+    /// # let nightly = Trigger::cron("0 30 2 * * ?", "UTC")?;
+    /// # client.ensure(&Schedule::new("nightly", REPORT, &(), nightly)?).run()?;
+    /// match client.pause("nightly").actor("ann").reason("stock-taking").run()? {
+    ///     Paused::Paused => println!("paused"),
+    ///     Paused::NotActive(ScheduleState::Paused) => println!("somebody paused it before"),
+    ///     other => println!("nothing to pause: {other:?}"),
+    /// }
+    /// use firetime::Target;
+    /// let tomorrow = chrono::Utc::now() + chrono::TimeDelta::days(1);
+    /// client.pause(Target::job("report")).until(tomorrow).reason("the printer is out of paper").run()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    Pause { target: Target, until: Option<DateTime<Utc>> } -> Paused
 }
 
 impl Client {
@@ -50,11 +46,7 @@ impl Client {
     }
 }
 
-awaits!(Pause { target, until, by }, Paused);
-
 impl Pause<'_> {
-    ordered!(by);
-
     /// When the pause ends by itself, in database time, to the millisecond. Default: never. The misfire
     /// handler ends it within half a minute of that; whoever resumes it before ends it, too.
     pub fn until(mut self, until: DateTime<Utc>) -> Self {
@@ -76,8 +68,6 @@ impl Pause<'_> {
         }
         Ok(answer)
     }
-
-    joins!(Paused);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Paused, Error> {
         check(&self.by)?;

@@ -1,42 +1,37 @@
 //! Remove: a schedule is gone.
 
-use super::{awaits, check, joins, ordered};
+use super::{check, request};
 use crate::api::Client;
 use crate::api::config::check_schedule_name;
 use crate::domain::{Error, ExecutionId, ExecutionState, ScheduleState};
-use crate::store::audit::{Attribution, AuditEntry};
+use crate::store::audit::AuditEntry;
 use crate::store::order::ExecutionOrder;
 use crate::store::{Change, ExecutionQuery, RemoveChange, SeenSchedule, Verbs};
 
-/// Removes a schedule: nothing of it is claimed any more, and what waited to be run is cancelled. What runs
-/// ends normally. Made by [`Client::remove`].
-///
-/// Its row stays, in state `REMOVED` and in no listing, until retention has removed its ledger: so its
-/// executions keep their name. A schedule of the same name that is [ensured](Client::ensure) later is a new
-/// one, in a generation of its own.
-///
-/// ```
-/// use firetime::{Client, Ensured, Job, Removed, Schedule, Trigger};
-/// # let folder = tempfile::tempdir()?;
-/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
-/// # firetime::migrate(&url)?;
-/// # const REPORT: Job<()> = Job::new("report");
-/// let client = Client::connect("shop", &url)?;
-/// let nightly = Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "UTC")?)?;
-/// client.ensure(&nightly).run()?;
-/// assert_eq!(client.remove("nightly").reason("replaced by hourly").run()?, Removed::Removed);
-/// assert_eq!(client.remove("nightly").run()?, Removed::AlreadyRemoved);
-/// assert!(client.schedules()?.is_empty());
-/// assert_eq!(client.ensure(&nightly).run()?, Ensured::Created);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-#[must_use = "a request does nothing until it is run"]
-pub struct Remove<'a> {
-    client: &'a Client,
-    name: String,
-    cancels: bool,
-    by: Attribution,
+request! {
+    /// Removes a schedule: nothing of it is claimed any more, and what waited to be run is cancelled. What
+    /// runs ends normally. Made by [`Client::remove`].
+    ///
+    /// Its row stays, in state `REMOVED` and in no listing, until retention has removed its ledger: so its
+    /// executions keep their name. A schedule of the same name that is [ensured](Client::ensure) later is a
+    /// new one, in a generation of its own.
+    ///
+    /// ```
+    /// use firetime::{Client, Ensured, Job, Removed, Schedule, Trigger};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// # const REPORT: Job<()> = Job::new("report");
+    /// let client = Client::connect("shop", &url)?;
+    /// let nightly = Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "UTC")?)?;
+    /// client.ensure(&nightly).run()?;
+    /// assert_eq!(client.remove("nightly").reason("replaced by hourly").run()?, Removed::Removed);
+    /// assert_eq!(client.remove("nightly").run()?, Removed::AlreadyRemoved);
+    /// assert!(client.schedules()?.is_empty());
+    /// assert_eq!(client.ensure(&nightly).run()?, Ensured::Created);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    Remove { name: String, cancels: bool } -> Removed
 }
 
 impl Client {
@@ -46,11 +41,7 @@ impl Client {
     }
 }
 
-awaits!(Remove { name, cancels, by }, Removed);
-
 impl Remove<'_> {
-    ordered!(by);
-
     /// Cancels what it has running, too: each execution as [`Client::cancel`] does, once the schedule is
     /// removed. Default: it ends normally.
     ///
@@ -81,8 +72,6 @@ impl Remove<'_> {
         }
         Ok(answer)
     }
-
-    joins!(Removed);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Removed, Error> {
         check(&self.by)?;

@@ -1,38 +1,34 @@
 //! Resume: a pause ends, and what it held back is accounted for.
 
-use super::{awaits, check, decide, joins, ordered, recorded};
+use super::{check, decide, recorded, request};
 use crate::api::{Client, Target};
 #[cfg(doc)]
 use crate::domain::ErrorKind;
 use crate::domain::{Entry, Error, ScheduleState};
 use crate::repair::{pass_paused, resume};
-use crate::store::audit::Attribution;
 use crate::store::switch::{PassedQuery, Scope, SwitchOrder, SwitchVerb, Switched};
 use crate::store::{Applied, Change, Move, Verbs};
 
-/// Ends a pause, of whatever [`Target`]: occurrences planned meanwhile are recorded as skipped (`paused`),
-/// the next is the first after now. Also lets a node that was [drained](Client::drain) claim again. Made by
-/// [`Client::resume`].
-///
-/// ```
-/// use firetime::{Client, Job, Resumed, Schedule, ScheduleState, Trigger};
-/// # let folder = tempfile::tempdir()?;
-/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
-/// # firetime::migrate(&url)?;
-/// # const REPORT: Job<()> = Job::new("report");
-/// let client = Client::connect("shop", &url)?;
-/// # client.ensure(&Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "UTC")?)?).run()?;
-/// client.pause("nightly").run()?;
-/// assert_eq!(client.resume("nightly").run()?, Resumed::Resumed);
-/// assert_eq!(client.resume("nightly").run()?, Resumed::NotPaused(ScheduleState::Active));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-#[must_use = "a request does nothing until it is run"]
-pub struct Resume<'a> {
-    client: &'a Client,
-    target: Target,
-    by: Attribution,
+request! {
+    /// Ends a pause, of whatever [`Target`]: occurrences planned meanwhile are recorded as skipped
+    /// (`paused`), the next is the first after now. Also lets a node that was [drained](Client::drain) claim
+    /// again. Made by [`Client::resume`].
+    ///
+    /// ```
+    /// use firetime::{Client, Job, Resumed, Schedule, ScheduleState, Trigger};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// # const REPORT: Job<()> = Job::new("report");
+    /// let client = Client::connect("shop", &url)?;
+    /// # let nightly = Trigger::cron("0 30 2 * * ?", "UTC")?;
+    /// # client.ensure(&Schedule::new("nightly", REPORT, &(), nightly)?).run()?;
+    /// client.pause("nightly").run()?;
+    /// assert_eq!(client.resume("nightly").run()?, Resumed::Resumed);
+    /// assert_eq!(client.resume("nightly").run()?, Resumed::NotPaused(ScheduleState::Active));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    Resume { target: Target } -> Resumed
 }
 
 /// The most schedules that pass in one transaction what a pause held back.
@@ -45,11 +41,7 @@ impl Client {
     }
 }
 
-awaits!(Resume { target, by }, Resumed);
-
 impl Resume<'_> {
-    ordered!(by);
-
     /// Runs the request. The end of a long pause, or of one that held back many schedules, takes several
     /// transactions; the pause lasts until the last.
     ///
@@ -65,8 +57,6 @@ impl Resume<'_> {
         }
         Ok(answer)
     }
-
-    joins!(Resumed);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Resumed, Error> {
         check(&self.by)?;

@@ -1,40 +1,36 @@
 //! Retry: another attempt at an execution that has ended without success.
 
-use super::{awaits, check, joins, ordered};
+use super::{check, request};
 use crate::api::Client;
 #[cfg(doc)]
 use crate::domain::ErrorKind;
 use crate::domain::{Error, ExecutionId, ExecutionState, ScheduleState};
 use crate::store::Verbs;
-use crate::store::audit::Attribution;
 use crate::store::order::{self, ExecutionOrder};
 
-/// Makes another attempt at an execution that is FAILED, TIMED_OUT, CANCELLED or ABANDONED, and that none has
-/// followed. Made by [`Client::retry`].
-///
-/// The attempt has the next number, the same fire time and payload, and is due at once, or at its fire time
-/// if that lies ahead. If it fails, it is retried as far as its job's retries reach for its number.
-///
-/// ```
-/// use firetime::{Client, Job, Retried, Schedule, Trigger, Triggered};
-/// # let folder = tempfile::tempdir()?;
-/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
-/// # firetime::migrate(&url)?;
-/// # const REPORT: Job<()> = Job::new("report");
-/// let client = Client::connect("shop", &url)?;
-/// # client.ensure(&Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "UTC")?)?).run()?;
-/// let Triggered::Pending(execution) = client.trigger("nightly").run()? else { panic!() };
-/// client.cancel(execution).run()?;
-/// assert!(matches!(client.retry(execution).reason("after all").run()?, Retried::Pending(_)));
-/// assert_eq!(client.retry(execution).run()?, Retried::Followed);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-#[must_use = "a request does nothing until it is run"]
-pub struct Retry<'a> {
-    client: &'a Client,
-    execution: ExecutionId,
-    by: Attribution,
+request! {
+    /// Makes another attempt at an execution that is FAILED, TIMED_OUT, CANCELLED or ABANDONED, and that none
+    /// has followed. Made by [`Client::retry`].
+    ///
+    /// The attempt has the next number, the same fire time and payload, and is due at once, or at its fire
+    /// time if that lies ahead. If it fails, it is retried as far as its job's retries reach for its number.
+    ///
+    /// ```
+    /// use firetime::{Client, Job, Retried, Schedule, Trigger, Triggered};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// # const REPORT: Job<()> = Job::new("report");
+    /// let client = Client::connect("shop", &url)?;
+    /// # let nightly = Trigger::cron("0 30 2 * * ?", "UTC")?;
+    /// # client.ensure(&Schedule::new("nightly", REPORT, &(), nightly)?).run()?;
+    /// let Triggered::Pending(execution) = client.trigger("nightly").run()? else { panic!() };
+    /// client.cancel(execution).run()?;
+    /// assert!(matches!(client.retry(execution).reason("after all").run()?, Retried::Pending(_)));
+    /// assert_eq!(client.retry(execution).run()?, Retried::Followed);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    Retry { execution: ExecutionId } -> Retried
 }
 
 impl Client {
@@ -44,11 +40,7 @@ impl Client {
     }
 }
 
-awaits!(Retry { execution, by }, Retried);
-
 impl Retry<'_> {
-    ordered!(by);
-
     /// Runs the request.
     ///
     /// # Errors
@@ -58,8 +50,6 @@ impl Retry<'_> {
         let client = self.client;
         self.over(&*client.store)
     }
-
-    joins!(Retried);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Retried, Error> {
         check(&self.by)?;

@@ -2,40 +2,36 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{awaits, check, decide, joins, ordered};
+use super::{check, decide, request};
 use crate::api::Client;
 use crate::domain::{Entry, Error, ScheduleState, Timestamp, known};
 use crate::repair::skip;
-use crate::store::audit::{Attribution, AuditEntry};
+use crate::store::audit::AuditEntry;
 use crate::store::{Change, Verbs};
 
-/// Skips the next occurrence of an active or paused schedule: it is recorded as SKIPPED (`by hand`), and the
-/// one behind it is the next. Made by [`Client::skip`].
-///
-/// The fire time names the occurrence, so that a request made twice, or too late, skips no other.
-///
-/// ```
-/// use firetime::{Client, Job, Schedule, Skipped, Trigger};
-/// # let folder = tempfile::tempdir()?;
-/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
-/// # firetime::migrate(&url)?;
-/// # const REPORT: Job<()> = Job::new("report");
-/// let client = Client::connect("shop", &url)?;
-/// # client.ensure(&Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "UTC")?)?).run()?;
-/// let tonight = client.schedules()?[0].next.expect("it fires every night");
-/// let skipped = client.skip("nightly", tonight).reason("the database is moved").run()?;
-/// let tomorrow = tonight + chrono::TimeDelta::days(1);
-/// assert_eq!(skipped, Skipped::Skipped { next: Some(tomorrow) });
-/// assert_eq!(client.skip("nightly", tonight).run()?, Skipped::NotNext { next: Some(tomorrow) });
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-#[must_use = "a request does nothing until it is run"]
-pub struct Skip<'a> {
-    client: &'a Client,
-    name: String,
-    at: Timestamp,
-    by: Attribution,
+request! {
+    /// Skips the next occurrence of an active or paused schedule: it is recorded as SKIPPED (`by hand`), and
+    /// the one behind it is the next. Made by [`Client::skip`].
+    ///
+    /// The fire time names the occurrence, so that a request made twice, or too late, skips no other.
+    ///
+    /// ```
+    /// use firetime::{Client, Job, Schedule, Skipped, Trigger};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// # const REPORT: Job<()> = Job::new("report");
+    /// let client = Client::connect("shop", &url)?;
+    /// # let nightly = Trigger::cron("0 30 2 * * ?", "UTC")?;
+    /// # client.ensure(&Schedule::new("nightly", REPORT, &(), nightly)?).run()?;
+    /// let tonight = client.schedules()?[0].next.expect("it fires every night");
+    /// let skipped = client.skip("nightly", tonight).reason("the database is moved").run()?;
+    /// let tomorrow = tonight + chrono::TimeDelta::days(1);
+    /// assert_eq!(skipped, Skipped::Skipped { next: Some(tomorrow) });
+    /// assert_eq!(client.skip("nightly", tonight).run()?, Skipped::NotNext { next: Some(tomorrow) });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    Skip { name: String, at: Timestamp } -> Skipped
 }
 
 impl Client {
@@ -46,11 +42,7 @@ impl Client {
     }
 }
 
-awaits!(Skip { name, at, by }, Skipped);
-
 impl Skip<'_> {
-    ordered!(by);
-
     /// Runs the request.
     ///
     /// # Errors
@@ -68,8 +60,6 @@ impl Skip<'_> {
         }
         Ok(answer)
     }
-
-    joins!(Skipped);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Skipped, Error> {
         check(&self.by)?;

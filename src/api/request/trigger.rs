@@ -3,45 +3,40 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::{awaits, check, joins, ordered};
+use super::{check, request};
 use crate::api::Client;
 use crate::api::config::check_schedule_name;
 use crate::domain::{Error, ErrorKind, ExecutionId, ScheduleState, Timestamp, payload};
 use crate::store::Verbs;
-use crate::store::audit::Attribution;
 use crate::store::order::{Ordered, RunOrder, implausible, too_large};
 
-/// Runs a schedule once more, beside what is planned: the next fire time stays as it is. Made by
-/// [`Client::trigger`].
-///
-/// The execution has an identity of its own, is retried and recovered as its job says, and finds who asked
-/// for it, and why, in [`Context::cause`](crate::Context::cause). It also runs while the schedule is paused,
-/// or after its last fire time. Each request makes an execution: one whose answer was lost
-/// ([`ErrorKind::Unknown`]) may have made it, which [`Client::audit`] tells.
-///
-/// ```
-/// use firetime::{Client, ExecutionFilter, Job, Schedule, Trigger, Triggered};
-/// # let folder = tempfile::tempdir()?;
-/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
-/// # firetime::migrate(&url)?;
-/// const REPORT: Job<String> = Job::new("report");
-/// let client = Client::connect("shop", &url)?;
-/// let nightly = Trigger::cron("0 30 2 * * ?", "UTC")?;
-/// client.ensure(&Schedule::new("nightly", REPORT, &"all".to_string(), nightly)?).run()?;
-/// let again = client.trigger("nightly").payload(&"berlin").reason("the figures were wrong").run()?;
-/// let Triggered::Pending(execution) = again else { panic!("{again:?}") };
-/// let row = &client.executions(&ExecutionFilter::default())?[0];
-/// assert_eq!((row.id.to_string(), row.state.as_str()), (execution.to_string(), "PENDING"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-#[must_use = "a request does nothing until it is run"]
-pub struct TriggerNow<'a> {
-    client: &'a Client,
-    name: String,
-    payload: Result<Option<String>, String>,
-    at: Option<DateTime<Utc>>,
-    by: Attribution,
+request! {
+    /// Runs a schedule once more, beside what is planned: the next fire time stays as it is. Made by
+    /// [`Client::trigger`].
+    ///
+    /// The execution has an identity of its own, is retried and recovered as its job says, and finds who
+    /// asked for it, and why, in [`Context::cause`](crate::Context::cause). It also runs while the schedule
+    /// is paused, or after its last fire time. Each request makes an execution: one whose answer was lost
+    /// ([`ErrorKind::Unknown`]) may have made it, which [`Client::audit`] tells.
+    ///
+    /// ```
+    /// use firetime::{Client, ExecutionFilter, Job, Schedule, Trigger, Triggered};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// const REPORT: Job<String> = Job::new("report");
+    /// let client = Client::connect("shop", &url)?;
+    /// let nightly = Trigger::cron("0 30 2 * * ?", "UTC")?;
+    /// client.ensure(&Schedule::new("nightly", REPORT, &"all".to_string(), nightly)?).run()?;
+    /// let again = client.trigger("nightly").payload(&"berlin").reason("the figures were wrong").run()?;
+    /// let Triggered::Pending(execution) = again else { panic!("{again:?}") };
+    /// let row = &client.executions(&ExecutionFilter::default())?[0];
+    /// assert_eq!((row.id.to_string(), row.state.as_str()), (execution.to_string(), "PENDING"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    TriggerNow {
+        name: String, payload: Result<Option<String>, String>, at: Option<DateTime<Utc>>
+    } -> Triggered
 }
 
 impl Client {
@@ -57,11 +52,7 @@ impl Client {
     }
 }
 
-awaits!(TriggerNow { name, payload, at, by }, Triggered);
-
 impl TriggerNow<'_> {
-    ordered!(by);
-
     /// What the handler is given instead of the schedule's payload. Default: the schedule's, as it is when
     /// the execution is claimed. Up to 8 KiB of JSON (checked when the request is run). It must be what the
     /// job's handler takes: one that cannot be decoded makes the execution fail.
@@ -89,8 +80,6 @@ impl TriggerNow<'_> {
         client.announce(&name);
         Ok(answer)
     }
-
-    joins!(Triggered);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Triggered, Error> {
         match verbs.order(&self.resolved()?)? {
