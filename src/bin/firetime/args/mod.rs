@@ -12,8 +12,8 @@ use firetime::{AuditFilter, Cron, ExecutionFilter, Trigger};
 pub(crate) use self::raw::RawArgs;
 use self::raw::{
     RawAdd, RawAppVerb, RawAuditFilter, RawBulk, RawBy, RawCluster, RawCommand, RawCron, RawEnqueue,
-    RawExecutionVerb, RawFilter, RawJobVerb, RawList, RawNext, RawNodeVerb, RawPause, RawScheduleVerb,
-    RawSubject,
+    RawExecutionVerb, RawFilter, RawJobVerb, RawList, RawListed, RawNext, RawNodeVerb, RawPause,
+    RawScheduleVerb, RawSubject,
 };
 use crate::add::{NewExecution, NewSchedule};
 use crate::control::{Change, Kind, Subject, Verb, Which};
@@ -86,16 +86,21 @@ impl RawArgs {
                 Command::Demo(demo::Options { place, output: output.output, logging: logging.clone() })
             }
             RawCommand::DemoNode => Command::DemoNode(around.target()?),
-            RawCommand::Schedules { verb: Some(verb), .. } => around.schedule(verb)?,
-            RawCommand::Schedules { verb: None, list } => around.list(Listing::Schedules, &list)?,
-            RawCommand::Executions { verb: Some(verb), .. } => around.execution(verb)?,
-            RawCommand::Executions { verb: None, filter, list } => around.executions(*filter, &list)?,
-            RawCommand::Nodes { verb: Some(verb), .. } => around.node(verb)?,
-            RawCommand::Nodes { verb: None, list } => around.list(Listing::Nodes, &list)?,
-            RawCommand::Jobs { verb: Some(verb), .. } => around.job(verb)?,
-            RawCommand::Jobs { verb: None, list } => around.list(Listing::Jobs, &list)?,
-            RawCommand::Apps { verb: Some(verb), .. } => around.app(verb)?,
-            RawCommand::Apps { verb: None, list } => around.list(Listing::Applications, &list)?,
+            RawCommand::Schedules(RawListed { verb, list }) => {
+                around.schedule(verb.unwrap_or(RawScheduleVerb::List(list)))?
+            }
+            RawCommand::Executions { verb, filter, list } => {
+                around.execution(verb.unwrap_or(RawExecutionVerb::List { filter: *filter, list }))?
+            }
+            RawCommand::Nodes(RawListed { verb, list }) => {
+                around.node(verb.unwrap_or(RawNodeVerb::List(list)))?
+            }
+            RawCommand::Jobs(RawListed { verb, list }) => {
+                around.job(verb.unwrap_or(RawJobVerb::List(list)))?
+            }
+            RawCommand::Apps(RawListed { verb, list }) => {
+                around.app(verb.unwrap_or(RawAppVerb::List(list)))?
+            }
             RawCommand::Audit { filter, list } => {
                 let filter = filter.resolve(now, &list);
                 around.list(Listing::Audit(filter), &list)?
@@ -145,10 +150,6 @@ impl Surroundings<'_> {
             _ => self.target()?,
         };
         Ok(Command::List(target, listing, How { output: list.output, limit: list.most(), watch }))
-    }
-
-    fn executions(&self, filter: RawFilter, list: &RawList) -> Result<Command, Failure> {
-        self.list(Listing::Executions(filter.resolve(self.now, list.most())), list)
     }
 
     fn change(&self, verb: Verb, subject: RawSubject) -> Result<Command, Failure> {
@@ -217,7 +218,9 @@ impl Surroundings<'_> {
 
     fn execution(&self, verb: RawExecutionVerb) -> Result<Command, Failure> {
         match verb {
-            RawExecutionVerb::List { filter, list } => self.executions(filter, &list),
+            RawExecutionVerb::List { filter, list } => {
+                self.list(Listing::Executions(filter.resolve(self.now, list.most())), &list)
+            }
             RawExecutionVerb::Show { id, output } => {
                 Ok(Command::ShowExecution(self.target()?, id, output.output))
             }

@@ -70,12 +70,7 @@ pub(super) enum RawCommand {
     DemoNode,
     /// Lists an application's schedules by name, shows one, makes one, or changes one
     #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
-    Schedules {
-        #[command(subcommand)]
-        verb: Option<RawScheduleVerb>,
-        #[command(flatten)]
-        list: RawList,
-    },
+    Schedules(RawListed<RawScheduleVerb>),
     /// Lists an application's executions, newest first, shows one, or changes some
     #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
     Executions {
@@ -88,28 +83,13 @@ pub(super) enum RawCommand {
     },
     /// Lists an application's nodes, newest first, or pauses, drains or resumes one
     #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
-    Nodes {
-        #[command(subcommand)]
-        verb: Option<RawNodeVerb>,
-        #[command(flatten)]
-        list: RawList,
-    },
+    Nodes(RawListed<RawNodeVerb>),
     /// Lists an application's jobs by name, or pauses or resumes one
     #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
-    Jobs {
-        #[command(subcommand)]
-        verb: Option<RawJobVerb>,
-        #[command(flatten)]
-        list: RawList,
-    },
+    Jobs(RawListed<RawJobVerb>),
     /// Lists the database's applications by name, or pauses or resumes the one of --application
     #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
-    Apps {
-        #[command(subcommand)]
-        verb: Option<RawAppVerb>,
-        #[command(flatten)]
-        list: RawList,
-    },
+    Apps(RawListed<RawAppVerb>),
     /// Lists who changed what in an application, newest first
     #[command(after_help = DATABASE_HELP)]
     Audit {
@@ -132,6 +112,15 @@ pub(super) enum RawCommand {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
+}
+
+/// A command on things of one kind: without a verb it lists them.
+#[derive(Debug, Args)]
+pub(super) struct RawListed<V: Subcommand> {
+    #[command(subcommand)]
+    pub(super) verb: Option<V>,
+    #[command(flatten)]
+    pub(super) list: RawList,
 }
 
 #[derive(Debug, Subcommand)]
