@@ -2,23 +2,31 @@
 
 use std::str::FromStr;
 
-/// Defines an enum of states with the text each has in the database.
-macro_rules! states {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
+/// Defines an enum with the text that each value has in the database.
+macro_rules! words {
+    ($(#[$doc:meta])* $vis:vis $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[non_exhaustive]
-        pub enum $name { $($(#[$vdoc])* $variant,)* }
+        $vis enum $name { $($(#[$vdoc])* $variant,)* }
+
+        impl $name {
+            /// The text stored in the database.
+            #[must_use]
+            $vis const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+        }
+    };
+}
+
+/// Defines such an enum whose texts are read, too.
+macro_rules! states {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
+        words! { $(#[$doc])* #[non_exhaustive] pub $name { $($(#[$vdoc])* $variant = $text,)* } }
 
         impl $name {
             /// Every value, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The text stored in the database.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
-            }
         }
 
         impl FromStr for $name {
@@ -157,60 +165,37 @@ states! {
     }
 }
 
-/// Why an execution is in the state it is in (`QRTZ_RUN.reason`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has rows with some of them"))]
-pub(crate) enum Reason {
-    Misfire,
-    Superseded,
-    Paused,
-    Recovery,
-    Retry,
-    /// Claimed but not started in time, or handed back at shutdown.
-    GivenBack,
-    AttemptsExhausted,
-    NodeDied,
-    /// Its schedule was removed.
-    Removed,
-    /// Somebody asked for its end before it ran.
-    Cancelled,
-    /// Somebody asked for it.
-    ByHand,
-    /// Its handler wants to go on later.
-    Snoozed,
-    /// The future of its async handler was dropped before it answered.
-    Interrupted,
-    /// Its handler said that no retry would help.
-    GaveUp,
-    /// Another execution of its schedule had not ended.
-    Overlap,
-    /// It waits for that one's end.
-    Queued,
-    /// Somebody enqueued it.
-    Enqueued,
-}
-
-impl Reason {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Misfire => "misfire",
-            Self::Superseded => "superseded",
-            Self::Paused => "paused",
-            Self::Recovery => "recovery",
-            Self::Retry => "retry",
-            Self::GivenBack => "given back",
-            Self::AttemptsExhausted => "attempts exhausted",
-            Self::NodeDied => "node died",
-            Self::Removed => "removed",
-            Self::Cancelled => "cancelled",
-            Self::ByHand => "by hand",
-            Self::Snoozed => "snoozed",
-            Self::Interrupted => "interrupted",
-            Self::GaveUp => "gave up",
-            Self::Overlap => "overlap",
-            Self::Queued => "queued",
-            Self::Enqueued => "enqueued",
-        }
+words! {
+    /// Why an execution is in the state it is in (`QRTZ_RUN.reason`).
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has rows with some of them"))]
+    pub(crate) Reason {
+        Misfire = "misfire",
+        Superseded = "superseded",
+        Paused = "paused",
+        Recovery = "recovery",
+        Retry = "retry",
+        /// Claimed but not started in time, or handed back at shutdown.
+        GivenBack = "given back",
+        AttemptsExhausted = "attempts exhausted",
+        NodeDied = "node died",
+        /// Its schedule was removed.
+        Removed = "removed",
+        /// Somebody asked for its end before it ran.
+        Cancelled = "cancelled",
+        /// Somebody asked for it.
+        ByHand = "by hand",
+        /// Its handler wants to go on later.
+        Snoozed = "snoozed",
+        /// The future of its async handler was dropped before it answered.
+        Interrupted = "interrupted",
+        /// Its handler said that no retry would help.
+        GaveUp = "gave up",
+        /// Another execution of its schedule had not ended.
+        Overlap = "overlap",
+        /// It waits for that one's end.
+        Queued = "queued",
+        /// Somebody enqueued it.
+        Enqueued = "enqueued",
     }
 }
 
