@@ -8,27 +8,28 @@ pub(crate) fn now() -> DateTime<Utc> {
     Utc::now()
 }
 
-/// An instant as a person names it; one in the past may be given as its age.
+/// An instant as a person names it: by itself, or by how far it is from now, below zero if it is past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     At(DateTime<Utc>),
-    Ago(TimeDelta),
+    FromNow(TimeDelta),
 }
 
 impl When {
-    /// The instant, seen from `now`. An age beyond the calendar is its beginning.
+    /// The instant, seen from `now`. One beyond the calendar is its beginning or its end.
     pub(crate) fn from(self, now: DateTime<Utc>) -> DateTime<Utc> {
+        let beyond =
+            |span| if span < TimeDelta::zero() { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
         match self {
             Self::At(at) => at,
-            Self::Ago(age) => now.checked_sub_signed(age).unwrap_or(DateTime::<Utc>::MIN_UTC),
+            Self::FromNow(span) => now.checked_add_signed(span).unwrap_or_else(|| beyond(span)),
         }
     }
 }
 
 /// Reads `2025-01-31T09:00:00Z` (RFC 3339, any offset) or an age: `90s`, `15m`, `2h`, `1d`.
 pub(crate) fn parse(text: &str) -> Result<When, String> {
-    let at = || DateTime::parse_from_rfc3339(text).ok().map(|at| When::At(at.to_utc()));
-    age(text).or_else(at).ok_or_else(|| {
+    span(text).map(|age| When::FromNow(-age)).or_else(|| instant(text)).ok_or_else(|| {
         "write an instant such as 2025-01-31T09:00:00Z or 2025-01-31T10:00:00+01:00 (RFC 3339; a local time \
          without its offset may come twice), or an age such as 90s, 15m, 2h or 1d"
             .to_owned()
@@ -45,27 +46,9 @@ pub(crate) fn parse_or_millis(text: &str) -> Result<When, String> {
     }
 }
 
-/// An instant as a person names it; one to come may be given as the time until then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ahead {
-    At(DateTime<Utc>),
-    In(TimeDelta),
-}
-
-impl Ahead {
-    /// The instant, seen from `now`. A time beyond the calendar is its end.
-    pub(crate) fn from(self, now: DateTime<Utc>) -> DateTime<Utc> {
-        match self {
-            Self::At(at) => at,
-            Self::In(span) => now.checked_add_signed(span).unwrap_or(DateTime::<Utc>::MAX_UTC),
-        }
-    }
-}
-
 /// Reads `2025-01-31T09:00:00Z` (RFC 3339, any offset) or a time from now: `90s`, `15m`, `2h`, `1d`.
-pub(crate) fn parse_ahead(text: &str) -> Result<Ahead, String> {
-    let at = || DateTime::parse_from_rfc3339(text).ok().map(|at| Ahead::At(at.to_utc()));
-    span(text).map(Ahead::In).or_else(at).ok_or_else(|| {
+pub(crate) fn parse_ahead(text: &str) -> Result<When, String> {
+    span(text).map(When::FromNow).or_else(|| instant(text)).ok_or_else(|| {
         "write an instant such as 2025-01-31T09:00:00Z or 2025-01-31T10:00:00+01:00 (RFC 3339), or how long from \
          now: 90s, 15m, 2h or 1d"
             .to_owned()
@@ -78,8 +61,8 @@ pub(crate) fn parse_span(text: &str) -> Result<std::time::Duration, String> {
     span.ok_or_else(|| "write a span of whole seconds or more, such as 90s, 15m, 2h or 1d".to_owned())
 }
 
-fn age(text: &str) -> Option<When> {
-    span(text).map(When::Ago)
+fn instant(text: &str) -> Option<When> {
+    DateTime::parse_from_rfc3339(text).ok().map(|at| When::At(at.to_utc()))
 }
 
 fn span(text: &str) -> Option<TimeDelta> {

@@ -9,7 +9,7 @@ use firetime::{ExecutionState, Overlap};
 use crate::failure::EXIT_CODES;
 use crate::output::{ListOutput, Output};
 use crate::target::APPLICATION_VARIABLE;
-use crate::when::{self, Ahead, When};
+use crate::when::{self, When};
 
 const DATABASE_HELP: &str = "\
 The database's URL (sqlite:FILE, postgres://..., mysql://...) is read from the environment variable
@@ -150,7 +150,7 @@ pub(super) enum RawScheduleVerb {
         payload: Option<serde_json::Value>,
         /// When: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d; default: at once
         #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
-        at: Option<Ahead>,
+        at: Option<When>,
     },
     /// Skips the next occurrence of one
     Skip {
@@ -196,7 +196,7 @@ pub(super) struct RawAdd {
     pub(super) after: Option<std::time::Duration>,
     /// Fires once: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d
     #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
-    pub(super) at: Option<Ahead>,
+    pub(super) at: Option<When>,
     /// What its handler is given, as JSON
     #[arg(long, value_name = "JSON", value_parser = json, default_value = "null")]
     pub(super) payload: serde_json::Value,
@@ -281,7 +281,7 @@ pub(super) struct RawEnqueue {
     pub(super) payload: serde_json::Value,
     /// When: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d; default: at once
     #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
-    pub(super) at: Option<Ahead>,
+    pub(super) at: Option<When>,
     /// Of executions that are due at the same millisecond those with the highest begin first [default: 5]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) priority: Option<i32>,
@@ -339,7 +339,7 @@ pub(super) struct RawSubject {
 pub(super) struct RawUntil {
     /// When the pause ends by itself: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d; default: never
     #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
-    pub(super) until: Option<Ahead>,
+    pub(super) until: Option<When>,
 }
 
 #[derive(Debug, Args)]
