@@ -267,19 +267,10 @@ fn executions(
         }
         Which::All { filter, yes } => (filter, *yes),
     };
-    let (states, verb) = match change {
-        Change::Cancel => {
-            (&[ExecutionState::Pending, ExecutionState::Claimed, ExecutionState::Running][..], "cancel")
-        }
-        Change::Retry => (
-            &[
-                ExecutionState::Failed,
-                ExecutionState::TimedOut,
-                ExecutionState::Cancelled,
-                ExecutionState::Abandoned,
-            ][..],
-            "retry",
-        ),
+    use ExecutionState::{Abandoned, Claimed, Failed, Pending, Running, TimedOut};
+    let (states, verb): (&[ExecutionState], &str) = match change {
+        Change::Cancel => (&[Pending, Claimed, Running], "cancel"),
+        Change::Retry => (&[Failed, TimedOut, ExecutionState::Cancelled, Abandoned], "retry"),
     };
     let is_wanted = |state: &&ExecutionState| filter.states.is_empty() || filter.states.contains(state);
     let states: Vec<ExecutionState> = states.iter().filter(is_wanted).copied().collect();
