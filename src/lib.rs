@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! poll -> expand -> wheel -> permit -> claim -> start -> pool -> complete
-//!  5 s    ordered    wait    a slot    guarded   on     elastic  guarded
+//!  5 s    ordered    wait    a seat    guarded   on     elastic  guarded
 //!  grid   rayon    till near in pool   UPDATE   time    threads  outcome
 //!                               ^
 //! misfire handler (one node) ---+--- repairs what the flow left behind, under the same guards

@@ -1,4 +1,4 @@
-//! What becomes of an occurrence that is due while an earlier execution of its schedule has not ended.
+//! The rule for occurrences that are due while an earlier execution of their schedule has not ended.
 
 use std::borrow::Cow;
 use std::fmt;

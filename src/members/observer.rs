@@ -1,4 +1,4 @@
-//! Whose death an observer may declare.
+//! The observer of the other nodes: decides which of them this node may declare dead.
 //!
 //! A node is dead when an observer saw its beat unchanged for `d` of *covered* time. Two heartbeats of the
 //! observer's own cover the time between them if both were confirmed and none failed in between, and one

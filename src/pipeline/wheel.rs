@@ -1,4 +1,4 @@
-//! The hierarchical timing wheel: what is planned waits here until it is due.
+//! The hierarchical timing wheel, in which planned items wait until they are due.
 //!
 //! An instant is a 64-bit number of milliseconds, read as ten digits of seven bits. Level `n` of
 //! the wheel has one slot per value of digit `n`, and an entry's place follows from one rule:

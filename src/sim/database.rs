@@ -1,5 +1,5 @@
-//! What a simulation runs on: the in-memory store, all of its members where there are some, or, for fewer of
-//! them, a real database.
+//! The database of a simulation: the in-memory store, with all members of a cluster where there are several,
+//! or, for fewer simulations, a real database.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What one simulation is made of: everything follows from it, and it fits on a line.
+//! A scenario: everything in one simulation follows from it, and it fits on a line.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! What stands between a node and the database: row locks that outlast an instant, the host's clock in every
-//! comparison with the database's, and what a sabotage does to a call.
+//! The wire between a node and the database: row locks that outlast an instant, the host's clock in every
+//! comparison with the database's, and the effects of a sabotage on a call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What no single part can prove alone.
+//! Tests of triggers as a whole.
 
 mod days;
 mod facts;

@@ -1,8 +1,8 @@
-//! Containment: schedules are paused whose occurrences fail for good, or kill their nodes, again and again.
+//! Containment: pauses schedules whose occurrences fail for good, or kill their nodes, again and again.
 //!
-//! The ledger is asked after each such end. For what has failed that is done on the node that stored the
-//! failure, elected or not. For a death it is done before the revocation with which the occurrence ends for
-//! good: a handler that dies in between leaves the execution stranded, and its successor asks again.
+//! After each such end the ledger is asked how many there were in a row. After a failure the node that stored
+//! it asks, elected or not. After a death the elected node asks before the revocation that ends the
+//! occurrence for good: if it dies in between, the execution stays stranded, and its successor asks again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -1,6 +1,6 @@
-//! Election: when this node stands for misfire handler.
+//! Election: the instants at which this node stands for misfire handler.
 //!
-//! It does so once a poll finds that the last election is an interval old, during a pass with every interval,
+//! It stands once a poll finds that the last election is an interval old, with every interval during a pass,
 //! and by its own clock while no poll ends.
 
 use super::calls::{Asked, Call};

@@ -1,8 +1,8 @@
 //! Misfires: cursors overdue by more than their threshold move past the present.
 //!
-//! [`decide`](crate::repair::decide) says for each schedule how, and only when its batch is sent, because the
-//! schedules may have waited for their turn. One too far behind for one repair is repaired again behind all
-//! others.
+//! [`decide`](crate::repair::decide) says how for each schedule. It is asked only when the batch is sent,
+//! because the schedules may have waited for their turn. A schedule too far behind for one repair is repaired
+//! again after all others.
 
 use std::collections::HashMap;
 use std::ops::Range;

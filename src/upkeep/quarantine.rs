@@ -2,10 +2,10 @@
 //!
 //! Each pass takes one step of a walk over all schedules by id, and looks besides at all that are overdue.
 //!
-//! The walk also finds the schedules whose cursor is ahead of the clock: the database's clock was set too far
-//! and back again, and they would fire nothing until it gets there. It leaves them alone while the clock may
-//! be the one that is wrong, until it has run steadily for a while: once it goes on, all that they have
-//! fired would be overdue. A cursor that somebody's skip has moved ahead stays where it is.
+//! The walk also finds schedules whose cursor is ahead of the clock, because the database's clock was set too
+//! far and back again: they would fire nothing until it gets there. They are left alone until the clock has
+//! run steadily for a while. Until then the clock may be the one that is wrong, and once it is set right, all
+//! that they have fired would be overdue. A cursor that somebody's skip has moved ahead stays where it is.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Whose turn it is: counts of failures take turns with the tasks of the pass, so that neither wait for all
-//! of the others. Pure.
+//! The turns of a pass: counts of failures take turns with its other tasks, so that neither kind waits for
+//! all of the other. Pure.
 
 /// A duty that may have a call to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Leases to the millisecond; the machine against answers made up for it.
+//! Tests of leases, to the millisecond, and of the machine with prepared answers.
 
 use super::*;
 use crate::domain::{ErrorKind, ExecutionId, ExecutionState, JobPolicy, ScheduleId, Token};

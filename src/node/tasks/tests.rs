@@ -1,5 +1,5 @@
-//! Async handlers on real runtimes, over the in-memory store; what is stored of them is read off what the
-//! completer is sent.
+//! Async handlers on real runtimes, over the in-memory store; their outcomes are read off the completer's
+//! inputs.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;

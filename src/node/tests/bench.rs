@@ -1,4 +1,4 @@
-//! A runner over the in-memory store: what it has to be stored, and what it tells.
+//! A runner over the in-memory store, with the settlements it sends and the events it tells.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Time limits of running handlers.
 //!
-//! Whether a run ended by its handler's return or by its limit is decided once, by whoever is first: its
-//! thread or task, or the machine that stores outcomes and watches the limits.
+//! A run ends by its handler's return or by its limit. Whoever comes first decides that, once: the thread or
+//! task of the handler, or the machine that stores outcomes and watches the limits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};

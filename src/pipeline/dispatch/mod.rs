@@ -1,5 +1,5 @@
-//! Wheel, permit, claim, pool: shortly before a planned occurrence comes due, reserve a seat, claim it, hand
-//! it over.
+//! Dispatch: shortly before a planned occurrence is due, reserves a seat for it, claims it, and hands it to
+//! the start stage.
 
 mod ahead;
 mod calls;

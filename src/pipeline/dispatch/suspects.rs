@@ -1,7 +1,8 @@
 //! Schedules whose claim failed alone: which of them go into quarantine. Pure.
 //!
-//! A row that makes its claim fail alone, and once more after others were won, would fail for ever. While
-//! none is won, all rows may fail for a fault of the ledger: they are left to the next poll.
+//! A row whose claim fails alone, and once more after other claims were won, would fail for ever: it is
+//! quarantined. While no claim is won the ledger itself may be at fault, and the rows are left to the next
+//! poll.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Due items: those of each line by group, and each group's in the order in which they are claimed. Pure.
+//! Due items by line and group, in the order in which they are claimed. Pure.
 //!
-//! A line is that of a job, or of those of its executions that were enqueued in another lane. Lines take
-//! turns, and so do the groups within each: the one that has waited longest for a seat is next. A line or a
-//! group with many due items is in nobody's way.
+//! A line has the due items of one job; items that were enqueued in another lane have a line of their own.
+//! Lines take turns, and so do the groups within each: next is the one that has waited longest for a seat. So
+//! nobody waits behind a line or a group with many due items.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};

@@ -1,8 +1,8 @@
-//! The rows that the handlers here understand: asked once for each version of a schedule.
+//! Decoding of payloads: asks once for each version of a schedule whether a handler here understands it.
 //!
-//! A decoder is the application's code. It may take its time, and then the jobs share the time a poll has for
-//! it; or it does not return, and then nothing more of its job is decoded until it does. What it says at last
-//! is taken with the next poll.
+//! A decoder is the application's code. If it is slow, the jobs share the time that a poll has for decoding.
+//! If it does not return, nothing more of its job is decoded until it does; the next poll takes its late
+//! answer.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;

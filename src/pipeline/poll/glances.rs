@@ -1,13 +1,14 @@
-//! When a node glances at the database for others' changes, and the marks it has seen: while the database
-//! does not tell of changes, and for a while after it has, as notifications have pauses of some milliseconds.
+//! Glances at the database for others' changes: when the next is due, and the marks seen so far. A node
+//! glances while the database does not tell of changes, and for a while after it has told, because
+//! notifications pause for some milliseconds.
 
 use crate::domain::{Boot, Millis};
 use crate::store::news::{Glance, Marks, News};
 use crate::time::Now;
 
-/// The pause before the first glance after news. Each further one is twice as long,
+/// The pause before the first glance after news. Each further pause is twice as long as the one before.
 const FIRST_PAUSE: Millis = 50;
-/// up to this, which is the end for who is told.
+/// The longest pause. Where the database tells of changes no glance follows it.
 const LONGEST_PAUSE: Millis = 1_000;
 /// No glance follows one that failed for so long.
 const FAILURE_PAUSE: Millis = 1_000;
@@ -50,7 +51,7 @@ impl Glances {
         if is_first { News { work: true, cancel: !self.is_told } } else { news }
     }
 
-    /// Until the next one; none follows the last of who is told.
+    /// Sets the next glance. Where the database tells of changes, none follows the longest pause.
     fn rest(&mut self, now: Now) {
         if self.is_told && self.pause >= LONGEST_PAUSE {
             return self.told(now, true);

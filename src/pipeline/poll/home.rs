@@ -1,5 +1,5 @@
-//! Whose schedules a node polls: those of its home shards, and those changed in its process, whatever their
-//! shard.
+//! The schedules that a node polls: those of its home shards, and those changed in its own process, whatever
+//! their shard.
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -2,8 +2,8 @@
 //!
 //! A poll begins with the first entry of each index, of schedules and of PENDING executions. While an old
 //! snapshot keeps the dead entries of earlier claims there, walking over them takes longer than a call may:
-//! after a poll that failed or was slow, polls begin at the floor. What comes to lie before it all the same,
-//! such as what a long transaction stored, is found by looks, each of which searches from the first entry on.
+//! after a poll that failed or was slow, polls begin at the floor. Rows that come to lie before the floor all
+//! the same, such as those of a long transaction, are found by looks: each searches from the first entry on.
 //! Once a look is quick, polls begin with the first entry again.
 //!
 //! ```text

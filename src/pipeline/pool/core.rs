@@ -1,10 +1,9 @@
 //! The pool's moving parts: one lock, two condition variables and the threads; or, of a pool of tasks, who
 //! begins its items elsewhere.
 //!
-//! Every event passes through [`Core::change`]: it happens to the [`Floor`] under the lock, and what is to
-//! be told is told after the lock is released. An item becomes ready together with a thread: the
-//! threads without an item number exactly `spare + ready`, so a ready item never waits for
-//! another to finish, and no thread retires on it.
+//! Every event passes through [`Core::change`]: the [`Floor`] changes under the lock, and notices go out
+//! after its release. An item becomes ready together with a thread: the threads without an item number
+//! exactly `spare + ready`, so a ready item never waits for another to finish, and no thread retires on it.
 
 use std::io;
 use std::sync::PoisonError;

@@ -1,7 +1,7 @@
-//! The elastic pool: what is claimed runs here.
+//! The elastic pool, in which claimed executions run.
 //!
-//! A seat is reserved before the claim, so the pool never has to refuse what was claimed, and a
-//! full pool is known before anything is at stake:
+//! A seat is reserved before the claim, so the pool never has to refuse a claimed execution, and a full pool
+//! is known before anything is at stake:
 //!
 //! ```text
 //!     reserve -> Permit -> (claim) -> submit -> runs at once, or waits in the queue

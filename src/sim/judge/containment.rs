@@ -1,5 +1,5 @@
-//! Schedules that are paused for what failed in a row: soon enough, before further nodes are lost, and for
-//! nothing less.
+//! Schedules paused for failures in a row: soon enough to spare further nodes, and after no fewer failures
+//! than it takes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,5 +1,5 @@
-//! What executions cover, as their handlers heard it: from the last success on, and every occurrence in
-//! between counted once, as what it was when they asked.
+//! The spans that executions cover, as their handlers heard them: from the last success on, with every
+//! occurrence in between counted once, in its state at the time of the question.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What a run left behind, as the judge wants it, and its judgement. Only the standard library is used.
+//! The history of a run in the judge's form, and the verdict on it. Only the standard library is used.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The one checker: judges what a run left behind by the list of things that must hold after any fault.
+//! The one checker: judges the history of a run by the rules that must hold after any fault.
 //!
 //! It knows nothing but its [`History`], which the simulator and the tests of real processes fill in: the
 //! ledger, the schedules, the times an oracle expects, the log the jobs kept outside the database, every

@@ -1,4 +1,4 @@
-//! Schedules that are paused for what failed.
+//! Schedules that are paused for their failures.
 
 use std::sync::Arc;
 

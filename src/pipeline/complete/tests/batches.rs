@@ -1,4 +1,4 @@
-//! What is settled together, what apart, and what is answered.
+//! Settlements made together and apart, and their answers.
 
 use crossbeam::channel::bounded;
 

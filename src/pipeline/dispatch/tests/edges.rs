@@ -1,4 +1,4 @@
-//! When it waits and until when, what is not claimed, and what goes back.
+//! The edges of dispatch: its waits, the items it does not claim, and the claims that go back.
 
 use std::sync::Mutex;
 

@@ -1,4 +1,4 @@
-//! Who gets the next seat: jobs take turns, and so do groups.
+//! The turns of jobs, and of groups, for the next seat.
 
 use super::*;
 use crate::domain::{Bound, Bounds};
