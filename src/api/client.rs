@@ -38,7 +38,7 @@ use crate::trigger::Timing;
 pub struct Client {
     pub(super) application: String,
     pub(super) store: Arc<dyn Store>,
-    /// Who its changes are recorded as.
+    /// The actor of its changes in the audit.
     actor: Arc<str>,
     pub(super) notifier: Arc<Notifier>,
     /// Called after a change, so that a node of this process need not wait for its next poll or heartbeat.
@@ -148,7 +148,7 @@ impl Client {
         Ok(self.store.audit(&query)?.into_iter().map(AuditView::from).collect())
     }
 
-    /// What its requests begin with.
+    /// The attribution with which its requests begin.
     pub(super) fn attribution(&self) -> Attribution {
         Attribution { actor: self.actor.to_string(), reason: String::new() }
     }
@@ -195,7 +195,7 @@ impl Client {
     /// [`ErrorKind::Config`] if no schedule can have this name, [`ErrorKind::NotFound`] if there is no such
     /// schedule; or the database's failure.
     pub fn schedule(&self, name: &str) -> Result<ScheduleDetails, Error> {
-        /// So many fire times, and executions, are shown.
+        /// The most fire times, and executions, that are shown.
         const SHOWN: usize = 5;
         config::check_schedule_name(name)?;
         let row = self.store.schedule(&self.application, name)?.ok_or_else(|| self.unknown(name))?;
@@ -399,7 +399,7 @@ impl Client {
     }
 }
 
-/// What lets schedules fire, or holds them, from outside their own rows.
+/// The conditions outside schedules' own rows under which they fire or are held.
 struct Above {
     nodes: BTreeMap<String, usize>,
     paused_jobs: BTreeSet<String>,

@@ -25,11 +25,11 @@ pub struct Health {
     pub threads: usize,
     /// Each lane, the one called `default` first.
     pub lanes: Vec<LaneHealth>,
-    /// What keeps the node from being ready, a line each; empty if nothing does.
+    /// The reasons why the node is not ready, a line each; empty if it is.
     pub problems: Vec<String>,
 }
 
-/// What one [`Lane`](crate::Lane) of a node is doing.
+/// The figures of one [`Lane`](crate::Lane) of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LaneHealth {

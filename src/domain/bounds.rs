@@ -29,7 +29,7 @@ pub(crate) struct Rate {
     pub per: Millis,
 }
 
-/// What shares a bound: the executions of a job, or of one of its groups.
+/// The executions that share a bound: those of a job, or of one of its groups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BoundOf {
     pub job: Arc<str>,

@@ -10,7 +10,7 @@ use super::{Cause, Error, ExecutionId, ExecutionState, Lineage, NodeId};
 /// The operation whose failure is [`Event::NotListening`].
 pub(crate) const LISTENING: &str = "listening for changes";
 
-/// Which attempt an event is about: a row of `QRTZ_RUN`.
+/// The attempt that an event is about: a row of `QRTZ_RUN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attempt {

@@ -28,15 +28,15 @@ macro_rules! calls {
         #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
         pub(crate) enum Op { $($(#[$doc])* $Call($($type),*),)* }
 
-        /// What the machine keeps of the call under way.
+        /// The values that the machine keeps of the call under way.
         #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
         pub(crate) enum Asked<$($param),*> { $($Call($Kept),)* }
 
-        /// What a call brought.
+        /// The answer of a call.
         #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
         pub(crate) enum Answer { $($Call($Brought),)* }
 
-        /// What was kept of a call, with what it brought.
+        /// The values kept of a call, with its answer.
         #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
         pub(super) enum Answered<$($param),*> { $($Call($Kept, $Brought),)* }
 
@@ -62,7 +62,7 @@ macro_rules! calls {
                 }
             )*
 
-            /// What the call is called in messages.
+            /// The call's name in messages.
             pub(super) fn name(&self) -> &'static str {
                 match self { $(Self::$Call(..) => $name,)* }
             }

@@ -16,7 +16,7 @@ use crate::time::{Clock, MOST_ABANDONED, span};
 /// Is told which machine panicked and what it said.
 pub(crate) type OnPanic = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
-/// What every driver of a scheduler shares.
+/// The surroundings that all drivers of a scheduler share.
 #[derive(Clone)]
 pub(crate) struct Surroundings {
     pub clock: Arc<Clock>,

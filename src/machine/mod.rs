@@ -18,7 +18,7 @@ use crate::time::Now;
 pub(crate) trait Operation: Send + 'static {
     type Answer: Send + 'static;
 
-    /// What it is called in messages.
+    /// Its name in messages.
     fn name(&self) -> &'static str;
 
     fn perform(self, store: &dyn Store) -> Result<Self::Answer, Error>;
@@ -40,7 +40,7 @@ pub(crate) enum Step<Call, Out> {
 /// A loop, without its clock, thread and store.
 pub(crate) trait Machine: Send + 'static {
     type Op: Operation;
-    /// What the machine must know of a call when it ends.
+    /// The values that the machine must know of a call when it ends.
     type Asked: Send + 'static;
     type Input: Send + 'static;
     type Output: Send + 'static;

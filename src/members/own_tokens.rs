@@ -65,7 +65,7 @@ impl OwnTokens {
         self.lock().let_go = Some(FxHashSet::default());
     }
 
-    /// Of what it has in our name, what this process has answered for at no time since it was asked.
+    /// Of the executions in our name, those that this process has answered for at no time since it asked.
     pub(super) fn orphans(&self, owned: Vec<Stranded>) -> Vec<Stranded> {
         let mut tokens = self.lock();
         let let_go = tokens.let_go.take().unwrap_or_default();

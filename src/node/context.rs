@@ -15,7 +15,7 @@ use crate::members::bell::woken;
 use crate::store::Store;
 use crate::time::{Clock, Now};
 
-/// What a handler is told about the execution it runs.
+/// A handler's view of the execution it runs.
 #[derive(Clone, Debug)]
 pub struct Context {
     pub(crate) schedule: Arc<str>,
@@ -100,7 +100,7 @@ pub enum Cancellation {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     pub execution: ExecutionId,
-    /// That of the node as the handler began.
+    /// The node's incarnation when the handler began.
     pub incarnation: u64,
     /// None without a time limit.
     pub time_is_up_at: Option<Boot>,

@@ -19,7 +19,7 @@ use crate::time::{self, Micros};
 pub type HandlerError = Box<dyn StdError + Send + Sync>;
 
 type BlockingFn = Box<dyn Fn(&Context, &str) -> Result<Answer, HandlerError> + Send + Sync>;
-/// What an async handler returns.
+/// The future that an async handler returns.
 #[cfg(feature = "tokio")]
 pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<Answer, HandlerError>> + Send>>;
 #[cfg(feature = "tokio")]
@@ -35,7 +35,7 @@ struct Handler {
     body: Body,
 }
 
-/// What runs on a thread, or what makes a future.
+/// A function that runs on a thread, or one that makes a future.
 enum Body {
     Blocking(BlockingFn),
     #[cfg(feature = "tokio")]

@@ -98,7 +98,7 @@ impl Inboxes {
     }
 }
 
-/// What each machine receives.
+/// The messages that each machine receives.
 pub(super) struct Messages {
     pub(super) poll: Receiver<PollInput>,
     pub(super) dispatch: Receiver<DispatchInput>,

@@ -72,7 +72,7 @@ pub(crate) struct Patience {
     told: Option<Boot>,
 }
 
-/// What to do with a handler's future.
+/// The next step with a handler's future.
 #[cfg(any(test, feature = "tokio"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {

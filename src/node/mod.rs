@@ -52,7 +52,7 @@ pub(crate) struct Node {
     closed: Arc<AtomicBool>,
 }
 
-/// What a client has changed.
+/// A change by a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Changed<'a> {
     /// The schedule of this name.
@@ -76,7 +76,7 @@ struct Loops {
 }
 
 impl Node {
-    /// What each lane is doing, the default one first.
+    /// The figures of each lane, the default one first.
     pub(crate) fn lanes(&self) -> impl Iterator<Item = LaneFigures> {
         self.pools.figures()
     }

@@ -10,7 +10,7 @@ use crate::pipeline::lanes::{LaneId, LaneSettings};
 use crate::pipeline::pool::{Permit, Pool, Seat};
 use crate::store::{Claimed, Figures};
 
-/// What a lane is doing at one moment.
+/// The figures of a lane at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LaneFigures {
     pub name: Arc<str>,
@@ -52,7 +52,7 @@ impl Pools {
         Self(LaneId::all().zip(lanes).map(lane).collect())
     }
 
-    /// What the names of a lane's threads begin with.
+    /// The beginning of the names of a lane's threads.
     pub(super) fn threads_of(id: LaneId, lane: &LaneSettings) -> String {
         format!("firetime-{}", if id == LaneId::DEFAULT { "job" } else { &*lane.name })
     }

@@ -31,7 +31,7 @@ pub(super) fn is_handler_of(closed: &Arc<AtomicBool>) -> bool {
     HANDLER_OF.get() == Some(Arc::as_ptr(closed).addr())
 }
 
-/// What the executions of a lane tell of themselves.
+/// The lane of a runner: the watch on its runs, and its stuck handlers.
 #[derive(Clone, Default)]
 pub(crate) struct RunnerLane {
     pub watch: Watch,
@@ -91,7 +91,7 @@ impl Runner {
         starting.settled(answer, self.clock.now(), self.is_closed(), is_cancelled)
     }
 
-    /// What is stored of an execution that does not run here.
+    /// Settles an execution that does not run here: it is cancelled, or goes back.
     pub(super) fn leave(&self, step: Lifecycle) {
         match step {
             Lifecycle::Cancel(settlement) => {
@@ -221,7 +221,7 @@ impl Runner {
     }
 }
 
-/// What a handler's run came to: its answer, or the text of its error or of its panic.
+/// The result of a handler's run: its answer, or the text of its error or of its panic.
 pub(super) fn answer(ended: Result<Result<Answer, String>, String>) -> Answer {
     match ended {
         Ok(Ok(answer)) => answer,
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(failed, (ExecutionState::Failed, Some("panicked: on fire")));
     }
 
-    /// What waited in the queue begins only once the database says that it is still this node's.
+    /// An execution that waited in the queue begins only once the database says that it is still this node's.
     #[test]
     fn what_was_taken_away_while_it_waited_does_not_begin() {
         for (answer, runs) in [(Some(Applied::Done), 1), (Some(Applied::Lost), 0), (None, 0)] {

@@ -186,7 +186,7 @@ fn listen(
     drive("firetime-listen", machine, messages, around, to.route(Listen)).map(Some)
 }
 
-/// What runs the executions of a lane: of no lane as yet, and without a runtime for async handlers.
+/// The runner of a lane's executions, as yet without its lane and without a runtime for async handlers.
 fn runner(
     to: &Inboxes,
     clock: &Arc<Clock>,

@@ -70,7 +70,7 @@ impl Tasks {
         Handle::try_current().map_err(|_| Error::new(ErrorKind::Config, none)).and_then(Self::on)
     }
 
-    /// What begins the executions of a lane.
+    /// The function that begins the executions of a lane.
     pub(super) fn launch(&self, runner: Runner) -> impl Fn(Claimed, Occupied<Claimed>) + Send + Sync + use<> {
         let (runtime, runner) = (self.runtime.clone(), Arc::new(runner));
         move |claimed, occupied| {

@@ -11,7 +11,7 @@ use crate::domain::user_code::guarded;
 
 pub(crate) type Observer = Box<dyn Fn(&Event) + Send + Sync>;
 
-/// So many events may wait to be told; more are counted and dropped, but for last words.
+/// The most events that wait to be told; further ones are counted and dropped, but for last words.
 const WAITING: usize = 4_096;
 /// Between two turns of the teller: a stream of events wakes its thread once in so long, not for each.
 const NAP: Duration = Duration::from_millis(5);

@@ -243,7 +243,7 @@ mod tests {
         assert_eq!((expanded.occurrences.len(), expanded.complete), (MOST, false));
     }
 
-    /// What a job does not use is shared out among the others.
+    /// The room that a job does not use is shared out among the others.
     #[test]
     fn a_schedule_of_every_millisecond_among_others_is_whole() {
         let fast = simple(0, Timestamp::at(1_000), 1, -1, None);

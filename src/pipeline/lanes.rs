@@ -20,7 +20,7 @@ pub(crate) const DEFAULT_LANE: &str = "default";
 pub(crate) const MOST_LANES: usize = 64;
 /// A run that takes longer is slow.
 const SLOW: Millis = 500;
-/// So many slow runs within [`WITHIN`] move a job to the automatic lane.
+/// The slow runs within [`WITHIN`] that move a job to the automatic lane.
 const MANY: usize = 10;
 const WITHIN: Millis = 60_000;
 
@@ -108,7 +108,7 @@ impl LaneSet {
     }
 }
 
-/// Which runs of a lane are told when they end, so that jobs change lanes.
+/// The runs of a lane whose ends are told, so that jobs change lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Watch {
     #[default]

@@ -17,7 +17,7 @@ pub(crate) struct Ready<P> {
 
 pub(crate) enum StartInput<P> {
     Won(Vec<Ready<P>>),
-    /// What waits goes back.
+    /// Waiting claims go back.
     HandBack,
     /// Nothing starts any more: what waits goes back, and so does what comes yet.
     Stop,

@@ -20,7 +20,7 @@ pub(crate) fn resume(entry: &Entry, now: Timestamp) -> Option<Repair> {
     })
 }
 
-/// What was planned while the job or the application was paused is skipped; nothing if nothing was.
+/// A repair that skips the occurrences planned while the job or the application was paused, if any.
 pub(crate) fn pass_paused(entry: &Entry, now: Timestamp) -> Option<Repair> {
     let missed = missed(entry, now).filter(|_| entry.state == ScheduleState::Active)?;
     let rows = missed.all_skipped(entry.cursor.prev, Reason::Paused);

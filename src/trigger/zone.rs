@@ -47,7 +47,7 @@ impl Zone {
         self.0.name()
     }
 
-    /// What the clock on the wall shows at an instant.
+    /// The time that the clock on the wall shows at an instant.
     pub(super) fn wall_at(self, instant: i64) -> i64 {
         instant + self.offset(instant)
     }

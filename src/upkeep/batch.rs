@@ -44,7 +44,7 @@ impl BatchLimit {
     }
 }
 
-/// What is to be written, in as many batches as it takes.
+/// The changes to be written, in as many batches as it takes.
 pub(super) enum Unwritten {
     /// The repair is decided when its batch is sent.
     Overdue(Overdue),

@@ -54,7 +54,7 @@ pub(crate) enum MisfireInput {
     Stop,
 }
 
-/// What a poll saw that the misfire handler goes by.
+/// The findings of a poll by which the misfire handler goes.
 #[derive(Clone, Copy)]
 pub(crate) struct PollReport {
     /// The application is switched on: cursors may be moved.

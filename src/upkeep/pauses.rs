@@ -16,7 +16,7 @@ pub(super) fn search(application: &str) -> Call {
     Asked::find_ended_pauses(application.to_owned(), ())
 }
 
-/// What is done first about a pause whose time is up.
+/// The first call for a pause whose time is up.
 pub(super) fn end(pause: EndedPause, application: &str, now: Timestamp) -> Option<Call> {
     match pause {
         EndedPause::Schedule(entry) => end_of_schedule(&entry, application, now),

@@ -18,7 +18,7 @@ use crate::store::enqueue::{
 use crate::store::order::{implausible, too_large};
 use crate::time::millis;
 
-/// What two requests have in common.
+/// The common part of two requests.
 #[derive(Debug)]
 struct Enqueuing {
     job: JobSpec,

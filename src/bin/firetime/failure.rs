@@ -43,7 +43,7 @@ pub(crate) enum Failure {
 impl Failure {
     /// Nothing of this kind has the name; `known` are the names there are.
     pub(crate) fn not_found(kind: &str, name: &str, mut known: Vec<String>) -> Self {
-        /// So many of the nearest names are shown.
+        /// The most names that are shown.
         const SHOWN: usize = 3;
         let likeness = |known: &String| strsim::jaro_winkler(name, known);
         known.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));

@@ -25,7 +25,7 @@ use crate::time::{Lease, Now, Window};
 /// The least time between two heartbeats, however often executions are asked to end.
 const CANCELS_EVERY: Millis = 100;
 
-/// What a node says of itself when it joins.
+/// A node's description of itself when it joins.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub application: String,
@@ -109,7 +109,7 @@ pub(crate) struct NodeMachine<F> {
     figures: F,
     membership: Membership,
     observer: Observer,
-    /// Which copy of the database answered last.
+    /// The copy of the database that answered last.
     lineage: Option<Lineage>,
     next_beat: Boot,
     /// When the last heartbeat was sent.

@@ -35,7 +35,7 @@ const PARTS: usize = 8;
 const FIRST_PAUSE: Millis = 100;
 const LONGEST_PAUSE: Millis = 2_000;
 
-/// Who waits until a change is settled.
+/// The reply to the thread or task that waits until a change is settled.
 pub(crate) enum Reply {
     /// A thread, which waits for the result; or for the end of this sender, if nobody settles it any more.
     Thread(Sender<Applied>),

@@ -3,7 +3,7 @@
 use crate::domain::Millis;
 use crate::time::{CLAIM_AHEAD, LEAST_LEAD};
 
-/// What a claim takes beside the database's answer: waking up, and handing over.
+/// The time that a claim takes beside the database's answer: waking up, and handing over.
 const SLACK: Millis = 5;
 
 /// A claim takes in all that comes due within [`CLAIM_AHEAD`], but it is not sent before the first of it is

@@ -176,7 +176,7 @@ impl<S: Seats> DispatchMachine<S> {
         })
     }
 
-    /// What became of claims that were asked about.
+    /// Takes in the fates of claims that were asked about.
     fn resolved(&mut self, sent: Sent<S::Permit>, claims: Vec<Claim>, now: Now) {
         self.doubts.answered(now.boot);
         let all = sent.requests.iter().zip(sent.seats).zip(claims);

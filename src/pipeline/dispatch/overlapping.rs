@@ -36,7 +36,7 @@ pub(crate) struct Pass {
     pub repair: Repair,
 }
 
-/// What comes of a call that failed.
+/// The consequence of a call that failed.
 pub(super) enum Failed {
     /// The next call stores one alone.
     ApartNext,

@@ -31,7 +31,7 @@ pub(super) fn rank(key: ItemKey, candidate: &Candidate) -> Rank {
     Rank { due: candidate.due(), priority: Reverse(candidate.priority()), id, key }
 }
 
-/// Which line an item waits in.
+/// The line in which an item waits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct LineKey {
     pub job: Arc<str>,

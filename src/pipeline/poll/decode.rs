@@ -93,7 +93,7 @@ pub(crate) fn in_turn(
     }
 }
 
-/// What is known of versions: bounded, those not asked for the longest go first.
+/// The known answers by version. Their number is bounded: those not asked for the longest go first.
 #[derive(Default)]
 struct Verdicts {
     recent: FxHashMap<ScheduleId, (i64, bool)>,

@@ -41,7 +41,7 @@ impl Glances {
         (now.boot >= self.at).then(|| self.marks.unwrap_or(Marks::END))
     }
 
-    /// What is new by an answer; of the first one nobody can say.
+    /// The news in an answer. The first answer has nothing to be compared with, and counts as news.
     pub(super) fn answered(&mut self, now: Now, Glance { marks, news }: Glance) -> News {
         let is_first = self.marks.replace(marks).is_none();
         if !is_first && !news.is_none() {

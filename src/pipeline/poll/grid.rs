@@ -66,7 +66,7 @@ fn phase_of(node: NodeId, period: Millis) -> Millis {
     spread % period
 }
 
-/// What the timetable says at an instant.
+/// The timetable's advice at an instant.
 pub(super) enum Next {
     /// A poll begins: with this tick, before which so many were skipped, or as an extra poll.
     Begin { tick: Option<Timestamp>, skipped: u64 },

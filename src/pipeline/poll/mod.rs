@@ -124,7 +124,7 @@ impl PollMachine {
         Poll { is_short: true, ..Poll::new(None, now.boot, query) }
     }
 
-    /// What polls that begin now ask for at home.
+    /// The query for the home shards, of a poll that begins now.
     fn home_query(&mut self, now: Now) -> PollQuery {
         let (shares, names) = (self.home.shares.clone(), self.home.names(now));
         PollQuery { shares, names, from: self.skipping.floor(now), ..self.look(now) }

@@ -121,7 +121,7 @@ impl Walk {
     }
 }
 
-/// What polls leave to the next: the size of its pages, and where its walk begins.
+/// The bookmark that a poll leaves to the next: the size of its pages, and where its walk begins.
 pub(super) struct Bookmark {
     /// Rows per page.
     pub limit: usize,

@@ -41,7 +41,7 @@ impl PoolLimits {
     }
 }
 
-/// What the pool is doing at one moment.
+/// The pool's figures at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
     /// Threads there are, busy or spare.
@@ -58,7 +58,7 @@ pub struct Figures {
     pub queue: usize,
 }
 
-/// What a permit promises.
+/// The promise of a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seat {
     /// A thread: the item starts at once.
@@ -81,7 +81,7 @@ const UNMEASURED: usize = 8;
 /// queue of them would be slow for that alone, and stay so.
 const SLOW: usize = 64;
 
-/// What becomes of an item that waits.
+/// The fate of an item that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Stay,
@@ -169,7 +169,7 @@ impl Admission {
         self.now
     }
 
-    /// What is known of the pace, or believed.
+    /// The measured pace, or an assumed one.
     fn believed_pace(&self) -> Option<usize> {
         self.pace.or(self.early)
     }
@@ -285,7 +285,7 @@ impl Admission {
         self.queued > 0 && thread
     }
 
-    /// What becomes of the head of the queue, which has waited since `since`.
+    /// The fate of the head of the queue, which has waited since `since`.
     pub(super) fn waited(&self, since: Boot) -> Verdict {
         let waited = self.now.saturating_since(since);
         if waited > self.limits.grow_after && self.can_grow() {

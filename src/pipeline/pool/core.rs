@@ -111,7 +111,7 @@ impl<T: Send + 'static> Pool<T> {
         self.core.lock().floor.is_awaited()
     }
 
-    /// What the pool is doing now.
+    /// The pool's figures now.
     pub fn figures(&self) -> Figures {
         self.core.lock().floor.figures()
     }
@@ -132,7 +132,7 @@ pub struct Permit<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> Permit<T> {
-    /// What it promises.
+    /// The seat that it promises.
     pub(crate) fn seat(&self) -> Seat {
         self.seat
     }
@@ -192,7 +192,7 @@ impl<T: Send + 'static> Drop for Occupied<T> {
     }
 }
 
-/// What runs the items.
+/// The way in which items are run.
 enum Work<T: Send + 'static> {
     /// Threads of the pool, whose names begin so.
     Threads { name: String, run: Box<dyn Fn(T) + Send + Sync> },
@@ -262,7 +262,7 @@ impl<T: Send + 'static> Core<T> {
         state.floor.at_rest()
     }
 
-    /// What is ready of a pool of tasks.
+    /// The ready items of a pool of tasks.
     #[cfg(any(test, feature = "tokio"))]
     fn taken(&self, floor: &mut Floor<T>) -> Vec<T> {
         match &self.work {

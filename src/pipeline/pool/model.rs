@@ -88,7 +88,7 @@ impl Tally {
     }
 }
 
-/// What a scenario looks at: a pool of numbered items, and what became of them.
+/// The stage of a scenario: a pool of numbered items, and their fates.
 struct Bench {
     pool: Pool<u32>,
     ran: Arc<Mutex<Vec<u32>>>,

@@ -138,7 +138,7 @@ impl Cron {
         Cron { fold, ..self }
     }
 
-    /// What happens in a gap and in a fold.
+    /// The rules for gaps and folds.
     pub(crate) fn dst(&self) -> (Gap, Fold) {
         (self.gap, self.fold)
     }

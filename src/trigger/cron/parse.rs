@@ -4,7 +4,7 @@ use super::super::TriggerError;
 use super::days::{Days, MonthDays, WeekDays};
 use super::spec::{CronSpec, FIRST_YEAR, LAST_YEAR, Years};
 
-/// What one field may hold.
+/// The values that one field may hold.
 struct Field {
     name: &'static str,
     min: u32,

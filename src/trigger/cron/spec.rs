@@ -14,7 +14,7 @@ pub(super) const END: i64 = 7_289_654_400;
 const MINUTE: u32 = 60;
 const HOUR: u32 = 3_600;
 
-/// What an expression matches. Bit `n` of a set stands for the value `n`; no set is empty.
+/// The values that an expression matches. Bit `n` of a set stands for the value `n`; no set is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CronSpec {
     pub(super) seconds: u64,
