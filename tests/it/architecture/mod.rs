@@ -33,6 +33,7 @@ pub fn add(trials: &mut Vec<Trial>) {
             comments_and_lines_of_the_store_end_at_the_margin,
         ),
         ("the_contract_names_files_that_exist", the_contract_names_files_that_exist),
+        ("the_contract_lists_the_files_of_a_new_field", the_contract_lists_the_files_of_a_new_field),
         ("no_two_threads_share_a_wheel", no_two_threads_share_a_wheel),
         ("no_repair_updates_where_id_alone", no_repair_updates_where_id_alone),
         ("every_update_of_the_store_has_its_guard", every_update_of_the_store_has_its_guard),
@@ -382,6 +383,19 @@ fn the_contract_names_files_that_exist() {
     };
     let missing: Vec<&&str> = paths.iter().filter(lacks).collect();
     assert!(missing.is_empty(), "docs/architecture.md names files that do not exist: {missing:?}");
+}
+
+/// The lists of files for a new field of a schedule or a job, against the field that is their example.
+fn the_contract_lists_the_files_of_a_new_field() {
+    let contract = fs::read_to_string("docs/architecture.md").unwrap();
+    let lists = contract.split("\n* ").filter_map(|it| it.split_once("::description`"));
+    let listed: BTreeSet<&str> =
+        lists.flat_map(|(list, _)| list.split('`')).filter(|word| word.ends_with(".rs")).collect();
+    let sources = read("src");
+    let has_it =
+        |source: &&Source| !is_test(&source.path) && source.lines().any(|line| line.contains("description"));
+    let found: BTreeSet<&str> = sources.iter().filter(has_it).map(|source| &*source.path).collect();
+    assert_eq!(listed, found);
 }
 
 /// A wheel that two threads share without a lock was such a scheduler's fault: ours belongs to the plan
