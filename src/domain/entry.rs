@@ -149,29 +149,23 @@ impl Candidate {
         }
     }
 
+    fn pending(&self) -> Option<&Pending> {
+        if let Self::Pending(pending) = self { Some(pending) } else { None }
+    }
+
     /// Of equally due candidates those with the highest come first.
     pub(crate) fn priority(&self) -> i32 {
-        let own = match self {
-            Self::Planned(_) => None,
-            Self::Pending(pending) => pending.priority,
-        };
-        own.unwrap_or(self.entry().priority)
+        self.pending().and_then(|pending| pending.priority).unwrap_or(self.entry().priority)
     }
 
     /// Its own lane, in place of its job's.
     pub(crate) fn lane(&self) -> Option<&Arc<str>> {
-        match self {
-            Self::Planned(_) => None,
-            Self::Pending(pending) => pending.lane.as_ref(),
-        }
+        self.pending()?.lane.as_ref()
     }
 
     /// The group that it belongs to. Occurrences of schedules have none.
     pub(crate) fn group(&self) -> Option<&Arc<str>> {
-        match self {
-            Self::Planned(_) => None,
-            Self::Pending(pending) => pending.group.as_ref(),
-        }
+        self.pending()?.group.as_ref()
     }
 
     /// The schedule of which a batch of claims may hold one candidate at most: each moves its row on.

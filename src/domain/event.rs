@@ -1,6 +1,6 @@
 //! Events, for the log, observers and tests, each with its text and log level.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -333,122 +333,109 @@ impl Event {
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm for each event")]
-    fn words(&self, f: &mut String) -> fmt::Result {
+    fn words(&self) -> String {
         match self {
-            Self::Joined { node } => write!(f, "node {node} joined"),
+            Self::Joined { node } => format!("node {node} joined"),
             Self::Polled { tick, planned, pending, took } => {
                 let poll = tick.map_or("extra poll".to_owned(), |tick| format!("poll at tick {tick}"));
-                write!(f, "{poll}: {planned} planned, {pending} pending, took {} ms", took.as_millis())
+                format!("{poll}: {planned} planned, {pending} pending, took {} ms", took.as_millis())
             }
-            Self::TicksSkipped { count } => {
-                write!(f, "polls fell behind: {} left out", counted(count, "tick"))
-            }
+            Self::TicksSkipped { count } => format!("polls fell behind: {} left out", counted(count, "tick")),
             Self::StoreFailed { operation, error } => {
-                write!(f, "{operation} failed, will be tried again: {}", error.behind(operation))
+                format!("{operation} failed, will be tried again: {}", error.behind(operation))
             }
             Self::CommitUnknown { claims } => {
-                write!(f, "the commit of {} is unknown: asking the database for it", counted(claims, "claim"))
+                format!("the commit of {} is unknown: asking the database for it", counted(claims, "claim"))
             }
-            Self::ClaimLost { schedule } => write!(f, "schedule {schedule:?}: claim lost to another node"),
-            Self::Overlapped { schedule, holder, in_a_row } => write!(
-                f,
+            Self::ClaimLost { schedule } => format!("schedule {schedule:?}: claim lost to another node"),
+            Self::Overlapped { schedule, holder, in_a_row } => format!(
                 "schedule {schedule:?}: {in_a_row} occurrences in a row skipped, execution {holder} has not ended"
             ),
-            Self::LaneChanged { job, lane } => write!(f, "job {job:?} changes to lane {lane:?}"),
-            Self::Quarantined { schedule, reason } => {
-                write!(f, "schedule {schedule:?} quarantined: {reason}")
-            }
+            Self::LaneChanged { job, lane } => format!("job {job:?} changes to lane {lane:?}"),
+            Self::Quarantined { schedule, reason } => format!("schedule {schedule:?} quarantined: {reason}"),
             Self::Finished { attempt, state, error, retry, .. } => {
                 let error = error.as_deref().unwrap_or_default();
                 match (state, retry) {
-                    (ExecutionState::Pending, _) => write!(f, "{attempt} snoozes"),
-                    (ExecutionState::Cancelled, _) => write!(f, "{attempt} was cancelled: {error:?}"),
-                    (ExecutionState::TimedOut, _) => {
-                        write!(f, "{attempt} has returned, after its time limit")
-                    }
-                    (ExecutionState::Failed, None) => write!(f, "{attempt} failed: {error:?}"),
+                    (ExecutionState::Pending, _) => format!("{attempt} snoozes"),
+                    (ExecutionState::Cancelled, _) => format!("{attempt} was cancelled: {error:?}"),
+                    (ExecutionState::TimedOut, _) => format!("{attempt} has returned, after its time limit"),
+                    (ExecutionState::Failed, None) => format!("{attempt} failed: {error:?}"),
                     (ExecutionState::Failed, Some(_)) => {
-                        write!(f, "{attempt} failed and will be tried again: {error:?}")
+                        format!("{attempt} failed and will be tried again: {error:?}")
                     }
-                    _ => write!(f, "{attempt} succeeded"),
+                    _ => format!("{attempt} succeeded"),
                 }
             }
-            Self::TimedOut { attempt } => {
-                write!(f, "{attempt} is TIMED_OUT; its handler has not returned yet")
-            }
-            Self::Cancelled { attempt } => write!(f, "{attempt} was cancelled before its handler began"),
-            Self::CancelHeard { attempt } => write!(f, "{attempt} is asked to end"),
-            Self::TakenBack { attempt } => write!(f, "{attempt} was taken back from a dead node"),
-            Self::GivenBack { attempt } => write!(f, "{attempt} was not started here and went back"),
+            Self::TimedOut { attempt } => format!("{attempt} is TIMED_OUT; its handler has not returned yet"),
+            Self::Cancelled { attempt } => format!("{attempt} was cancelled before its handler began"),
+            Self::CancelHeard { attempt } => format!("{attempt} is asked to end"),
+            Self::TakenBack { attempt } => format!("{attempt} was taken back from a dead node"),
+            Self::GivenBack { attempt } => format!("{attempt} was not started here and went back"),
             Self::Interrupted { attempt, .. } => {
-                write!(f, "{attempt} was interrupted: its future was dropped, and it will be run anew")
+                format!("{attempt} was interrupted: its future was dropped, and it will be run anew")
             }
             Self::Revoked { attempt } => {
-                write!(f, "{attempt} was taken from this node; its outcome changed nothing")
+                format!("{attempt} was taken from this node; its outcome changed nothing")
             }
             Self::Undecodable { schedule, reason } => {
-                write!(f, "schedule {schedule:?} left alone, its payload cannot be decoded here: {reason}")
+                format!("schedule {schedule:?} left alone, its payload cannot be decoded here: {reason}")
             }
-            Self::NodeDied { node } => write!(f, "node {node} declared dead"),
-            Self::Listening => write!(f, "the database tells of others' changes from now on"),
+            Self::NodeDied { node } => format!("node {node} declared dead"),
+            Self::Listening => format!("the database tells of others' changes from now on"),
             Self::NotListening { error } => {
-                write!(f, "the database tells of no changes, looking for them: {}", error.behind(LISTENING))
+                format!("the database tells of no changes, looking for them: {}", error.behind(LISTENING))
             }
-            Self::Fenced { old, new } => write!(f, "node {old} was ended by others; joining again as {new}"),
-            Self::Repaired { schedule, what } => write!(f, "schedule {schedule:?}: {what}"),
+            Self::Fenced { old, new } => format!("node {old} was ended by others; joining again as {new}"),
+            Self::Repaired { schedule, what } => format!("schedule {schedule:?}: {what}"),
             Self::PauseEnded { target_type, target } => {
-                write!(f, "the pause of {target_type} {target:?} has ended, as its time was up")
+                format!("the pause of {target_type} {target:?} has ended, as its time was up")
             }
             Self::Exhausted { attempt, deaths } => {
-                write!(f, "{attempt} failed for good, nodes it cost: {deaths}")
+                format!("{attempt} failed for good, nodes it cost: {deaths}")
             }
             Self::Contained { schedule, reason } => {
-                write!(f, "schedule {schedule:?} is paused until somebody resumes it: {reason}")
+                format!("schedule {schedule:?} is paused until somebody resumes it: {reason}")
             }
             Self::Purged { occurrences, schedules, nodes } => {
                 let occurrences = counted(occurrences, "occurrence");
                 let schedules = counted(schedules, "one-shot schedule");
                 let nodes = counted(nodes, "ended node");
-                write!(f, "retention removed {occurrences}, {schedules}, {nodes}")
+                format!("retention removed {occurrences}, {schedules}, {nodes}")
             }
-            Self::ClockJumped => f.write_str("the clock stepped: plan dropped, polling again"),
+            Self::ClockJumped => "the clock stepped: plan dropped, polling again".to_owned(),
             Self::ClockOffset { millis } => {
                 let (apart, side) = (millis.unsigned_abs(), if *millis < 0 { "behind" } else { "ahead of" });
-                write!(f, "the database's clock is {apart} ms {side} this host's; check time synchronisation")
+                format!("the database's clock is {apart} ms {side} this host's; check time synchronisation")
             }
             Self::LeftToOthers { planned } => {
-                write!(f, "stopping: {} left to other nodes", counted(planned, "planned item"))
+                format!("stopping: {} left to other nodes", counted(planned, "planned item"))
             }
             Self::JobThreadPanicked { reason } => {
-                write!(f, "a job's thread panicked outside its handler: {reason}")
+                format!("a job's thread panicked outside its handler: {reason}")
             }
-            Self::ThreadRefused { reason } => write!(f, "no thread could be started for the pool: {reason}"),
+            Self::ThreadRefused { reason } => format!("no thread could be started for the pool: {reason}"),
             Self::LoopPanicked { name, reason } => {
-                write!(f, "{name} panicked, this node stops and leaves its work to others: {reason}")
+                format!("{name} panicked, this node stops and leaves its work to others: {reason}")
             }
             Self::DatabaseReplaced { path } => {
-                write!(f, "the database file {path} was replaced or removed: this node stops; start it again")
+                format!("the database file {path} was replaced or removed: this node stops; start it again")
             }
-            Self::DatabasePromoted { was, is } => {
-                write!(
-                    f,
-                    "another copy of the database answers (a standby was promoted): {is}, before {was}; "
-                )?;
-                f.write_str(
-                    "if it was asynchronous, what it lacks is lost, and claims in that are made again",
-                )
-            }
-            Self::RuntimeEnded => f.write_str(
-                "the tokio runtime of the async handlers was shut down: this node stops; shut the scheduler \
-                 down first",
+            Self::DatabasePromoted { was, is } => format!(
+                "another copy of the database answers (a standby was promoted): {is}, before {was}; if it was \
+                 asynchronous, what it lacks is lost, and claims in that are made again"
             ),
-            Self::EventsMissed { count } => {
-                write!(f, "the log or an observer is too slow: it was not told of {count} events")
+            Self::RuntimeEnded => {
+                "the tokio runtime of the async handlers was shut down: this node stops; shut the scheduler \
+                 down first"
+                    .to_owned()
             }
-            Self::Dropped => f.write_str("scheduler dropped without shutdown: nothing more is claimed"),
-            Self::Stopped { clean: true } => f.write_str("stopped"),
+            Self::EventsMissed { count } => {
+                format!("the log or an observer is too slow: it was not told of {count} events")
+            }
+            Self::Dropped => "scheduler dropped without shutdown: nothing more is claimed".to_owned(),
+            Self::Stopped { clean: true } => "stopped".to_owned(),
             Self::Stopped { clean: false } => {
-                f.write_str("stopped, but not in order: other nodes will settle what is left")
+                "stopped, but not in order: other nodes will settle what is left".to_owned()
             }
         }
     }
@@ -460,9 +447,7 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         /// Characters; observers get the whole texts.
         const LONGEST: usize = 2_000;
-        let mut words = String::new();
-        self.words(&mut words)?;
-        f.write_str(&escaped(&shortened(&words, LONGEST)))
+        f.write_str(&escaped(&shortened(&self.words(), LONGEST)))
     }
 }
 

@@ -43,18 +43,6 @@ impl From<i64> for ExecutionId {
     }
 }
 
-impl fmt::Display for ScheduleId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for ExecutionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 /// One running incarnation of a node: fresh for every start, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub(crate) Uuid);
@@ -67,12 +55,6 @@ impl NodeId {
     /// The name a process goes on under once this one is over: one more, so that its descent can be seen.
     pub(crate) fn next_incarnation(self) -> Self {
         Self(Uuid::from_u128(self.0.as_u128().wrapping_add(1)))
-    }
-}
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.hyphenated().fmt(f)
     }
 }
 
@@ -99,11 +81,18 @@ impl Token {
     }
 }
 
-impl fmt::Display for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.hyphenated().fmt(f)
-    }
+/// Each is shown as what is inside: a number, or a hyphenated UUID.
+macro_rules! shown {
+    ($($id:ident),*) => {$(
+        impl fmt::Display for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )*};
 }
+
+shown!(ScheduleId, ExecutionId, NodeId, Token);
 
 #[cfg(test)]
 mod tests {

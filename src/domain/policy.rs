@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use super::shards::mixed;
 use super::{Bounds, ExecutionId, Millis, Timestamp};
 
 /// The most characters of an error's text that are kept.
@@ -81,21 +82,13 @@ impl Retry {
         let grown = millis(self.first.saturating_mul(doubled).min(self.cap.max(self.first)));
         let most = grown / 100 * i64::from(self.jitter) + grown % 100 * i64::from(self.jitter) / 100;
         // Any other execution, and any other failure, gets another part.
-        let spread = scattered(execution.0.wrapping_add(i64::from(failures) << 48));
+        let spread = mixed(execution.0.wrapping_add(i64::from(failures) << 48).cast_unsigned());
         grown - i64::try_from(spread % (most.unsigned_abs().saturating_add(1))).unwrap_or(0)
     }
 }
 
 fn millis(span: Duration) -> Millis {
     Millis::try_from(span.as_millis()).unwrap_or(Millis::MAX)
-}
-
-/// A number without any order for each number, as the finisher of splitmix64 makes it.
-fn scattered(number: i64) -> u64 {
-    let mixed = u64::from_ne_bytes(number.to_ne_bytes()).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 /// A job's policies, stored in QRTZ_JOB so that repair needs no handler.

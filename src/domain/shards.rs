@@ -93,11 +93,11 @@ fn owners(nodes: &[NodeId]) -> Vec<NodeId> {
 
 fn weight(node: NodeId, shard: i64) -> u64 {
     let (high, low) = node.0.as_u64_pair();
-    mix(mix(high ^ mix(low)) ^ shard.unsigned_abs())
+    mixed(mixed(high ^ mixed(low)) ^ shard.unsigned_abs())
 }
 
 /// SplitMix64's last step: every bit depends on every other.
-fn mix(bits: u64) -> u64 {
+pub(super) fn mixed(bits: u64) -> u64 {
     let mut z = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -144,9 +144,7 @@ impl ExecutionState {
         match self {
             Pending => matches!(to, Claimed | Running | Skipped | Cancelled),
             Claimed => matches!(to, Pending | Running | Cancelled),
-            Running => {
-                matches!(to, Pending | Succeeded | Failed | TimedOut | Cancelled | Abandoned)
-            }
+            Running => matches!(to, Pending | Succeeded | Failed | TimedOut | Cancelled | Abandoned),
             _ => false,
         }
     }

@@ -164,16 +164,15 @@ pub(crate) struct TimeSample {
     pub answered: Micros,
 }
 
+#[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database is compared with it"))]
 impl TimeSample {
     /// Of a database that tells microseconds. Each reading is rounded down by up to one.
-    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database is compared with it"))]
     pub(crate) fn new(asked: HostTime, told: Micros, answered: HostTime) -> Self {
         Self { asked: asked.counted - 1, told, answered: answered.counted + 1 }
     }
 
     /// Of a database in this process, which tells whole milliseconds. Where it agrees with the host's wall
     /// clock it reads that very clock, and the wall clock's microseconds are the database's.
-    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database is compared with it"))]
     pub(crate) fn in_process(asked: HostTime, told: Micros, answered: HostTime) -> Self {
         if (asked.wall - 999..=answered.wall).contains(&told) {
             return Self::new(answered, answered.wall, answered);
@@ -183,10 +182,6 @@ impl TimeSample {
     }
 
     /// The database's time in whole milliseconds.
-    #[cfg_attr(
-        not(feature = "sql"),
-        allow(dead_code, reason = "only a database is asked for its time alone")
-    )]
     pub(crate) fn millis(&self) -> Millis {
         whole(self.told)
     }
