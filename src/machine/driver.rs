@@ -133,6 +133,11 @@ fn run<M: Machine>(
     }
 }
 
+/// The error of a call that was abandoned after `limit`.
+pub(crate) fn unanswered(what: &str, limit: Duration) -> Error {
+    Error::new(ErrorKind::Unknown, format!("{what}: no answer within {limit:?}; the call was abandoned"))
+}
+
 /// Performs store calls on a thread of their own. A call that overruns is left behind with its thread and
 /// connection, and its result is unknown.
 struct Hands<Op: Operation> {
@@ -155,34 +160,25 @@ impl<Op: Operation> Hands<Op> {
     fn perform(&mut self, op: Op, meanwhile: impl FnOnce()) -> Result<Op::Answer, Error> {
         let what = op.name();
         let limit = span(self.surroundings.call);
-        let worker = self.worker()?;
+        // Kept for the next call if it answers this one.
+        let worker = self.worker.take().map_or_else(|| self.hire(), Ok)?;
         if worker.orders.send(op).is_err() {
-            self.worker = None;
             return Err(Error::new(ErrorKind::System, format!("{what}: the store's thread is gone")));
         }
         meanwhile();
         match worker.answers.recv_timeout(limit) {
-            Ok(answer) => answer.map_err(|error| error.during(what)),
+            Ok(answer) => {
+                self.worker = Some(worker);
+                answer.map_err(|error| error.during(what))
+            }
             Err(RecvTimeoutError::Timeout) => {
                 self.surroundings.abandoned.fetch_add(1, Ordering::Relaxed);
-                self.worker = None;
-                Err(Error::new(
-                    ErrorKind::Unknown,
-                    format!("{what}: no answer within {limit:?}; the call was abandoned"),
-                ))
+                Err(unanswered(what, limit))
             }
             Err(RecvTimeoutError::Disconnected) => {
-                self.worker = None;
                 Err(Error::new(ErrorKind::Unknown, format!("{what}: the store call panicked")))
             }
         }
-    }
-
-    fn worker(&mut self) -> Result<&Worker<Op>, Error> {
-        if self.worker.is_none() {
-            self.worker = Some(self.hire()?);
-        }
-        self.worker.as_ref().ok_or_else(|| Error::new(ErrorKind::System, "no thread for store calls"))
     }
 
     fn hire(&self) -> Result<Worker<Op>, Error> {
