@@ -65,66 +65,33 @@ impl Missed {
     }
 
     pub(super) fn all_skipped(&self, prev: Option<Timestamp>, reason: Reason) -> Vec<LedgerRow> {
-        vec![LedgerRow::Skipped {
-            from: self.first,
-            to: self.last,
-            count: self.count,
-            prev,
-            following: self.following,
-            reason,
-            holder: None,
-        }]
+        let Self { first: from, last: to, count, following, .. } = *self;
+        vec![LedgerRow::Skipped { from, to, count, prev, following, reason, holder: None }]
     }
 
     /// The latest runs now, the earlier ones are skipped.
     fn fire_once(&self, prev: Option<Timestamp>, now: Timestamp) -> Vec<LedgerRow> {
-        let skipped = self.before.map(|before| LedgerRow::Skipped {
-            from: self.first,
-            to: before,
-            count: self.count - 1,
-            prev,
-            following: Some(self.last),
-            reason: Reason::Misfire,
-            holder: None,
-        });
-        let fired = LedgerRow::Pending {
-            at: self.last,
-            due: now,
-            prev: self.before.or(prev),
-            following: self.behind_run,
-            reason: Reason::Misfire,
-        };
+        let Self { first: from, last: at, before, behind_run: following, .. } = *self;
+        let (count, reason, holder) = (self.count - 1, Reason::Misfire, None);
+        let skipped = |to| LedgerRow::Skipped { from, to, count, prev, following: Some(at), reason, holder };
+        let skipped = before.map(skipped);
+        let fired = LedgerRow::Pending { at, due: now, prev: before.or(prev), following, reason };
         skipped.into_iter().chain([fired]).collect()
     }
 
     /// Each runs, in order, faster than it was planned; those beyond the cap are skipped.
-    fn fire_all(&self, prev: Option<Timestamp>, now: Timestamp) -> Vec<LedgerRow> {
-        let pace = self.pace();
+    fn fire_all(&self, mut prev: Option<Timestamp>, now: Timestamp) -> Vec<LedgerRow> {
+        let (pace, reason) = (self.pace(), Reason::Misfire);
         let followers = self.times.iter().skip(1).copied().map(Some);
-        let mut behind = prev;
+        let followers = followers.chain([self.beyond.or(self.behind_run)]);
         let mut rows = Vec::with_capacity(self.times.len() + 1);
-        for ((n, at), follower) in
-            (0..).zip(&self.times).zip(followers.chain([self.beyond.or(self.behind_run)]))
-        {
-            rows.push(LedgerRow::Pending {
-                at: *at,
-                due: now + n * pace,
-                prev: behind,
-                following: follower,
-                reason: Reason::Misfire,
-            });
-            behind = Some(*at);
+        for ((n, at), following) in (0..).zip(self.times.iter().copied()).zip(followers) {
+            rows.push(LedgerRow::Pending { at, due: now + n * pace, prev, following, reason });
+            prev = Some(at);
         }
         if let Some(from) = self.beyond {
-            rows.push(LedgerRow::Skipped {
-                from,
-                to: self.last,
-                count: self.count - MOST_FIRED as u64,
-                prev: behind,
-                following: self.following,
-                reason: Reason::Misfire,
-                holder: None,
-            });
+            let (to, count, following) = (self.last, self.count - MOST_FIRED as u64, self.following);
+            rows.push(LedgerRow::Skipped { from, to, count, prev, following, reason, holder: None });
         }
         rows
     }

@@ -35,15 +35,8 @@ pub(crate) fn skip(entry: &Entry, at: Timestamp, now: Timestamp) -> Option<Repai
         return None;
     }
     let (prev, following) = (entry.cursor.prev, entry.timing.next_after(at));
-    let row = LedgerRow::Skipped {
-        from: at,
-        to: at,
-        count: 1,
-        prev,
-        following,
-        reason: Reason::ByHand,
-        holder: None,
-    };
+    let (reason, holder) = (Reason::ByHand, None);
+    let row = LedgerRow::Skipped { from: at, to: at, count: 1, prev, following, reason, holder };
     let to = Cursor { prev: Some(at), next: following };
     Some(Repair { rows: vec![row], ..Repair::of(entry, to, 1, now) })
 }
