@@ -33,18 +33,15 @@ pub(crate) enum StartOutput<P> {
 }
 
 /// There is nothing this stage asks the database.
-#[derive(Clone)]
-pub(crate) struct NoOp(Infallible);
-
-impl Operation for NoOp {
+impl Operation for Infallible {
     type Answer = Infallible;
 
     fn name(&self) -> &'static str {
-        match self.0 {}
+        match *self {}
     }
 
     fn perform(self, _store: &dyn Store) -> Result<Infallible, Error> {
-        match self.0 {}
+        match self {}
     }
 }
 
@@ -59,13 +56,8 @@ pub(crate) struct StartMachine<P> {
 
 impl<P> StartMachine<P> {
     pub(crate) fn new() -> Self {
-        Self {
-            waiting: BTreeMap::new(),
-            arrived: 0,
-            outbox: VecDeque::new(),
-            stopping: false,
-            closing: false,
-        }
+        let (waiting, outbox) = (BTreeMap::new(), VecDeque::new());
+        Self { waiting, arrived: 0, outbox, stopping: false, closing: false }
     }
 
     /// Its seat is free again.
@@ -107,12 +99,12 @@ impl<P> StartMachine<P> {
 }
 
 impl<P: Send + 'static> Machine for StartMachine<P> {
-    type Op = NoOp;
+    type Op = Infallible;
     type Asked = Infallible;
     type Input = StartInput<P>;
     type Output = StartOutput<P>;
 
-    fn next(&mut self, now: Now) -> Step<(NoOp, Infallible), StartOutput<P>> {
+    fn next(&mut self, now: Now) -> Step<(Infallible, Infallible), StartOutput<P>> {
         let next = self.look(now);
         match self.outbox.pop_front() {
             Some(output) => Step::Tell(output),

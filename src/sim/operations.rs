@@ -1,6 +1,7 @@
 //! The rows that machines' operations touch, and their costs in virtual time.
 
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::jobs;
@@ -11,7 +12,6 @@ use crate::pipeline::complete::SettleOp;
 use crate::pipeline::dispatch::ClaimOp;
 use crate::pipeline::poll::decode::in_turn;
 use crate::pipeline::poll::{PollAnswer, PollOp};
-use crate::pipeline::start::NoOp;
 use crate::store::{Change, ClaimRequest};
 use crate::time::Micros;
 use crate::upkeep::MisfireOp;
@@ -94,7 +94,7 @@ pub(super) fn takes(rows: usize, bytes: usize) -> Millis {
 
 impl Rows for SettleOp {}
 impl Rows for NodeOp {}
-impl Rows for NoOp {}
+impl Rows for Infallible {}
 
 impl Rows for ClaimOp {
     fn rows(&self) -> Vec<ScheduleId> {
