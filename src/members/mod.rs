@@ -10,6 +10,6 @@ mod standing;
 
 #[cfg(test)]
 pub(crate) use heartbeat::NodeOp;
-pub(crate) use heartbeat::{Identity, NodeInput, NodeMachine, NodeOutput, members};
+pub(crate) use heartbeat::{NodeInput, NodeMachine, NodeOutput, members};
 pub(crate) use own_tokens::OwnTokens;
 pub(crate) use standing::Standing;

@@ -24,7 +24,7 @@ use crate::upkeep::MisfireInput;
 /// Where the outputs of this node's machines go.
 #[derive(Clone)]
 pub(super) struct Inboxes {
-    clock: Arc<Clock>,
+    pub(super) clock: Arc<Clock>,
     pub(super) events: Arc<Events>,
     pub(super) life: Arc<Life>,
     /// Set once the node's row says that it has left.

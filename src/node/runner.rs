@@ -153,17 +153,11 @@ impl Runner {
         ended
     }
 
-    fn call(&self, running: &Started) -> Answer {
-        let context = self.context(running);
-        let payload = running.claimed().payload();
-        answer(
-            self.as_handler(|| self.handlers.run(&context, payload).map_err(|it| with_causes(it.as_ref()))),
-        )
-    }
-
     fn perform(&self, mut running: Started) {
         let run = self.begin(&mut running);
-        let answer = self.call(&running);
+        let (context, payload) = (self.context(&running), running.claimed().payload());
+        let run_it = || self.handlers.run(&context, payload).map_err(|it| with_causes(it.as_ref()));
+        let answer = answer(self.as_handler(run_it));
         self.end(run, |is_cancelled, policy, now| running.ended(answer, is_cancelled, policy, now));
     }
 
@@ -191,27 +185,21 @@ impl Runner {
         let ended = self.clock.now();
         let is_cancelled = self.standing.is_cancelled(attempt.execution);
         let settlement = settlement(is_cancelled, policy, ended);
-        let (took, state, error) =
-            (span(ended.boot - began.boot), settlement.becomes(), settlement.error().cloned());
-        let (retry, is_interrupted) = (settlement.goes_on(), settlement.is_interrupted());
+        let (state, error) = (settlement.becomes(), settlement.error().cloned());
+        let (retry, is_interrupted) =
+            (settlement.goes_on().map(Timestamp::millis), settlement.is_interrupted());
         self.settle(CompleteInput::Settle(settlement, None));
-        if watch.is_told(ended.boot - began.boot) {
-            let (job, took) = (Arc::clone(&attempt.job), ended.boot - began.boot);
+        let took = ended.boot - began.boot;
+        if watch.is_told(took) {
+            let job = Arc::clone(&attempt.job);
             // A dispatch that has ended claims nothing more in any lane.
             self.dispatch.send(DispatchInput::Ran { job, took }).ok();
         }
+        let took = span(took);
         self.events.emit(if is_interrupted {
             Event::Interrupted { attempt, took }
         } else {
-            Event::Finished {
-                attempt,
-                cause,
-                lateness,
-                took,
-                state,
-                error,
-                retry: retry.map(Timestamp::millis),
-            }
+            Event::Finished { attempt, cause, lateness, took, state, error, retry }
         });
     }
 

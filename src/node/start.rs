@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crossbeam::channel::{Receiver, bounded};
+use crossbeam::channel::bounded;
 
 use crate::domain::shards::Member;
 use crate::domain::{Error, ErrorKind, Event, Millis, NodeId};
-use crate::machine::driver::{self, Driver, OnPanic, Surroundings, drive};
-use crate::members::listener::{ListenInput, ListenMachine};
-use crate::members::{Identity, NodeMachine, OwnTokens, Standing, members};
+use crate::machine::driver::{self, OnPanic, Surroundings, drive};
+use crate::members::listener::ListenMachine;
+use crate::members::{NodeMachine, OwnTokens, Standing, members};
 use crate::node::context::Ledger;
 use crate::node::handlers::Handlers;
 use crate::node::inboxes::{Inboxes, inboxes, send};
@@ -26,7 +26,7 @@ use crate::pipeline::lanes::{LaneSettings, Lanes};
 use crate::pipeline::poll::{PollInput, PollMachine};
 use crate::pipeline::pool::Pool;
 use crate::pipeline::start::StartMachine;
-use crate::store::{self, Change, Figures, HeartbeatReply, NodeEnd, Store};
+use crate::store::{self, Change, HeartbeatReply, NewNode, NodeEnd, Store};
 use crate::time::{Clock, Lease, MOST_ABANDONED, Offset, Window, span};
 use crate::upkeep::MisfireMachine;
 
@@ -105,33 +105,30 @@ impl Node {
         node: NodeId,
     ) -> Result<Self, Error> {
         let (application, window) = (&config.application, config.window);
-        let identity = identity(application, &handlers);
-        let (lease, offset, members) = join_within(&stores.heart, &identity, node, &clock, window)?;
+        let joining = new_node(node, application, &handlers, &clock);
+        let (lease, offset, members) = join_within(&stores.heart, &joining, &clock, window)?;
         events.emit(Event::Joined { node });
 
         let (inboxes, read) = inboxes(&clock, &events);
         send(&inboxes.poll, PollInput::Members(members));
         let lanes = Lanes::new(&config.lanes, handlers.lanes());
         let (handlers, standing) = (Arc::new(handlers), Arc::<Standing>::default());
-        let runner = runner(&inboxes, &clock, &handlers, &standing, &stores);
+        let runner = runner(&inboxes, &handlers, &standing, &stores);
         let pools = Arc::new(pools(&config, &lanes, &runner, &inboxes));
-        let around = surroundings(stores.work, &clock, window.call, &inboxes);
+        let (store, call, panicked) = (stores.work, window.call, stop_on_panic(inboxes.clone()));
+        let around =
+            Surroundings { clock: Arc::clone(&clock), store, call, abandoned: Arc::default(), panicked };
         // The heartbeat's store calls go over a connection of their own.
         let alone = Surroundings { store: stores.heart, ..around.clone() };
         let (held, now) = (Arc::new(OwnTokens::default()), clock.now());
         let dispatch = DispatchMachine::new(node, Arc::clone(&held), lease, (lanes, Arc::clone(&pools)), now);
         let complete = CompleteMachine::new(Arc::clone(&held));
         let misfire = MisfireMachine::new(application.clone(), window);
-        let poll = PollMachine::new(
-            node,
-            application.clone(),
-            handlers,
-            (window, around.store.hearing().glance),
-            offset,
-            now,
-        );
-        let heart =
-            NodeMachine::new(node, identity, window, (held, Arc::clone(&standing)), pools.sums(), now);
+        let hearing = around.store.hearing();
+        let every = (window, hearing.glance);
+        let poll = PollMachine::new(node, application.clone(), handlers, every, offset, now);
+        let heart = NodeMachine::new(joining, window, (held, Arc::clone(&standing)), pools.sums(), now);
+        let listener = hearing.tells.then(|| ListenMachine::new(application.clone(), &window));
         let to = &inboxes;
         let begin = || {
             // The poll last: before it there is nothing to claim.
@@ -141,7 +138,9 @@ impl Node {
                 start: drive("firetime-start", StartMachine::new(), read.start, &around, to.route(Start))?,
                 misfire: drive("firetime-misfire", misfire, read.misfire, &around, to.route(Misfire))?,
                 heartbeat: drive("firetime-heartbeat", heart, read.heartbeat, &alone, to.route(Heartbeat))?,
-                listen: listen(application, &window, read.listen, &around, to)?,
+                listen: listener
+                    .map(|it| drive("firetime-listen", it, read.listen, &around, to.route(Listen)))
+                    .transpose()?,
                 poll: drive("firetime-poll", poll, read.poll, &around, to.route(Poll))?,
             })
         };
@@ -156,7 +155,7 @@ impl Node {
             clients: stores.clients,
             notifier: Arc::default(),
             clock,
-            call: window.call,
+            call,
             standing,
             events,
             pools,
@@ -166,36 +165,10 @@ impl Node {
     }
 }
 
-fn surroundings(store: Arc<dyn Store>, clock: &Arc<Clock>, call: Millis, to: &Inboxes) -> Surroundings {
-    let (clock, panicked) = (Arc::clone(clock), stop_on_panic(to.clone()));
-    Surroundings { clock, store, call, abandoned: Arc::default(), panicked }
-}
-
-/// The loop that hears of others' changes, where the database tells of them.
-fn listen(
-    application: &str,
-    window: &Window,
-    messages: Receiver<ListenInput>,
-    around: &Surroundings,
-    to: &Inboxes,
-) -> Result<Option<Driver>, Error> {
-    if !around.store.hearing().tells {
-        return Ok(None);
-    }
-    let machine = ListenMachine::new(application.to_owned(), window);
-    drive("firetime-listen", machine, messages, around, to.route(Listen)).map(Some)
-}
-
-/// The runner of a lane's executions, as yet without its lane and without a runtime for async handlers.
-fn runner(
-    to: &Inboxes,
-    clock: &Arc<Clock>,
-    handlers: &Arc<Handlers>,
-    standing: &Arc<Standing>,
-    stores: &Stores,
-) -> Runner {
+/// What runs the executions of a lane: of no lane as yet, and without a runtime for async handlers.
+fn runner(to: &Inboxes, handlers: &Arc<Handlers>, standing: &Arc<Standing>, stores: &Stores) -> Runner {
     Runner {
-        clock: Arc::clone(clock),
+        clock: Arc::clone(&to.clock),
         handlers: Arc::clone(handlers),
         complete: to.complete.clone(),
         dispatch: to.dispatch.clone(),
@@ -230,13 +203,16 @@ pub(super) fn stop_on_panic(to: Inboxes) -> OnPanic {
     })
 }
 
-fn identity(application: &str, handlers: &Handlers) -> Identity {
-    Identity {
+/// The node as it joins, on this host.
+fn new_node(id: NodeId, application: &str, handlers: &Handlers, clock: &Clock) -> NewNode {
+    NewNode {
+        id,
         application: application.to_owned(),
         host_ip: host_ip(),
         host_name: host_name(),
         pid: std::process::id(),
         jobs: handlers.specs(),
+        now: clock.now().db,
     }
 }
 
@@ -263,52 +239,35 @@ fn host_ip() -> String {
 /// gone silent.
 fn join_within(
     store: &Arc<dyn Store>,
-    identity: &Identity,
-    id: NodeId,
+    node: &NewNode,
     clock: &Arc<Clock>,
     window: Window,
 ) -> Result<(Lease, Offset, Vec<Member>), Error> {
     let (reply, answer) = bounded(0);
-    let (store, identity, clock) = (Arc::clone(store), identity.clone(), Arc::clone(clock));
+    let (store, node, clock) = (Arc::clone(store), node.clone(), Arc::clone(clock));
     driver::spawn("firetime-join", move || {
-        let joined = join(store.as_ref(), &identity, id, &clock, window.lease());
+        let joined = join(store.as_ref(), &node, &clock, window.lease());
         if reply.send(joined).is_err() {
             // The start has failed; if this fails, too, the node is found dead.
-            store.apply_one(Change::End(NodeEnd { node: id, beat: None, now: clock.now().db })).ok();
+            store.apply_one(Change::End(NodeEnd { node: node.id, beat: None, now: clock.now().db })).ok();
         }
     })?;
     let limit = span(2 * window.call);
-    answer.recv_timeout(limit).unwrap_or_else(|_| {
-        Err(Error::new(
-            ErrorKind::Unknown,
-            format!("joining: no answer within {limit:?}; the call was abandoned"),
-        ))
-    })
+    answer.recv_timeout(limit).unwrap_or_else(|_| Err(driver::unanswered("joining", limit)))
 }
 
 /// Registers and beats once: gives the first lease, the offset to the database's clock, and the
 /// live nodes.
 fn join(
     store: &dyn Store,
-    identity: &Identity,
-    id: NodeId,
+    node: &NewNode,
     clock: &Clock,
     lease: Millis,
 ) -> Result<(Lease, Offset, Vec<Member>), Error> {
-    let sample = store.register(&identity.new_node(id, clock.now().db))?;
-    let offset = Offset::new(sample);
+    let offset = Offset::new(store.register(node)?);
     clock.set_offset(offset.least());
     let sent = clock.now();
-    let application = identity.application.clone();
-    let beat = store::Heartbeat {
-        node: id,
-        application,
-        figures: Figures::default(),
-        withdraw: false,
-        drained: false,
-        now: sent.db,
-    };
-    match store.beat(&beat)? {
+    match store.beat(&node.beat(sent.db))? {
         HeartbeatReply::Alive { peers, .. } => Ok((Lease::new(sent, lease), offset, members(&peers))),
         HeartbeatReply::DatabaseReplaced(path) => {
             let message = format!("joining: the database file {path} was replaced or removed meanwhile");

@@ -16,7 +16,7 @@ use self::calls::{Answer, Answered, Asked, Op, join};
 use super::observer::Observer;
 use super::{OwnTokens, Standing};
 use crate::domain::shards::Member;
-use crate::domain::{Boot, Error, Event, ExecutionId, JobSpec, Lineage, Millis, NodeId, Timestamp};
+use crate::domain::{Boot, Error, Event, ExecutionId, Lineage, Millis, NodeId, Timestamp};
 use crate::machine::{Machine, Step};
 use crate::repair::recover;
 use crate::store::{Applied, Figures, Heartbeat, HeartbeatReply, NewNode, NodeEnd, Peer, Stranded};
@@ -25,27 +25,11 @@ use crate::time::{Lease, Now, Window};
 /// The least time between two heartbeats, however often executions are asked to end.
 const CANCELS_EVERY: Millis = 100;
 
-/// A node's description of itself when it joins.
-#[derive(Clone, Debug)]
-pub(crate) struct Identity {
-    pub application: String,
-    pub host_ip: String,
-    pub host_name: String,
-    pub pid: u32,
-    pub jobs: Vec<JobSpec>,
-}
-
-impl Identity {
-    pub(crate) fn new_node(&self, id: NodeId, now: Timestamp) -> NewNode {
-        NewNode {
-            id,
-            application: self.application.clone(),
-            host_ip: self.host_ip.clone(),
-            host_name: self.host_name.clone(),
-            pid: self.pid,
-            jobs: self.jobs.clone(),
-            now,
-        }
+impl NewNode {
+    /// A heartbeat of this node while nothing runs on it.
+    pub(crate) fn beat(&self, now: Timestamp) -> Heartbeat {
+        let (node, application, figures) = (self.id, self.application.clone(), Figures::default());
+        Heartbeat { node, application, figures, withdraw: false, drained: false, now }
     }
 }
 
@@ -101,8 +85,8 @@ pub(crate) fn members(peers: &[Peer]) -> Vec<Member> {
 }
 
 pub(crate) struct NodeMachine<F> {
-    id: NodeId,
-    identity: Identity,
+    /// This incarnation, as it registers.
+    node: NewNode,
     window: Window,
     held: Arc<OwnTokens>,
     standing: Arc<Standing>,
@@ -132,16 +116,14 @@ pub(crate) struct NodeMachine<F> {
 impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
     /// A node that has registered and whose first heartbeat was confirmed.
     pub(crate) fn new(
-        id: NodeId,
-        identity: Identity,
+        node: NewNode,
         window: Window,
         (held, standing): (Arc<OwnTokens>, Arc<Standing>),
         figures: F,
         now: Now,
     ) -> Self {
         Self {
-            id,
-            identity,
+            node,
             window,
             held,
             standing,
@@ -171,12 +153,15 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
 
     fn call(&mut self, now: Now) -> Option<(Op, Asked)> {
         if self.stopping {
-            return Some(Asked::leave(self.id, now.db, ()));
+            return Some(Asked::leave(self.node.id, now.db, ()));
         }
         match self.membership {
             Membership::Joined => {}
-            Membership::NotYet => return Some(Asked::register(self.identity.new_node(self.id, now.db), ())),
-            Membership::InDoubt => return Some(Asked::retract(self.id, now.db, ())),
+            Membership::NotYet => {
+                self.node.now = now.db;
+                return Some(Asked::register(self.node.clone(), ()));
+            }
+            Membership::InDoubt => return Some(Asked::retract(self.node.id, now.db, ())),
         }
         let hurries = self.todo.is_empty() && self.hurry.is_some_and(|at| now.boot >= at);
         if now.boot < self.next_beat && !hurries {
@@ -186,14 +171,8 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         // Beats keep their own rhythm; one that came late does not pull the next ones closer together.
         (self.next_beat, self.sent) = (now.boot + self.window.beat, now.boot);
         self.held.asking();
-        let beat = Heartbeat {
-            node: self.id,
-            application: self.identity.application.clone(),
-            figures: (self.figures)(),
-            withdraw: self.withdrawn,
-            drained: self.drain == Drain::Done,
-            now: now.db,
-        };
+        let (figures, withdraw, drained) = ((self.figures)(), self.withdrawn, self.drain == Drain::Done);
+        let beat = Heartbeat { figures, withdraw, drained, ..self.node.beat(now.db) };
         Some(Asked::beat(beat, now))
     }
 
@@ -204,7 +183,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 self.standing.renew(&lease, now);
                 self.outbox.push_back(NodeOutput::Lease(lease));
                 self.outbox.push_back(NodeOutput::Members(members(&peers)));
-                let others: Vec<Peer> = peers.into_iter().filter(|peer| peer.id != self.id).collect();
+                let others: Vec<Peer> = peers.into_iter().filter(|peer| peer.id != self.node.id).collect();
                 let dead = self.observer.observe(&others, sent.boot, now.boot, &self.window);
                 if let Drain::Begun(since) = self.drain
                     && since < sent.boot
@@ -251,8 +230,8 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
     /// Others ended this incarnation: it holds nothing any more and joins again as another.
     fn rebirth(&mut self) {
         self.outbox.push_back(NodeOutput::Lease(Lease::NONE));
-        let old = self.id;
-        self.id = old.next_incarnation();
+        let old = self.node.id;
+        self.node.id = old.next_incarnation();
         self.membership = Membership::NotYet;
         self.held.clear();
         self.heard.clear();
@@ -260,7 +239,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         self.drain = Drain::No;
         self.todo.clear();
         self.observer.failed();
-        self.outbox.push_back(NodeOutput::Event(Event::Fenced { old, new: self.id }));
+        self.outbox.push_back(NodeOutput::Event(Event::Fenced { old, new: self.node.id }));
     }
 
     fn failed(&mut self, asked: &Asked, error: Error, now: Now) {
@@ -307,11 +286,11 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
             Ok(Answered::Register((), ())) => {
                 self.membership = Membership::Joined;
                 self.next_beat = now.boot;
-                self.outbox.push_back(NodeOutput::Reborn(self.id));
-                self.outbox.push_back(NodeOutput::Event(Event::Joined { node: self.id }));
+                self.outbox.push_back(NodeOutput::Reborn(self.node.id));
+                self.outbox.push_back(NodeOutput::Event(Event::Joined { node: self.node.id }));
             }
             Ok(Answered::Retract((), ())) => {
-                self.id = self.id.next_incarnation();
+                self.node.id = self.node.id.next_incarnation();
                 self.membership = Membership::NotYet;
             }
             Ok(Answered::Beat(sent, (reply, lineage))) => {

@@ -35,9 +35,10 @@ fn machine(now: Now) -> Stepped<NodeMachine<fn() -> Figures>> {
 
 fn node(window: Window, now: Now) -> Stepped<NodeMachine<fn() -> Figures>> {
     let (application, host) = ("app".to_owned(), String::new());
-    let identity = Identity { application, host_ip: host.clone(), host_name: host, pid: 0, jobs: Vec::new() };
+    let (id, host_ip, now_db) = (NodeId::fresh(), host.clone(), now.db);
+    let node = NewNode { id, application, host_ip, host_name: host, pid: 0, jobs: Vec::new(), now: now_db };
     let figures: fn() -> Figures = Figures::default;
-    Stepped::new(NodeMachine::new(NodeId::fresh(), identity, window, Default::default(), figures, now))
+    Stepped::new(NodeMachine::new(node, window, Default::default(), figures, now))
 }
 
 #[test]
@@ -259,7 +260,7 @@ fn a_late_heartbeat_does_not_pull_the_next_closer() {
 #[test]
 fn a_node_declares_others_dead_and_never_itself() {
     let mut machine = beating(Window::default());
-    let (own, other) = (Peer { id: machine.id, ..peer(1) }, peer(1));
+    let (own, other) = (Peer { id: machine.node.id, ..peer(1) }, peer(1));
     let mut declared = Vec::new();
     for n in 1..=6 {
         beat(&mut machine, 5_000 * n, alive(vec![own.clone(), other.clone()]));
@@ -337,7 +338,7 @@ fn what_ended_while_the_database_was_asked_is_not_given_up() {
 #[test]
 fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
     let mut machine = beating(Window::default());
-    let (was, token) = (machine.id, Token::fresh());
+    let (was, token) = (machine.node.id, Token::fresh());
     let held = Arc::clone(&machine.held);
     held.add(token);
     beat(&mut machine, 5_000, HeartbeatReply::Ended);
@@ -485,7 +486,7 @@ fn a_node_that_stops_leaves_if_nothing_of_it_runs_any_more() {
         machine.receive(at(0), NodeInput::Stop { leave });
         let seen = all(&mut machine, 0).0;
         let left = match &seen[..] {
-            [Step::Do(Op::Leave(id, _)), Step::Tell(NodeOutput::Left), Step::Stop] => *id == machine.id,
+            [Step::Do(Op::Leave(id, _)), Step::Tell(NodeOutput::Left), Step::Stop] => *id == machine.node.id,
             _ => false,
         };
         let silent = matches!(seen[..], [Step::Stop]);

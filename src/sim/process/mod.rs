@@ -19,7 +19,7 @@ use super::wire::Wire;
 use crate::domain::{Answer, Boot, Event, Millis, NodeId, Timestamp};
 use crate::machine::Machine;
 use crate::members::listener::ListenOutput;
-use crate::members::{Identity, NodeInput, NodeMachine, NodeOutput, OwnTokens, Standing, members};
+use crate::members::{NodeInput, NodeMachine, NodeOutput, OwnTokens, Standing, members};
 use crate::node::context::Begun;
 use crate::node::lifecycle::{Interruption, Patience, Started, Starting};
 use crate::node::route::{Leaving, Mailboxes, Output, route};
@@ -30,7 +30,7 @@ use crate::pipeline::poll::{PollInput, PollMachine};
 use crate::pipeline::pool::{Notice, PoolLimits};
 use crate::pipeline::start::{StartInput, StartMachine};
 use crate::store::news::News;
-use crate::store::{Applied, Claimed, Figures, Heartbeat, HeartbeatReply, Store};
+use crate::store::{Applied, Claimed, Figures, HeartbeatReply, NewNode, Store};
 use crate::time::{Lease, Micros, Now, Offset, Window};
 use crate::upkeep::{MisfireInput, MisfireMachine};
 
@@ -168,28 +168,22 @@ impl Process {
         retention: Option<Millis>,
         glance: Option<Millis>,
     ) -> Self {
-        let identity = Identity {
+        let node = NewNode {
+            id,
             application: APPLICATION.to_owned(),
             host_ip: String::new(),
             host_name: String::new(),
             pid: 0,
             jobs: jobs::all().to_vec(),
+            now: Timestamp::at(time),
         };
         let window = Window { retention, ..Window::default() };
-        let known = Offset::new(wire.register(&identity.new_node(id, Timestamp::at(time))).unwrap());
+        let known = Offset::new(wire.register(&node).unwrap());
         let boot_alone = wire.is(Sabotage::BootClockAlone);
         let clocks = Clocks { skew, lag: 0, offset: known.least(), boot_alone };
         let now = clocks.now(time);
-        let application = APPLICATION.to_owned();
-        let beat = Heartbeat {
-            node: id,
-            application,
-            figures: Figures::default(),
-            withdraw: false,
-            drained: false,
-            now: now.db,
-        };
-        let Ok(HeartbeatReply::Alive { peers, .. }) = wire.beat(&beat) else { panic!("it has just joined") };
+        let beat = wire.beat(&node.beat(now.db));
+        let Ok(HeartbeatReply::Alive { peers, .. }) = beat else { panic!("it has just joined") };
         let (held, standing) = (Arc::new(OwnTokens::default()), Arc::new(Standing::default()));
         let (settings, lanes) = lanes_of(id);
         let watches = settings.iter().zip(LaneId::all()).map(|(_, lane)| lanes.watch(lane)).collect();
@@ -235,14 +229,7 @@ impl Process {
             } else {
                 misfire
             }),
-            heart: Actor::new(NodeMachine::new(
-                id,
-                identity,
-                window,
-                (held, Arc::clone(&standing)),
-                figures,
-                now,
-            )),
+            heart: Actor::new(NodeMachine::new(node, window, (held, Arc::clone(&standing)), figures, now)),
             standing,
             covered: 0,
             confirmed: None,
