@@ -13,7 +13,7 @@ use crate::pipeline::start::{StartInput, StartOutput};
 use crate::store::news::News;
 use crate::store::{Claimed, ExecutionChange};
 use crate::time::Micros;
-use crate::upkeep::{MisfireInput, MisfireOutput, PollReport};
+use crate::upkeep::{MisfireInput, MisfireOutput};
 
 /// The inboxes of one node's machines, and what else acts on their outputs.
 pub(crate) trait Mailboxes {
@@ -62,11 +62,7 @@ pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
     match output {
         Output::Poll(output) => match output {
             PollOutput::Planned(planned) => to.dispatch(DispatchInput::Planned(planned)),
-            PollOutput::Seen { app, node, pause_ended, election, late, from } => {
-                let (app_enabled, node_enabled, any_late, floor) = (app, node, late, from);
-                let report = PollReport { app_enabled, node_enabled, pause_ended, election, any_late, floor };
-                to.misfire(MisfireInput::Polled(report));
-            }
+            PollOutput::Seen(report) => to.misfire(MisfireInput::Polled(report)),
             PollOutput::Drain(drains) => {
                 if drains {
                     to.start(StartInput::HandBack);

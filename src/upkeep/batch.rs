@@ -109,29 +109,24 @@ impl Batch {
     ) -> Option<(Vec<Change>, Self)> {
         let mut batch = Self { list: VecDeque::new(), rows: 0, sent: now.boot, still_behind: Vec::new() };
         let (mut changes, mut searched) = (Vec::new(), 0);
-        let written = |repair: Repair| {
-            let rows = repair.writes();
-            (Change::Repair(repair), rows)
-        };
         while searched < MOST_PASSED
             && let Some(unwritten) = list.pop_front()
         {
-            let (change, rows) = match &unwritten {
-                Unwritten::Revocation(it) => (it.change().into(), ROWS_OF_REVOCATION),
-                Unwritten::Withdrawn(it) => (it.cancel(now.db).into(), 1),
-                Unwritten::Overdue(it) => match decide(&it.entry, &it.unstarted, now.db, least_threshold) {
-                    Some(repair) => written(repair),
-                    None => continue,
-                },
+            let change = match &unwritten {
+                Unwritten::Revocation(it) => Some(it.change().into()),
+                Unwritten::Withdrawn(it) => Some(it.cancel(now.db).into()),
+                Unwritten::Overdue(it) => {
+                    decide(&it.entry, &it.unstarted, now.db, least_threshold).map(Change::Repair)
+                }
                 // A node may believe that it is earlier than the database has said.
-                Unwritten::Ahead(it) => match plan_anew(&it.entry, now.db.max(it.seen)) {
-                    Some(repair) => written(repair),
-                    None => continue,
-                },
-                Unwritten::HeldBack(entry) => match pass_paused(entry, now.db) {
-                    Some(repair) => written(repair),
-                    None => continue,
-                },
+                Unwritten::Ahead(it) => plan_anew(&it.entry, now.db.max(it.seen)).map(Change::Repair),
+                Unwritten::HeldBack(entry) => pass_paused(entry, now.db).map(Change::Repair),
+            };
+            let Some(change) = change else { continue };
+            let rows = match (&unwritten, &change) {
+                (_, Change::Repair(repair)) => repair.writes(),
+                (Unwritten::Revocation(_), _) => ROWS_OF_REVOCATION,
+                _ => 1,
             };
             if !changes.is_empty() && batch.rows + rows > most_rows {
                 list.push_front(unwritten);

@@ -9,8 +9,8 @@ use crate::time::{Now, Window, is_election_due};
 
 pub(super) struct Election {
     window: Window,
-    /// When a pass stands for election again.
-    renews_at: Boot,
+    /// When a pass must win another election to go on.
+    pub(super) renews_at: Boot,
     /// When the node stands although no poll has ended; none before the machine runs.
     pub(super) alone_at: Option<Boot>,
 }
@@ -43,16 +43,6 @@ impl Election {
 
     pub(super) fn won(&mut self, now: Now) {
         self.renews_at = now.boot.saturating_add(self.window.election);
-    }
-
-    /// Whether a pass must win another election to go on.
-    pub(super) fn needs_renewal(&self, now: Now) -> bool {
-        now.boot >= self.renews_at
-    }
-
-    /// When a pass stands for election again.
-    pub(super) fn renews_at(&self) -> Boot {
-        self.renews_at
     }
 
     /// When an idle machine acts unless a poll ends before.

@@ -118,7 +118,7 @@ impl Machine for MisfireMachine {
     type Output = MisfireOutput;
 
     fn next(&mut self, now: Now) -> Step<Call, MisfireOutput> {
-        self.quarantine.saw(now);
+        self.quarantine.clock.saw(now);
         if let Some(output) = self.outbox.pop_front() {
             return Step::Tell(output);
         }
@@ -129,7 +129,7 @@ impl Machine for MisfireMachine {
             return Step::Wait(self.hold);
         }
         self.stand_without_polls(now);
-        if self.election.needs_renewal(now) && !self.is_idle() {
+        if now.boot >= self.election.renews_at && !self.is_idle() {
             if self.report.may_stand() { self.stand(now) } else { self.end_pass() }
         }
         self.next_call(now).map_or_else(|| Step::Wait(self.wakes_at()), Step::Do)
@@ -162,16 +162,13 @@ impl Machine for MisfireMachine {
             }
             Ok(Answered::Quarantine(..)) => {}
             Ok(Answered::Purge((), purged)) => {
-                let removed = self.retention.purged(purged);
-                self.tell(removed);
+                self.outbox.extend(self.retention.purged(purged).map(MisfireOutput::Event));
             }
             Ok(Answered::PurgeQueues((), purged)) => {
-                let removed = self.retention.purged_queues(&purged);
-                self.tell(removed);
+                self.outbox.extend(self.retention.purged_queues(&purged).map(MisfireOutput::Event));
             }
             Ok(Answered::PurgeOrphans((), purged)) => {
-                let removed = self.retention.purged_orphans(&purged, now);
-                self.tell(removed);
+                self.outbox.extend(self.retention.purged_orphans(&purged, now).map(MisfireOutput::Event));
             }
             Err((asked, error)) => self.failed(asked, error, now),
         }
@@ -232,7 +229,7 @@ impl MisfireMachine {
     /// When the machine acts unless something is reported before.
     fn wakes_at(&self) -> Boot {
         let stands_at = match (self.is_idle(), self.report.may_stand()) {
-            (false, _) => self.election.renews_at(),
+            (false, _) => self.election.renews_at,
             (true, true) => self.election.wakes_at(),
             (true, false) => Boot::MAX,
         };
@@ -333,7 +330,7 @@ impl MisfireMachine {
     fn is_obsolete(&self, first: Option<&Unwritten>, now: Now) -> bool {
         match first {
             Some(Unwritten::Revocation(_) | Unwritten::HeldBack(_)) => false,
-            Some(Unwritten::Ahead(_)) => !self.report.app_enabled || !self.quarantine.believes_the_clock(now),
+            Some(Unwritten::Ahead(_)) => !self.report.app_enabled || !self.quarantine.clock.is_believed(now),
             _ => !self.report.app_enabled,
         }
     }
@@ -354,10 +351,8 @@ impl MisfireMachine {
     }
 
     fn found_ended_pauses(&mut self, ended: Vec<EndedPause>, now: Now) {
-        for pause in ended.into_iter().rev() {
-            let end = pauses::end(pause, &self.application, now.db);
-            end.into_iter().for_each(|call| self.pass.next(call));
-        }
+        let ends = ended.into_iter().rev().filter_map(|pause| pauses::end(pause, &self.application, now.db));
+        ends.for_each(|call| self.pass.next(call));
     }
 
     /// The pause ends once it has held back nothing more.
@@ -433,11 +428,6 @@ impl MisfireMachine {
         if !self.pass.writes_next() {
             self.wake_poll();
         }
-    }
-
-    /// Tells of what a step has removed, if it has.
-    fn tell(&mut self, removed: Option<Event>) {
-        removed.into_iter().for_each(|event| self.emit(event));
     }
 
     fn emit(&mut self, event: Event) {

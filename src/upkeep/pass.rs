@@ -21,6 +21,12 @@ pub(super) enum Task {
 pub(super) struct Pass(VecDeque<Task>);
 
 impl Task {
+    /// None if there is nothing to write.
+    fn write(list: impl IntoIterator<Item = Unwritten>) -> Option<Self> {
+        let list: VecDeque<Unwritten> = list.into_iter().collect();
+        (!list.is_empty()).then_some(Self::Write(list))
+    }
+
     /// Part of the takeover of dead nodes' executions.
     fn is_takeover(&self) -> bool {
         match self {
@@ -56,18 +62,12 @@ impl Pass {
 
     /// The next list to write, before all others.
     pub(super) fn write_next(&mut self, list: impl IntoIterator<Item = Unwritten>) {
-        let list: VecDeque<Unwritten> = list.into_iter().collect();
-        if !list.is_empty() {
-            self.0.push_front(Task::Write(list));
-        }
+        Task::write(list).into_iter().for_each(|task| self.0.push_front(task));
     }
 
     /// A list behind all others.
     pub(super) fn write_last(&mut self, list: impl IntoIterator<Item = Unwritten>) {
-        let list: VecDeque<Unwritten> = list.into_iter().collect();
-        if !list.is_empty() {
-            self.0.push_back(Task::Write(list));
-        }
+        self.0.extend(Task::write(list));
     }
 
     pub(super) fn pop(&mut self) -> Option<Task> {

@@ -43,13 +43,15 @@ pub(super) struct SteadyClock {
 }
 
 impl SteadyClock {
+    /// Notes the time.
     pub(super) fn saw(&mut self, now: Now) {
         let ahead = now.ahead();
         let steady = self.seen.filter(|(before, _)| (ahead - before).abs() <= OFFSET_JUMP);
         self.seen = Some((ahead, steady.map_or(now.boot, |(_, since)| since)));
     }
 
-    fn is_believed(&self, now: Now) -> bool {
+    /// Whether it has run steadily for long enough.
+    pub(super) fn is_believed(&self, now: Now) -> bool {
         #[cfg(test)]
         if self.is_trusted {
             return true;
@@ -63,19 +65,9 @@ impl Quarantine {
         Self { stepped_from: FIRST, next_step: FIRST, clock: SteadyClock::default() }
     }
 
-    /// Notes the time.
-    pub(super) fn saw(&mut self, now: Now) {
-        self.clock.saw(now);
-    }
-
-    /// Whether the database's clock has run steadily for long enough.
-    pub(super) fn believes_the_clock(&self, now: Now) -> bool {
-        self.clock.is_believed(now)
-    }
-
     /// The walk's next step, together with the schedules due in this span of database time.
     pub(super) fn search(&mut self, application: &str, due: Range<Timestamp>, now: Now) -> Call {
-        self.saw(now);
+        self.clock.saw(now);
         self.stepped_from = self.next_step;
         let query = UnreadableQuery {
             application: application.to_owned(),

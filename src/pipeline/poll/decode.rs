@@ -54,16 +54,12 @@ impl Decode {
 
     pub(super) fn perform(self) {
         let Self { jobs, most, catalog, reports } = self;
-        in_turn(
-            jobs,
-            most,
-            || catalog.clock(),
-            |row| {
-                // Nobody reads them once the machine is gone.
-                reports.send(Report::Begins(Arc::clone(row))).ok();
-                reports.send(Report::Ends(catalog.decodes(&row.job, &row.payload))).ok();
-            },
-        );
+        let clock = || catalog.clock();
+        in_turn(jobs, most, clock, |row| {
+            // Nobody reads them once the machine is gone.
+            reports.send(Report::Begins(Arc::clone(row))).ok();
+            reports.send(Report::Ends(catalog.decodes(&row.job, &row.payload))).ok();
+        });
     }
 }
 
@@ -208,8 +204,8 @@ impl Decoders {
     /// The operation was given up on. If a decoder is to blame, it hangs from now on, and that is told.
     pub(super) fn give_up(&mut self) -> Option<Event> {
         let given_up = self.asked.take()?;
-        let told =
-            given_up.row.as_ref().map(|row| undecodable(row, "its decoder has not returned".to_owned()));
+        let hangs = |row: &Arc<Entry>| undecodable(row, "its decoder has not returned".to_owned());
+        let told = given_up.row.as_ref().map(hangs);
         self.hanging.extend(told.is_some().then_some(given_up));
         told
     }

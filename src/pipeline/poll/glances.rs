@@ -21,7 +21,7 @@ pub(super) struct Glances {
     /// The last answer; none at the beginning, and after a time in which nobody glanced.
     marks: Option<Marks>,
     /// When the next one is due.
-    at: Boot,
+    pub(super) at: Boot,
     /// The pause behind it, if it finds nothing.
     pause: Millis,
 }
@@ -29,11 +29,6 @@ pub(super) struct Glances {
 impl Glances {
     pub(super) fn new(every: Millis, now: Now) -> Self {
         Self { every, is_told: false, marks: None, at: now.boot, pause: LONGEST_PAUSE }
-    }
-
-    /// No glance begins before this.
-    pub(super) fn next_at(&self) -> Boot {
-        self.at
     }
 
     /// The marks behind which a glance that is due now looks.
@@ -101,7 +96,7 @@ mod tests {
         let mut glances = glances();
         assert_eq!(glances.due(at(1_000)), Some(Marks::END));
         assert_eq!(glances.answered(at(1_002), SEEN), News::ANY);
-        assert_eq!(glances.next_at(), Boot::at(1_202));
+        assert_eq!(glances.at, Boot::at(1_202));
         assert_eq!(glances.due(at(1_201)), None);
         assert_eq!(glances.due(at(1_202)), Some(SEEN.marks));
         assert_eq!(glances.answered(at(1_203), SEEN), News::default());
@@ -110,8 +105,8 @@ mod tests {
     /// The instants of the glances from `now` on, each of which finds this; none follows the last.
     fn follow(glances: &mut Glances, finds: impl Fn(Millis) -> News) -> Vec<Millis> {
         let mut instants = Vec::new();
-        while glances.next_at() < Boot::at(6_000) {
-            let now = glances.next_at();
+        while glances.at < Boot::at(6_000) {
+            let now = glances.at;
             glances.answered(at(now.millis()), Glance { news: finds(now.millis()), ..SEEN });
             instants.push(now.millis());
         }
@@ -135,7 +130,7 @@ mod tests {
         let mut glances = glances();
         glances.answered(at(1_000), SEEN);
         glances.told(at(1_100), true);
-        assert_eq!((glances.next_at(), glances.due(at(9_000))), (Boot::MAX, None));
+        assert_eq!((glances.at, glances.due(at(9_000))), (Boot::MAX, None));
         glances.heard(at(2_000));
         assert_eq!(glances.due(at(2_050)), Some(Marks::END), "what came meanwhile is unknown");
         assert_eq!(glances.answered(at(2_050), SEEN), News { work: true, cancel: false });
@@ -143,7 +138,7 @@ mod tests {
         glances.heard(at(4_000));
         glances.answered(at(4_050), SEEN);
         glances.heard(at(4_100));
-        assert_eq!(glances.next_at(), Boot::at(4_150));
+        assert_eq!(glances.at, Boot::at(4_150));
         let work = News { work: true, cancel: false };
         assert_eq!(glances.answered(at(4_150), Glance { news: work, ..SEEN }), work);
         assert_eq!(follow(&mut glances, |_| News::default()), [4_200, 4_300, 4_500, 4_900, 5_700]);
@@ -157,10 +152,10 @@ mod tests {
         let mut glances = glances();
         glances.answered(at(900), SEEN);
         glances.failed(at(1_000));
-        assert_eq!(glances.next_at(), Boot::at(2_000));
+        assert_eq!(glances.at, Boot::at(2_000));
         assert_eq!(glances.due(at(2_000)), Some(Marks::END), "what lies behind the marks may be too much");
         let mut rare = Glances::new(5_000, at(1_000));
         rare.failed(at(1_000));
-        assert_eq!(rare.next_at(), Boot::at(6_000));
+        assert_eq!(rare.at, Boot::at(6_000));
     }
 }

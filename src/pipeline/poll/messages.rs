@@ -6,6 +6,7 @@ use crate::domain::shards::Member;
 use crate::domain::{Boot, Event, NodeId, Occurrence, Pending, Timestamp};
 use crate::store::Page;
 use crate::time::Micros;
+use crate::upkeep::PollReport;
 
 pub(crate) enum PollInput {
     /// Poll between two ticks.
@@ -34,16 +35,8 @@ pub(crate) enum PollInput {
 pub(crate) enum PollOutput {
     /// For dispatch: what to do next.
     Planned(PollPlan),
-    /// For the misfire handler: the states of application and node, whether some pause has ended, the
-    /// election mark, whether anything is late, and the floor, before which no schedule is due.
-    Seen {
-        app: bool,
-        node: bool,
-        pause_ended: bool,
-        election: Option<Timestamp>,
-        late: bool,
-        from: Timestamp,
-    },
+    /// For the misfire handler.
+    Seen(PollReport),
     /// The node drains, said with each poll; or it does so no more.
     Drain(bool),
     /// Somebody asked for the end of an execution, perhaps of this node's.

@@ -55,6 +55,7 @@ use crate::pipeline::expand::{Expanded, expand};
 use crate::store::news::{Glance, GlanceQuery, Marks, News};
 use crate::store::{DueRows, Page, PollQuery, Polled};
 use crate::time::{GRACE, Now, OFFSET_JUMP, Offset, Window, span};
+use crate::upkeep::PollReport;
 
 /// Payloads are decoded for so long at least, however late it is.
 const LEAST_DECODING: Millis = 100;
@@ -178,8 +179,10 @@ impl PollMachine {
     }
 
     fn seen(&mut self, now: Now, signs: Signs) {
-        let (Signs { app, node, pause_ended, election, late, .. }, from) = (signs, self.skipping.floor(now));
-        self.outbox.push_back(PollOutput::Seen { app, node, pause_ended, election, late, from });
+        let Signs { app, node, pause_ended, election, late, .. } = signs;
+        let (app_enabled, node_enabled, any_late, floor) = (app, node, late, self.skipping.floor(now));
+        let report = PollReport { app_enabled, node_enabled, pause_ended, election, any_late, floor };
+        self.outbox.push_back(PollOutput::Seen(report));
     }
 
     /// The next call of a poll: a page, large payloads, or new payloads to decode.
@@ -305,7 +308,7 @@ impl PollMachine {
         let operation = asked.name();
         match asked {
             // Polls go on as before.
-            Asked::Look(look) => self.skipping.look_failed(look),
+            Asked::Look(look) => self.skipping.look_ended(look, false),
             Asked::Glance(()) => self.glances.failed(now),
             Asked::Page(poll) | Asked::Payloads(poll) | Asked::Decode(poll) => {
                 if let Some(hangs) = self.decoders.give_up() {
@@ -360,7 +363,7 @@ impl Machine for PollMachine {
             Next::Wait(until) if self.timetable.wanted => Step::Wait(until),
             Next::Wait(until) => match self.glances.due(now) {
                 Some(after) => Step::Do(Asked::glance(self.glance(now, after), ())),
-                None => Step::Wait(until.min(self.glances.next_at())),
+                None => Step::Wait(until.min(self.glances.at)),
             },
         }
     }

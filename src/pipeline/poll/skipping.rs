@@ -176,12 +176,8 @@ impl Skipping {
         self.pendings.looked(polled.earliest_pending, look.pendings) || schedule
     }
 
-    /// A look has failed.
-    pub(super) fn look_failed(&mut self, look: Look) {
-        self.look_ended(look, false);
-    }
-
-    fn look_ended(&mut self, look: Look, is_quick: bool) {
+    /// A look has been answered, or has failed and was not quick.
+    pub(super) fn look_ended(&mut self, look: Look, is_quick: bool) {
         self.looks = if is_quick { Looks::Off } else { Looks::Due(look.sent + self.pause) };
         self.pause = (2 * self.pause).min(LONGEST_PAUSE);
     }

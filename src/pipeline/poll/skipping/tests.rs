@@ -233,7 +233,7 @@ fn what_lies_before_the_beginning_is_polled_at_once() {
     let old = begin - 3_600_000;
     let now = comes_after(&mut machine, now, CALL / 2, Some(old));
     let seen = |machine: &mut Stepped<PollMachine>| match machine.next(at(begin)) {
-        Step::Tell(PollOutput::Seen { late, from, .. }) => Some((late, from)),
+        Step::Tell(PollOutput::Seen(report)) => Some((report.any_late, report.floor)),
         _ => None,
     };
     assert_eq!(seen(&mut machine), Some((true, old)), "the misfire handler learns of it");
