@@ -176,7 +176,7 @@ impl Started {
 
     /// When its time is up; none if it has no time limit.
     pub(crate) fn time_is_up_at(&self) -> Option<Boot> {
-        self.end.as_ref().map(Deadline::at)
+        self.end.as_ref().map(|end| end.at)
     }
 
     /// What is stored of an execution that ended at `now`: its outcome, and after a failure the retry that
@@ -195,7 +195,7 @@ impl Started {
         if let Some(end) = end
             && !end.returned(now.boot)
         {
-            let since = now.db.saturating_sub(now.boot - end.at());
+            let since = now.db.saturating_sub(now.boot - end.at);
             let retry = policy.filter(|_| !is_cancelled).and_then(|policy| due(policy, None, since));
             return claimed.release(retry.map(|due| due.max(now.db)), now.db);
         }

@@ -13,7 +13,7 @@ use crate::store::ExecutionChange;
 /// When a run's time is up, and how it ended, once it has.
 #[derive(Clone, Debug)]
 pub(crate) struct Deadline {
-    at: Boot,
+    pub(crate) at: Boot,
     ended: Arc<OnceLock<EndedBy>>,
 }
 
@@ -26,10 +26,6 @@ enum EndedBy {
 impl Deadline {
     pub(crate) fn new(at: Boot) -> Self {
         Self { at, ended: Arc::default() }
-    }
-
-    pub(crate) fn at(&self) -> Boot {
-        self.at
     }
 
     /// The handler has returned at this instant; false if that was too late.

@@ -32,6 +32,8 @@ const ENOUGH: usize = 64;
 /// The number of parts in which a failed batch is tried again: the outcome that cannot be stored is alone
 /// after few failures, each of which may have waited for a lock.
 const PARTS: usize = 8;
+/// The name of the calls in messages.
+const STORING: &str = "storing outcomes";
 const FIRST_PAUSE: Millis = 100;
 const LONGEST_PAUSE: Millis = 2_000;
 
@@ -88,7 +90,7 @@ impl Operation for SettleOp {
     type Answer = Vec<Applied>;
 
     fn name(&self) -> &'static str {
-        "storing outcomes"
+        STORING
     }
 
     fn perform(self, store: &dyn Store) -> Result<Vec<Applied>, Error> {
@@ -130,10 +132,6 @@ impl Pace {
         self.hold = now.boot + self.pause;
         self.pause = (2 * self.pause).min(LONGEST_PAUSE);
     }
-
-    fn succeeded(&mut self) {
-        self.pause = FIRST_PAUSE;
-    }
 }
 
 pub(crate) struct CompleteMachine {
@@ -170,11 +168,6 @@ impl Unsettled {
 
     fn change(&self) -> Change {
         self.change.clone().into()
-    }
-
-    /// When the retry that is stored with it is due, or it goes on.
-    fn retry(&self, settled: Applied) -> Option<Timestamp> {
-        self.change.goes_on().filter(|_| settled.is_done())
     }
 
     /// Notes that it failed alone; true if the next try writes another text.
@@ -256,10 +249,7 @@ impl CompleteMachine {
         if change.kind() == ChangeKind::Release {
             match limited {
                 // It returned too late, and before anybody saw that its time was up.
-                Some(limited) => {
-                    let time_out = ExecutionChange { now: change.now, ..limited.change };
-                    self.push(Unsettled::new(time_out));
-                }
+                Some(it) => self.push(Unsettled::new(ExecutionChange { now: change.now, ..it.change })),
                 None => self.stuck.remove(&change.execution).iter().for_each(Stuck::remove),
             }
             let is_before =
@@ -306,7 +296,7 @@ impl CompleteMachine {
                 self.aside.pop_front().into_iter().for_each(|it| self.set_aside(it, error.kind()));
             }
         }
-        let event = Event::StoreFailed { operation: "storing outcomes", error };
+        let event = Event::StoreFailed { operation: STORING, error };
         self.outbox.push_back(CompleteOutput::Event(event));
     }
 
@@ -347,9 +337,8 @@ impl CompleteMachine {
         }
         if !goes_on || settled == Applied::Lost {
             self.held.remove(it.change.token);
-            self.outbox.extend(
-                it.change.own.as_ref().and_then(|own| own.bound_of.clone()).map(CompleteOutput::Freed),
-            );
+            let bound_of = it.change.own.as_ref().and_then(|own| own.bound_of.clone());
+            self.outbox.extend(bound_of.map(CompleteOutput::Freed));
         }
         if let Some((schedule, overlap)) = it.change.frees().filter(|_| settled.is_done()) {
             let queues = overlap.most_waiting() > 0;
@@ -413,7 +402,7 @@ impl Machine for CompleteMachine {
         self.succeeded += 1;
         let batch = match asked {
             Asked::Queue(count) => {
-                self.pace.succeeded();
+                self.pace.pause = FIRST_PAUSE;
                 // A batch this large was a backlog: outcomes come faster than they are stored.
                 self.gather = now.boot + if count > ENOUGH { REST } else { GATHER };
                 self.suspects = self.suspects.saturating_sub(count);
@@ -431,7 +420,8 @@ impl Machine for CompleteMachine {
                 first.into_iter().collect()
             }
         };
-        let retries = batch.iter().zip(&settled).filter_map(|(it, settled)| it.retry(*settled));
+        let stored = batch.iter().zip(&settled).filter(|(_, settled)| settled.is_done());
+        let retries = stored.filter_map(|(it, _)| it.change.goes_on());
         self.outbox.extend(retries.min().map(CompleteOutput::Retry));
         for (it, settled) in batch.into_iter().zip(settled) {
             match settled {

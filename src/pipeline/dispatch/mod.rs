@@ -120,7 +120,7 @@ impl<S: Seats> DispatchMachine<S> {
     }
 
     fn give_back(&mut self, claimed: Claimed, now: Now) {
-        self.outbox.push_back(DispatchOutput::Event(Event::GivenBack { attempt: claimed.named() }));
+        self.emit(Event::GivenBack { attempt: claimed.named() });
         self.outbox.push_back(DispatchOutput::GiveBack(claimed.give_back(now.db)));
     }
 
@@ -185,10 +185,6 @@ impl<S: Seats> DispatchMachine<S> {
         self.take_in(ended.into_iter(), now);
     }
 
-    fn claimed(&mut self, sent: Sent<S::Permit>, claims: Vec<Claim>, now: Now) {
-        self.take_in(sent.requests.iter().zip(sent.seats).zip(claims), now);
-    }
-
     /// Takes in what became of these.
     fn take_in<'a>(
         &mut self,
@@ -210,7 +206,7 @@ impl<S: Seats> DispatchMachine<S> {
             if many && !has_won {
                 self.hold = now.boot + FAILURE_PAUSE;
             }
-            self.tell_failure(CLAIM, error);
+            self.emit(Event::StoreFailed { operation: CLAIM, error });
         }
         if !won.is_empty() {
             // Before the events of the others: an observer may block.
@@ -234,8 +230,7 @@ impl<S: Seats> DispatchMachine<S> {
                 self.suspects.won(request.candidate.entry().id);
                 self.overlapping.claimed(request.candidate.entry().id);
                 // A claim that comes in after the stop finds nobody to run it.
-                let permit = permit.filter(|_| claimed.may_start(now) && !self.stopping);
-                let Some(permit) = permit else {
+                let Some(permit) = permit.filter(|_| claimed.may_start(now) && !self.stopping) else {
                     self.give_back(claimed, now);
                     return None;
                 };
@@ -243,22 +238,18 @@ impl<S: Seats> DispatchMachine<S> {
             }
             Claim::Lost => {
                 let schedule = Arc::clone(&request.candidate.entry().name);
-                self.outbox.push_back(DispatchOutput::Event(Event::ClaimLost { schedule }));
+                self.emit(Event::ClaimLost { schedule });
                 self.plan.lost(item, now.boot);
             }
             // The plan's time is ahead.
             Claim::Skipped => self.plan.skipped(item, now.db + SKIP_RETRY + CLAIM_AHEAD, now.boot),
             Claim::Blocked(blocked) => self.blocked(item, request, blocked, now),
             Claim::Full(Full { of_group, until }) => {
-                self.plan.again(item);
-                let of = bound_of(&request.candidate, of_group);
-                self.plan.hold(&of);
+                let of = self.hold(item, &request.candidate, of_group);
                 self.holds.full(of, until.map(|until| now.boot_at(until)), now.boot);
             }
             Claim::Busy => {
-                self.plan.again(item);
-                let of = bound_of(&request.candidate, false);
-                self.plan.hold(&of);
+                let of = self.hold(item, &request.candidate, false);
                 self.holds.busy(of, now.boot);
             }
             Claim::Failed(error) => {
@@ -268,6 +259,14 @@ impl<S: Seats> DispatchMachine<S> {
         }
         self.held.remove(request.token);
         None
+    }
+
+    /// There is no room now for a candidate's job or group; which that is.
+    fn hold(&mut self, item: ItemKey, candidate: &Candidate, of_group: bool) -> BoundOf {
+        self.plan.again(item);
+        let of = bound_of(candidate, of_group);
+        self.plan.hold(&of);
+        of
     }
 
     /// Whoever counted a job with bounds was in nobody's way, and whoever claimed found room.
@@ -324,7 +323,7 @@ impl<S: Seats> DispatchMachine<S> {
             Asked::Claim(sent) if error.is_unknown() => {
                 let claims = sent.seats.len();
                 self.doubts.begin(sent, now.boot);
-                self.outbox.push_back(DispatchOutput::Event(Event::CommitUnknown { claims }));
+                self.emit(Event::CommitUnknown { claims });
             }
             Asked::Claim(Sent { requests, seats, .. }) => {
                 for (request, (item, _)) in requests.iter().zip(seats) {
@@ -345,11 +344,11 @@ impl<S: Seats> DispatchMachine<S> {
                 }
             }
         }
-        self.tell_failure(operation, error);
+        self.emit(Event::StoreFailed { operation, error });
     }
 
-    fn tell_failure(&mut self, operation: &'static str, error: Error) {
-        self.outbox.push_back(DispatchOutput::Event(Event::StoreFailed { operation, error }));
+    fn emit(&mut self, event: Event) {
+        self.outbox.push_back(DispatchOutput::Event(event));
     }
 
     /// When to look again if nothing else happens.
@@ -362,11 +361,8 @@ impl<S: Seats> DispatchMachine<S> {
             let ahead = self.plan.next_due().map(|at| at.saturating_sub(self.ahead.lead()));
             ahead.into_iter().chain(self.plan.next_deferred()).min().map(|at| now.boot_at(at))
         };
-        [due, self.doubts.next_at(), tend, self.holds.next_at()]
-            .into_iter()
-            .flatten()
-            .min()
-            .unwrap_or(Boot::MAX)
+        let instants = [due, self.doubts.next_at(), tend, self.holds.next_at()];
+        instants.into_iter().flatten().min().unwrap_or(Boot::MAX)
     }
 }
 
@@ -427,11 +423,12 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             self.ahead.took(now.boot - sent.at);
         }
         match join(asked, answer) {
-            Ok(Answered::Claim(sent, claims)) => self.claimed(sent, claims, now),
+            Ok(Answered::Claim(Sent { requests, seats, .. }, claims)) => {
+                self.take_in(requests.iter().zip(seats).zip(claims), now);
+            }
             Ok(Answered::Resolve(sent, claims)) => self.resolved(sent, claims, now),
             Ok(Answered::Quarantine(row, Applied::Done)) => {
-                let event = Event::Quarantined { schedule: row.name, reason: row.reason };
-                self.outbox.push_back(DispatchOutput::Event(event));
+                self.emit(Event::Quarantined { schedule: row.name, reason: row.reason });
             }
             Ok(Answered::Quarantine(..)) => {}
             Ok(Answered::PassOver(passes, applied)) => self.passed_over(passes, &applied, now),
@@ -456,7 +453,7 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             DispatchInput::Lease(lease) => self.lease = lease,
             DispatchInput::SeatFreed(lane) => self.plan.seat_freed(lane),
             DispatchInput::Ran { job, took } => {
-                let changed = self.plan.ran(&job, took, now.boot);
+                let changed = self.plan.lanes.ran(&job, took, now.boot);
                 let changed = changed.map(|lane| Event::LaneChanged { job, lane });
                 self.outbox.extend(changed.map(DispatchOutput::Event));
             }
@@ -487,7 +484,7 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             DispatchInput::Stop => {
                 self.stopping = true;
                 let planned = self.plan.drain().len();
-                self.outbox.push_back(DispatchOutput::Event(Event::LeftToOthers { planned }));
+                self.emit(Event::LeftToOthers { planned });
             }
         }
     }

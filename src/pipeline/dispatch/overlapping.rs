@@ -105,18 +105,14 @@ impl Overlapping {
         if !self.passes.is_empty() {
             self.freed.insert(schedule);
         }
-        self.wants_poll(schedule)
+        self.queued.remove(&schedule).is_some()
     }
 
     /// Whether a poll must bring an execution that may begin now that this occurrence is passed over: it
     /// replaces one that had not begun and is cancelled, or the slot has become free meanwhile.
     pub(super) fn lets_begin(&mut self, pass: &Pass) -> bool {
         let may_begin = pass.repair.replaces.is_some() || self.freed.contains(&pass.entry.id);
-        may_begin && self.wants_poll(pass.entry.id)
-    }
-
-    fn wants_poll(&mut self, schedule: ScheduleId) -> bool {
-        self.queued.remove(&schedule).is_some()
+        may_begin && self.queued.remove(&pass.entry.id).is_some()
     }
 
     /// An occurrence of it was claimed here.

@@ -15,9 +15,7 @@ use self::ready::{Admitted, Batch, Group, LineKey, Rank, Ready, rank};
 use super::lanes::{LaneId, LaneSet, Lanes};
 use super::poll::{Covered, PollPlan};
 use super::wheel::{Due, Handle, Refused, Wheel};
-use crate::domain::{
-    Boot, BoundOf, Candidate, ExecutionId, Millis, Occurrence, Pending, ScheduleId, Timestamp,
-};
+use crate::domain::{Boot, BoundOf, Candidate, ExecutionId, Occurrence, Pending, ScheduleId, Timestamp};
 use crate::time::CLAIM_AHEAD;
 
 /// A full plan still takes items of a small group: one whose due items are fewer than the cap divided by
@@ -54,7 +52,7 @@ pub(crate) struct Plan {
     ended: FxHashMap<ItemKey, (Boot, Timestamp)>,
     wheel: Wheel<ItemKind>,
     ready: Ready,
-    lanes: Lanes,
+    pub(super) lanes: Lanes,
     /// Lanes without a seat: what is due in them waits, and is not looked at, until one is free.
     full: LaneSet,
     /// Jobs whose bounds leave no room.
@@ -121,11 +119,6 @@ impl Plan {
 
     fn lane_of_line(&self, line: &LineKey) -> LaneId {
         line.lane.unwrap_or_else(|| self.lanes.of(&line.job))
-    }
-
-    /// A run of a job has ended: the name of the lane to which its job changes, if it does.
-    pub(crate) fn ran(&mut self, job: &Arc<str>, took: Millis, boot: Boot) -> Option<Arc<str>> {
-        self.lanes.ran(job, took, boot)
     }
 
     /// A lane has a free seat.
@@ -262,7 +255,7 @@ impl Plan {
                 }
                 return;
             }
-            self.remove(key);
+            self.forget(key);
         }
         if let Some((_, last)) = self.ended.get(&key) {
             chain.retain(|link| link.at > *last);
@@ -279,7 +272,7 @@ impl Plan {
             if same || item.is_newer_than(sent) {
                 return;
             }
-            self.remove(key);
+            self.forget(key);
         }
         if !self.ended.contains_key(&key) {
             self.insert(key, Candidate::Pending(pending), VecDeque::new(), boot);
@@ -301,14 +294,15 @@ impl Plan {
         let unseen: Vec<(ItemKey, bool)> = unseen.map(|(key, item)| (*key, is_gone(item))).collect();
         for (key, is_gone) in unseen {
             if is_gone {
-                self.remove(key);
+                self.forget(key);
             } else {
                 self.rests.remove(&key);
             }
         }
     }
 
-    fn remove(&mut self, key: ItemKey) {
+    /// Leaves it to the next poll.
+    pub(crate) fn forget(&mut self, key: ItemKey) {
         self.rests.remove(&key);
         let Some(item) = self.take_out(key) else { return };
         match item.place {
@@ -474,7 +468,7 @@ impl Plan {
                 Admitted::Yes => return Some((rank, group)),
                 Admitted::NoneOfSchedule => {
                     self.ready.remove(line, &group, &rank);
-                    batch.pass(line, group, rank);
+                    batch.passed.push((line.clone(), group, rank));
                 }
                 Admitted::NoneOfGroup => {}
                 Admitted::NoneOfJob => return None,
@@ -484,29 +478,23 @@ impl Plan {
 
     /// The claim was won: its occurrence is over and the next link is armed.
     pub(crate) fn won(&mut self, key: ItemKey, boot: Boot) {
-        if let Some(due) = self.over(key, boot) {
-            self.ended.insert(key, (boot, due));
-        }
+        let over = self.over(key, boot, Self::arm);
+        self.ended.extend(over.map(|due| (key, (boot, due))));
     }
 
     /// The occurrence was passed over. The next link is not tried before it is due: it may well overlap, too.
     pub(crate) fn passed(&mut self, key: ItemKey, boot: Boot) {
-        if let Some(due) = self.over_with(key, boot, Self::defer) {
-            self.ended.insert(key, (boot, due));
-        }
+        let over = self.over(key, boot, Self::defer);
+        self.ended.extend(over.map(|due| (key, (boot, due))));
     }
 
     /// The claim was lost: another has run its occurrence, and the next link is armed.
     pub(crate) fn lost(&mut self, key: ItemKey, boot: Boot) {
-        self.over(key, boot);
+        self.over(key, boot, Self::arm);
     }
 
     /// Arms the next link. If there is none the item leaves the plan, and the answer is its due time.
-    fn over(&mut self, key: ItemKey, boot: Boot) -> Option<Timestamp> {
-        self.over_with(key, boot, Self::arm)
-    }
-
-    fn over_with(
+    fn over(
         &mut self,
         key: ItemKey,
         boot: Boot,
@@ -529,7 +517,7 @@ impl Plan {
         let Some(item) = self.items.get_mut(&key) else { return };
         item.touched = boot;
         if std::mem::replace(&mut item.retried, true) {
-            self.remove(key);
+            self.forget(key);
         } else {
             self.arm(key, retry_at);
         }
@@ -596,11 +584,6 @@ impl Plan {
             self.arm(key, due);
             self.ready.take_back(&line, &group, turn);
         }
-    }
-
-    /// Leaves it to the next poll.
-    pub(crate) fn forget(&mut self, key: ItemKey) {
-        self.remove(key);
     }
 
     /// Appends the links beyond what is already planned, the last of which may be the item itself, due at

@@ -250,7 +250,7 @@ impl Line {
 pub(super) struct Batch {
     most: usize,
     schedules: FxHashSet<ScheduleId>,
-    /// Items of schedules that it holds already.
+    /// Items that were put aside, because it holds one of their schedule already.
     pub(super) passed: Vec<(LineKey, Group, Rank)>,
     counts: FxHashMap<BoundOf, u32>,
     /// The groups of which it holds enough.
@@ -316,10 +316,5 @@ impl Batch {
         }
         *self.counts.entry(of_job).or_default() += 1;
         Admitted::Yes
-    }
-
-    /// Puts aside what [`Admitted::NoneOfSchedule`] refused.
-    pub(super) fn pass(&mut self, key: &LineKey, group: Group, rank: Rank) {
-        self.passed.push((key.clone(), group, rank));
     }
 }

@@ -3,7 +3,7 @@ mod turns;
 use std::sync::Arc;
 
 use super::*;
-use crate::domain::{Cause, Entry, Token};
+use crate::domain::{Cause, Entry, Millis, Token};
 use crate::fixtures::simple;
 use crate::pipeline::lanes::{JobLane, LaneSettings};
 use crate::pipeline::pool::PoolLimits;
