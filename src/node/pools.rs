@@ -27,9 +27,7 @@ pub(crate) struct LaneFigures {
 
 /// A lane's pool.
 struct Lane {
-    name: Arc<str>,
-    max: usize,
-    is_of_tasks: bool,
+    settings: LaneSettings,
     pool: Pool<Claimed>,
     stuck: Stuck,
 }
@@ -45,9 +43,7 @@ impl Pools {
     ) -> Self {
         let lane = |(id, lane): (LaneId, &LaneSettings)| {
             let stuck = Stuck::default();
-            let (name, max) = (Arc::clone(&lane.name), lane.limits.max);
-            let pool = pool(id, lane, stuck.clone());
-            Lane { name, max, is_of_tasks: lane.is_of_tasks, pool, stuck }
+            Lane { settings: lane.clone(), pool: pool(id, lane, stuck.clone()), stuck }
         };
         Self(LaneId::all().zip(lanes).map(lane).collect())
     }
@@ -58,12 +54,12 @@ impl Pools {
     }
 
     pub(super) fn figures(&self) -> impl Iterator<Item = LaneFigures> {
-        self.0.iter().map(|Lane { name, max, is_of_tasks, pool, stuck }| {
+        self.0.iter().map(|Lane { settings, pool, stuck }| {
             let (figures, stuck) = (pool.figures(), stuck.count());
             let (busy, queued) = (figures.busy, figures.queued);
-            let threads = if *is_of_tasks { busy } else { figures.threads };
-            let (name, is_of_tasks) = (Arc::clone(name), *is_of_tasks);
-            LaneFigures { name, max: *max, is_of_tasks, threads, busy, queued, stuck }
+            let (max, is_of_tasks) = (settings.limits.max, settings.is_of_tasks);
+            let threads = if is_of_tasks { busy } else { figures.threads };
+            LaneFigures { name: Arc::clone(&settings.name), max, is_of_tasks, threads, busy, queued, stuck }
         })
     }
 

@@ -103,7 +103,10 @@ impl<T: Send + 'static> Pool<T> {
 
     /// Waits until nothing runs or is queued, for `deadline` at most; says whether it came to that.
     pub fn wait_idle(&self, deadline: Duration) -> bool {
-        self.core.wait_idle(deadline)
+        let restless = |state: &mut State<T>| !state.floor.at_rest();
+        let waited = self.core.rest.wait_timeout_while(self.core.lock(), deadline, restless);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.floor.at_rest()
     }
 
     /// Whether [`Pool::tick`] is needed: somebody waits for a thread, or holds a permit and may wait soon.
@@ -255,14 +258,7 @@ impl<T: Send + 'static> Core<T> {
         result
     }
 
-    fn wait_idle(&self, deadline: Duration) -> bool {
-        let restless = |state: &mut State<T>| !state.floor.at_rest();
-        let waited = self.rest.wait_timeout_while(self.lock(), deadline, restless);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.floor.at_rest()
-    }
-
-    /// The ready items of a pool of tasks.
+    /// What is ready of a pool of tasks.
     #[cfg(any(test, feature = "tokio"))]
     fn taken(&self, floor: &mut Floor<T>) -> Vec<T> {
         match &self.work {
