@@ -1,11 +1,11 @@
-//! The one loop skeleton: a machine of two pure halves and the driver that runs it.
+//! Machines, the pure halves of a node's loops, and the driver that runs one on a thread.
 //!
-//! [`Machine::next`] decides what to do now, and [`Machine::done`] takes in the result with a *fresh* `now`:
-//! no decision uses a time read before a store call. Between the two somebody else performs the owned
-//! operation: a thread in production, the simulator in tests, which may delay, crash, skew or lose the commit
-//! exactly there. With the operation the machine hands over what it must know of the call when that ends; it
-//! gets this back with the result, also of a call that was abandoned. [`Machine::meanwhile`] tells the
-//! outputs that do not depend on the result.
+//! [`Machine::next`] decides the next step. If that is a store call, it returns an operation, and beside it
+//! the facts that the machine needs again at the call's end. Somebody else performs the operation: a thread
+//! in production; in tests the simulator, which may delay it, crash before or after it, or lose its commit.
+//! [`Machine::done`] then gets the facts back, with the result and a *fresh* `now`, also after a call that
+//! was abandoned: no decision uses a time read before a store call. [`Machine::meanwhile`] tells the outputs
+//! that do not depend on the result.
 
 pub(crate) mod calls;
 pub(crate) mod driver;

@@ -1,7 +1,7 @@
-//! Listens to what the database tells of others' changes.
+//! The listener: a machine that hears from the database of others' changes.
 //!
-//! The machine that opens a connection for that, waits on it, and opens another when it breaks. While there
-//! is none, the poll [glances](crate::store::news::Glance) at the database instead.
+//! It opens a connection, waits on it, and opens another when it breaks. While there is none, the poll
+//! [glances](crate::store::news::Glance) at the database instead.
 
 use std::collections::VecDeque;
 

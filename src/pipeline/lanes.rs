@@ -1,10 +1,10 @@
-//! The lanes of a node, each a pool of threads of its own, and which job runs in which. Pure.
+//! The lanes of a node, each with a pool of its own, and the lane of each job. Pure.
 //!
-//! The async handlers of a lane have seats of their own: another [`LaneId`] of the same name.
+//! A lane with async handlers has two [`LaneId`]s of the same name: one for its threads, one for its tasks.
 //!
-//! One of them may be automatic. It takes over a job without a lane of its own once several of its runs
-//! within [`WITHIN`] were slow, and gives it back with a run that is not, and ends that long after the last
-//! slow one. A job of which nothing ends meanwhile stays: a lane may be too full for it.
+//! One lane may be automatic. It takes over a job that names no lane after [`MANY`] of the job's runs within
+//! [`WITHIN`] were slow. It gives the job back with the first quick run that ends [`WITHIN`] after the last
+//! slow one. A job without a run that ends stays: its lane may be too full for it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

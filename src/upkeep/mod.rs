@@ -4,10 +4,12 @@
 //! The elected node works in passes; [`repair`](crate::repair) holds the pure decisions. A pass has five
 //! duties, in this order: the end of [`pauses`] whose time is up, [`takeover`] of dead nodes' executions,
 //! repair of [`misfires`], [`quarantine`] of unreadable rows and schedules ahead of the clock, [`retention`].
-//! [`containment`] follows a takeover, and on every node an occurrence that has failed for good there.
-//! A pass lasts while its duties have work. In each interval the node stands for [`election`] again, and then
-//! takes over the executions of nodes that have died meanwhile. Two handlers at once only waste work: every
-//! change is guarded by what it saw.
+//! [`containment`] pauses schedules: before a takeover ends an execution for good, and on every node after
+//! failures of its own.
+//!
+//! A pass lasts until its duties have no work left. During a longer one the node stands for [`election`]
+//! again with every interval, and then takes over the executions of nodes that have died meanwhile. Two
+//! handlers at once only waste work: every change is guarded by the rows that led to it.
 
 mod batch;
 mod calls;

@@ -1,11 +1,12 @@
 //! Quarantine: rows that cannot be understood go to ERROR, one by one.
 //!
-//! Each pass takes one step of a walk over all schedules by id, and looks besides at all that are overdue.
+//! Each pass searches all overdue schedules, and takes one step of a walk over all schedules by id.
 //!
-//! The walk also finds schedules whose cursor is ahead of the clock, because the database's clock was set too
-//! far and back again: they would fire nothing until it gets there. They are left alone until the clock has
-//! run steadily for a while. Until then the clock may be the one that is wrong, and once it is set right, all
-//! that they have fired would be overdue. A cursor that somebody's skip has moved ahead stays where it is.
+//! The walk also finds schedules whose cursor is ahead of the clock: the database's clock was set too far,
+//! and back again, and they would not fire before it gets there. They are planned anew once the clock has run
+//! steadily for a while. Until then it may be the clock that is wrong: planned anew, they would be overdue
+//! with all that they have fired, as soon as it is set right. A cursor that somebody's skip has moved ahead
+//! stays where it is.
 
 use std::ops::Range;
 

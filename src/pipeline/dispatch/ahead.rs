@@ -6,8 +6,8 @@ use crate::time::{CLAIM_AHEAD, LEAST_LEAD};
 /// The time that a claim takes beside the database's answer: waking up, and handing over.
 const SLACK: Millis = 5;
 
-/// A claim takes in all that comes due within [`CLAIM_AHEAD`], but it is not sent before the first of it is
-/// due within the lead: so the next ones need none of their own.
+/// The lead of claims. A claim is sent once an occurrence is due within the lead, and takes along all that
+/// are due within [`CLAIM_AHEAD`], which then need no claim of their own.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     /// The longest that a claim took of late: a long one counts at once and is forgotten by and by.

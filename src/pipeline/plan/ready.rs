@@ -1,8 +1,8 @@
 //! Due items by line and group, in the order in which they are claimed. Pure.
 //!
-//! A line has the due items of one job; items that were enqueued in another lane have a line of their own.
-//! Lines take turns, and so do the groups within each: next is the one that has waited longest for a seat. So
-//! nobody waits behind a line or a group with many due items.
+//! Each job has a line, and another for its executions that were enqueued in another lane. Lines take turns,
+//! and so do the groups within a line: the one that has waited longest for a seat is next. So a line or a
+//! group with many due items does not hold up the others.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};

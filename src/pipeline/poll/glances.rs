@@ -1,6 +1,7 @@
-//! Glances at the database for others' changes: when the next is due, and the marks seen so far. A node
-//! glances while the database does not tell of changes, and for a while after it has told, because
-//! notifications pause for some milliseconds.
+//! The instants at which a node glances at the database for others' changes, and the marks it has seen.
+//!
+//! It glances while the database does not tell of changes, and for a moment after each notification: changes
+//! stored just behind one may not be told.
 
 use crate::domain::{Boot, Millis};
 use crate::store::news::{Glance, Marks, News};

@@ -1,19 +1,18 @@
 //! The poll loop: reads the due schedules and PENDING executions every few seconds, and measures the
 //! database's clock on the way.
 //!
-//! A poll brings the due rows of the node's home shards, page by page. Of others' shards it brings late rows,
-//! and those only if the node has no backlog of its own: a live owner works through its rows in the same
-//! order, and whoever helps it takes from the same end.
+//! A poll brings the due rows of the node's home shards, page by page. A node without a backlog of its own
+//! then brings late rows of other shards. That may cost lost claims: a live owner works through the same rows
+//! in the same order.
 //!
 //! Each call of a poll is bounded in rows and in bytes, and a poll has a bounded time. Rows that do not fit
 //! are cut off fairly: each job gets its share of pages and of large payloads. A call that fails makes the
 //! next poll's pages smaller. At last the poll [decodes](decode) new payloads in the time that is left.
 //!
-//! While a long poll keeps news waiting, short polls read the newest PENDING executions alone: what may start
-//! at once need not wait behind a backlog that is read anew.
+//! While a long poll keeps news waiting, short polls read the newest PENDING executions alone: an execution
+//! that may start at once does not wait until a backlog has been read again.
 //!
-//! Between two polls it asks for news, where nobody tells: others' changes that the next poll should not wait
-//! for.
+//! Where the database does not tell of others' changes, the machine asks for them between two polls.
 //!
 //! This file has the machine. Its decisions have files of their own: when polls begin (`grid`), with which
 //! fire time (`skipping`), when it asks for news (`glances`), whose schedules polls ask for (`home`), how

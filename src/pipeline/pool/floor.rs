@@ -1,7 +1,7 @@
 //! The floor of a pool: the items that wait and the next to start, under admission's counts. Pure.
 //!
-//! Whoever owns a floor makes the threads: each event is given `hire`, which makes one and says whether it
-//! could.
+//! A floor makes no threads itself. Each of its events is given `hire`, which makes one, or returns false if
+//! the system has none.
 
 use std::collections::VecDeque;
 
