@@ -381,7 +381,7 @@ impl Event {
                 format!("schedule {schedule:?} left alone, its payload cannot be decoded here: {reason}")
             }
             Self::NodeDied { node } => format!("node {node} declared dead"),
-            Self::Listening => format!("the database tells of others' changes from now on"),
+            Self::Listening => "the database tells of others' changes from now on".to_owned(),
             Self::NotListening { error } => {
                 format!("the database tells of no changes, looking for them: {}", error.behind(LISTENING))
             }
@@ -421,8 +421,8 @@ impl Event {
                 format!("the database file {path} was replaced or removed: this node stops; start it again")
             }
             Self::DatabasePromoted { was, is } => format!(
-                "another copy of the database answers (a standby was promoted): {is}, before {was}; if it was \
-                 asynchronous, what it lacks is lost, and claims in that are made again"
+                "another copy of the database answers (a standby was promoted): {is}, before {was}; if it \
+                 was asynchronous, what it lacks is lost, and claims in that are made again"
             ),
             Self::RuntimeEnded => {
                 "the tokio runtime of the async handlers was shut down: this node stops; shut the scheduler \
