@@ -18,6 +18,10 @@ step cargo clippy --locked --tests --features cli -- -D warnings
 # These tests are built sooner without optimisation, and hardly run longer.
 export CARGO_PROFILE_TEST_OPT_LEVEL=0
 step cargo test --locked --lib --test it --no-run
+if ! cargo test --locked --quiet --lib -- "$@" --skip sim:: --list | grep -q ': test$'; then
+    echo "no test's name contains $*" >&2
+    exit 1
+fi
 step cargo test --locked --quiet --lib -- "$@" --skip sim::
 step cargo test --locked --quiet --test it -- architecture::
 printf '\nquick: %d s\n' $SECONDS

@@ -104,18 +104,22 @@ pub(crate) fn a_changed_payload_leaves_the_cursor(db: &Bench) {
         Definition { misfire: MisfirePolicy::FireAll, ..definition.clone() },
         Definition { threshold: 90_000, ..definition.clone() },
         Definition { description: "for the auditors".to_owned(), ..definition.clone() },
-        Definition { job: job("other"), ..definition },
+        Definition { job: job("other"), ..definition.clone() },
     ];
     for (at, change) in (1..).zip(changes) {
-        assert_eq!(db.ensure(&change), Ensured::Changed);
+        // Each differs from the row as it was made in one field alone.
+        assert_eq!(db.ensure(&change), Ensured::Changed, "{change:?}");
+        let stored = db.schedule_row(entry.id).settings;
+        assert_eq!(stored, change.settings(stored.job.unwrap()));
         let after = db.entry("s");
-        assert_eq!((after.version, after.generation), (entry.version + at, entry.generation));
+        assert_eq!((after.version, after.generation), (entry.version + 2 * at - 1, entry.generation));
         assert_eq!((after.cursor, after.state), (before.cursor, before.state));
         assert_eq!(
             (&*after.payload, after.priority, after.misfire),
             (&*change.payload, change.priority, change.misfire)
         );
         assert_eq!((after.threshold, &*after.job), (change.threshold, change.job.name.as_str()));
+        assert_eq!(db.ensure(&definition), Ensured::Changed, "{change:?}");
     }
     assert!(is_lost(&db.claim(&db.head(&before))), "a claim in hand is of the old version");
 }
