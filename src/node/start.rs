@@ -165,7 +165,7 @@ impl Node {
     }
 }
 
-/// What runs the executions of a lane: of no lane as yet, and without a runtime for async handlers.
+/// The runner of a lane's executions, as yet without its lane and without a runtime for async handlers.
 fn runner(to: &Inboxes, handlers: &Arc<Handlers>, standing: &Arc<Standing>, stores: &Stores) -> Runner {
     Runner {
         clock: Arc::clone(&to.clock),

@@ -258,7 +258,7 @@ impl<T: Send + 'static> Core<T> {
         result
     }
 
-    /// What is ready of a pool of tasks.
+    /// The ready items of a pool of tasks.
     #[cfg(any(test, feature = "tokio"))]
     fn taken(&self, floor: &mut Floor<T>) -> Vec<T> {
         match &self.work {
