@@ -15,6 +15,7 @@ use crate::node::teller::Observer;
 use crate::time::millis;
 
 /// Configures a [`Scheduler`]; made by [`Scheduler::builder`].
+#[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
     config: Config,
     handlers: Handlers,
@@ -34,7 +35,6 @@ impl Scheduler {
     /// Begins to configure a node of `application` (1 to 50 characters) on the database `url` names:
     /// `sqlite:FILE`, `postgres://USER:PASSWORD@HOST/DATABASE` or `mysql://USER:PASSWORD@HOST/DATABASE`. HOST
     /// may be several, each with its port: `a:5432,b:5432`; the first that gives a connection is used.
-    #[must_use]
     pub fn builder(application: &str, url: &str) -> Builder {
         Builder {
             config: Config::new(application, url),
@@ -52,7 +52,6 @@ impl Builder {
     /// for. It returns an [`Answer`], or `()` for [`Answer::Done`]; an error is a failure.
     ///
     /// The payload is decoded before the claim: what this node cannot decode it leaves to others.
-    #[must_use]
     pub fn handler<P: DeserializeOwned + 'static, A: Into<Answer>>(
         mut self,
         job: Job<P>,
@@ -104,7 +103,6 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(feature = "tokio")]
-    #[must_use]
     pub fn async_handler<P, A, F>(
         mut self,
         job: Job<P>,
@@ -125,7 +123,6 @@ impl Builder {
     ///
     /// They have no queue: what finds no place is left to other nodes, or waits in the database.
     #[cfg(feature = "tokio")]
-    #[must_use]
     pub fn concurrency(mut self, handlers: usize) -> Self {
         self.config.lanes[0].tasks = handlers;
         self
@@ -150,7 +147,6 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(feature = "tokio")]
-    #[must_use]
     pub fn runtime(mut self, runtime: tokio::runtime::Handle) -> Self {
         self.runtime = Some(runtime);
         self
@@ -159,7 +155,6 @@ impl Builder {
     /// How many threads run jobs that are of no other [`Lane`]: `core` are kept, up to `max` are made once
     /// the queue is full, or holds all that it takes of slow jobs. Default: 4 and 16;
     /// 1 <= core <= max <= 4096.
-    #[must_use]
     pub fn threads(mut self, core: usize, max: usize) -> Self {
         let limits = self.config.default_limits();
         (limits.core, limits.max) = (core, max);
@@ -169,7 +164,6 @@ impl Builder {
     /// Gives the node a lane beside the one called `default`: threads and a queue for the jobs that name it
     /// ([`Job::lane`]). `name` has 1 to 50 characters, none of them control characters, and is neither
     /// `default` nor `job`. Default: no lane; up to 63 are possible, 31 with async handlers.
-    #[must_use]
     pub fn lane(mut self, name: &str, lane: Lane) -> Self {
         self.config.lanes.push(lane.named(name));
         self
@@ -179,7 +173,6 @@ impl Builder {
     ///
     /// Larger queues help only short jobs: at most 64 executions queue beyond those expected to start within
     /// 100 ms. Once all threads are busy, the rest is left to other nodes.
-    #[must_use]
     pub fn queue(mut self, places: usize) -> Self {
         self.config.default_limits().queue = places;
         self
@@ -190,14 +183,12 @@ impl Builder {
     /// A poll plans some 150,000 occurrences at most, and at least one of each due schedule; of more each
     /// job gets its share. Each takes some 100 bytes. Of 1,000 schedules that fire every second these are
     /// 150 s: at a longer interval the rest would be late.
-    #[must_use]
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.config.window.poll = millis(interval);
         self
     }
 
     /// How often this node says that it lives. Default: 5 s; 100 ms to one day.
-    #[must_use]
     pub fn heartbeat_interval(mut self, interval: Duration) -> Self {
         self.config.window.beat = millis(interval);
         self
@@ -208,7 +199,6 @@ impl Builder {
     /// heartbeat plus the store timeout. All nodes of an application must agree on it and on the
     /// store timeout: one that declares others dead earlier than they expect takes work from nodes that still
     /// run it.
-    #[must_use]
     pub fn death_after(mut self, span: Duration) -> Self {
         self.config.window.death = millis(span);
         self
@@ -216,7 +206,6 @@ impl Builder {
 
     /// How often one node of the application repairs overdue schedules and the executions of dead nodes.
     /// Default: 15 s; at least the poll interval.
-    #[must_use]
     pub fn misfire_interval(mut self, interval: Duration) -> Self {
         self.config.window.election = millis(interval);
         self
@@ -228,7 +217,6 @@ impl Builder {
     /// Counted by the database's clock. Pending and running executions are never removed, nor are later ones
     /// of the same schedule. Where nodes of an application differ, the shortest span counts. A completed
     /// one-shot whose executions are gone, and a node that ended that long ago, are removed too.
-    #[must_use]
     pub fn retention(mut self, span: Option<Duration>) -> Self {
         self.config.window.retention = span.map(millis);
         self
@@ -236,7 +224,6 @@ impl Builder {
 
     /// The most one store call may take before it is abandoned; up to three quarters of it may pass until a
     /// connection is open. Default: 3 s; 500 ms to one day.
-    #[must_use]
     pub fn store_timeout(mut self, limit: Duration) -> Self {
         self.config.window.call = millis(limit);
         self
@@ -244,7 +231,6 @@ impl Builder {
 
     /// Whether `start` creates or upgrades the tables. Default: true; with false a missing or old schema is
     /// an error and `firetime migrate` is yours to run.
-    #[must_use]
     pub fn migrate(mut self, migrate: bool) -> Self {
         self.config.migrate = migrate;
         self
@@ -256,7 +242,6 @@ impl Builder {
     /// claim, heartbeat or outcome, only the events behind it. While 4,096 events wait, further ones are
     /// dropped and counted ([`Event::EventsMissed`]). [`Scheduler::shutdown`] waits up to a second for the
     /// last ones.
-    #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.observers.push(Box::new(observer));
         self

@@ -27,6 +27,7 @@ use crate::trigger::Trigger;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "a schedule does nothing until a client ensures it"]
 pub struct Schedule {
     definition: Definition,
 }
@@ -51,21 +52,18 @@ impl Schedule {
 
     /// Nothing fires before this instant. Default: the moment the schedule is created. One in the past moves
     /// no occurrence there: planning begins now ([`Client::ensure`](crate::Client::ensure)).
-    #[must_use]
     pub fn starting(mut self, at: DateTime<Utc>) -> Self {
         self.definition.start = Some(at.into());
         self
     }
 
     /// Nothing fires after this instant; an occurrence exactly at it still does. Default: no end.
-    #[must_use]
     pub fn ending(mut self, at: DateTime<Utc>) -> Self {
         self.definition.end = Some(at.into());
         self
     }
 
     /// Of occurrences due at the same instant the higher priority goes first. Default: 5, as in Quartz.
-    #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
         self.definition.priority = priority;
         self
@@ -73,7 +71,6 @@ impl Schedule {
 
     /// What to do with occurrences missed for longer than the threshold. Default:
     /// [`MisfirePolicy::FireOnce`].
-    #[must_use]
     pub fn misfire(mut self, policy: MisfirePolicy) -> Self {
         self.definition.misfire = policy;
         self
@@ -81,7 +78,6 @@ impl Schedule {
 
     /// How late an occurrence may be before it counts as missed. Default: 60 s; a node raises it to at least
     /// its poll interval plus its store timeout plus 2 s.
-    #[must_use]
     pub fn misfire_threshold(mut self, threshold: Duration) -> Self {
         self.definition.threshold = millis(threshold);
         self
@@ -89,7 +85,6 @@ impl Schedule {
 
     /// How long a handler may take, in place of what its job says ([`Job::timeout`]). Default: as its job
     /// says; from 1 ms on.
-    #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.definition.time_limit = Some(millis(limit).max(1));
         self
@@ -97,7 +92,6 @@ impl Schedule {
 
     /// What becomes of an occurrence that is due while another execution of the schedule has not ended.
     /// Default: [`Overlap::Skip`] for what recurs, [`Overlap::Allow`] for what fires once.
-    #[must_use]
     pub fn overlap(mut self, rule: Overlap) -> Self {
         self.definition.overlap = Some(rule);
         self
@@ -125,7 +119,6 @@ impl Schedule {
     /// # let _ = sync;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn pause_after(mut self, occurrences: u32) -> Self {
         self.definition.pause_after = Some(occurrences);
         self
@@ -133,7 +126,6 @@ impl Schedule {
 
     /// What the schedule is for, shown to people beside it: one line of at most 500 characters without
     /// control characters (checked when the schedule is ensured). Default: empty.
-    #[must_use]
     pub fn description(mut self, text: &str) -> Self {
         text.clone_into(&mut self.definition.description);
         self

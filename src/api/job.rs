@@ -26,6 +26,7 @@ use crate::store::columns::LONGEST_DESCRIPTION;
 /// # let _ = BILL;
 /// ```
 #[derive(Debug)]
+#[must_use = "a job has to be given to a builder, a schedule or a client"]
 pub struct Job<P> {
     name: &'static str,
     policy: JobPolicy,
@@ -47,7 +48,6 @@ impl<P> Copy for Job<P> {}
 
 impl<P> Job<P> {
     /// A job called `name`: 1 to 200 characters, none of them control characters (checked where it is used).
-    #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -63,7 +63,6 @@ impl<P> Job<P> {
 
     /// Whether an occurrence whose node died while it ran is run again. Default: true (at-least-once);
     /// false makes it at-most-once.
-    #[must_use]
     pub const fn recovery(mut self, recover: bool) -> Self {
         self.policy.recover = recover;
         self
@@ -76,7 +75,6 @@ impl<P> Job<P> {
     /// A job that always kills its process takes so many nodes with it for each occurrence: stay below the
     /// number of nodes that must not all be down at once. One that runs for long, on nodes that are often
     /// killed, may need more.
-    #[must_use]
     pub const fn max_attempts(mut self, attempts: u32) -> Self {
         self.policy.max_attempts = if attempts == 0 { 1 } else { attempts };
         self
@@ -87,7 +85,6 @@ impl<P> Job<P> {
     /// Each retry starts at its instant, on whatever node: every poll plans those that are due before the
     /// next one. One that is due sooner is found by the node that stored the failure; if that dies or stops
     /// first, it may be late by up to the poll interval.
-    #[must_use]
     pub const fn retry(mut self, retry: Retry) -> Self {
         self.policy.retry = retry;
         self
@@ -101,7 +98,6 @@ impl<P> Job<P> {
     /// decides about a retry, which waits until the handler has returned or its node is gone. Until then it
     /// keeps its thread, and is shown as stuck. What it answers then changes nothing. An async handler's
     /// future is dropped once its grace is over, which is its return.
-    #[must_use]
     pub const fn timeout(mut self, limit: Duration) -> Self {
         const LEAST: Duration = Duration::from_millis(1);
         self.policy.time_limit = Some(if limit.as_millis() == 0 { LEAST } else { limit });
@@ -122,7 +118,6 @@ impl<P> Job<P> {
     /// const REPORT: Job<u32> = Job::new("report").lane("slow");
     /// # let _ = REPORT;
     /// ```
-    #[must_use]
     pub const fn lane(mut self, name: &'static str) -> Self {
         self.lane = Some(name);
         self
@@ -136,7 +131,6 @@ impl<P> Job<P> {
     /// begins when one of its node ends. A node asks for places that others have freed after 0.1 s, and each
     /// time after twice as long, up to 3.2 s. The latest node that started says how many; another number
     /// holds within a poll interval.
-    #[must_use]
     pub const fn concurrency(mut self, most: u32) -> Self {
         self.policy.bounds.job.concurrency = some(most);
         self
@@ -159,7 +153,6 @@ impl<P> Job<P> {
     /// const SMS: Job<String> = Job::new("sms").rate(100, Duration::from_secs(1));
     /// # let _ = SMS;
     /// ```
-    #[must_use]
     pub const fn rate(mut self, count: u32, per: Duration) -> Self {
         self.policy.bounds.job.rate = rate(count, per);
         self
@@ -189,7 +182,6 @@ impl<P> Job<P> {
     ///     Job::new("export").group_by(|export: &Export| export.customer.to_string()).group_concurrency(1);
     /// # let _ = EXPORT;
     /// ```
-    #[must_use]
     pub const fn group_by(mut self, key: fn(&P) -> String) -> Self {
         self.group = Some(key);
         self
@@ -197,7 +189,6 @@ impl<P> Job<P> {
 
     /// At most so many executions of each [group](Job::group_by) run at once, on all nodes. Counted as by
     /// [`Job::concurrency`]. Default, and 0: any number.
-    #[must_use]
     pub const fn group_concurrency(mut self, most: u32) -> Self {
         self.policy.bounds.group.concurrency = some(most);
         self
@@ -205,7 +196,6 @@ impl<P> Job<P> {
 
     /// At most `count` executions of each [group](Job::group_by) begin within each span of `per`, on all
     /// nodes. Counted, and its range, as [`Job::rate`]. Default, and a count or a span of 0: any number.
-    #[must_use]
     pub const fn group_rate(mut self, count: u32, per: Duration) -> Self {
         self.policy.bounds.group.rate = rate(count, per);
         self
@@ -232,7 +222,6 @@ impl<P> Job<P> {
     /// [`Context::cancelled`]: crate::Context::cancelled
     /// [`Event::Interrupted`]: crate::Event::Interrupted
     #[cfg(feature = "tokio")]
-    #[must_use]
     pub const fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
@@ -247,7 +236,6 @@ impl<P> Job<P> {
     /// const BILL: Job<u64> = Job::new("bill").description("Sends a customer the bill of a month.");
     /// # let _ = BILL;
     /// ```
-    #[must_use]
     pub const fn description(mut self, text: &'static str) -> Self {
         self.description = text;
         self
