@@ -61,8 +61,7 @@ impl<'a> Screen<'a> {
         }
         self.line("")?;
         let heading = "time (UTC)    node  schedule       fire time      begun after";
-        let heading = self.painted(BOLD, heading);
-        self.line(&heading)
+        self.line(&self.painted(BOLD, heading))
     }
 
     pub(super) fn begun(
@@ -111,8 +110,7 @@ impl<'a> Screen<'a> {
             return Ok(self.out.flush()?);
         }
         self.line("")?;
-        let heading = self.painted(BOLD, "The ledger's verdict");
-        self.line(&heading)?;
+        self.line(&self.painted(BOLD, "The ledger's verdict"))?;
         for (word, count, meaning) in counts(verdict) {
             self.line(&format!("  {word:<14} {count:>4}  {meaning}"))?;
         }

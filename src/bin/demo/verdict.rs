@@ -128,31 +128,24 @@ fn skipped<'a>(evidence: &'a Evidence, verdict: &mut Verdict) -> BTreeSet<&'a Oc
 fn account(occurrence: &Occurrence, rows: &[&Row], skipped: bool, verdict: &mut Verdict) {
     use ExecutionState::{Abandoned, Claimed, Pending, Running, Succeeded};
     let successes = rows.iter().filter(|row| row.state == Succeeded).count();
-    let problem = match (skipped, rows.last().map(|row| row.state)) {
-        (true, None) => {
-            verdict.skipped += 1;
-            None
-        }
-        (false, None) => {
-            verdict.missing += 1;
-            Some("has no row in the ledger".to_owned())
-        }
+    let (count, problem) = match (skipped, rows.last().map(|row| row.state)) {
+        (true, None) => (&mut verdict.skipped, None),
+        (false, None) => (&mut verdict.missing, Some("has no row in the ledger".to_owned())),
         (_, Some(Succeeded)) => {
-            verdict.fired += 1;
             let earlier = &rows[..rows.len() - 1];
             verdict.recovered += usize::from(!earlier.is_empty());
-            (skipped || earlier.iter().any(|row| row.state != Abandoned))
-                .then(|| format!("succeeded, but not alone ({successes} successes, skipped: {skipped})"))
+            let is_alone = !skipped && earlier.iter().all(|row| row.state == Abandoned);
+            let problem = || format!("succeeded, but not alone ({successes} successes, skipped: {skipped})");
+            (&mut verdict.fired, (!is_alone).then(problem))
         }
         (_, Some(state @ (Pending | Claimed | Running))) => {
-            verdict.pending += 1;
-            Some(format!("is still {}", state.as_str().to_lowercase()))
+            (&mut verdict.pending, Some(format!("is still {}", state.as_str().to_lowercase())))
         }
         (_, Some(state)) => {
-            verdict.failed += 1;
-            Some(format!("ended as {}", state.as_str().to_lowercase()))
+            (&mut verdict.failed, Some(format!("ended as {}", state.as_str().to_lowercase())))
         }
     };
+    *count += 1;
     verdict.problems.extend(problem.map(|problem| format!("{} {problem}", shown(occurrence))));
 }
 
