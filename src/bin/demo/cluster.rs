@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use super::node::Told;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::logging::Logging;
 use crate::target::{APPLICATION_VARIABLE, Target, URL_VARIABLE};
 
@@ -41,7 +41,7 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    pub(super) fn start(target: &Target, logging: &Logging) -> Result<Self, Failure> {
+    pub(super) fn start(target: &Target, logging: &Logging) -> Result<Self> {
         let (say, heard) = mpsc::channel();
         let mut cluster = Self { nodes: Vec::new(), heard };
         for (number, name) in NAMES.into_iter().enumerate() {
@@ -79,7 +79,7 @@ impl Cluster {
     }
 
     /// SIGKILL.
-    pub(super) fn kill(&mut self, number: usize) -> Result<(), Failure> {
+    pub(super) fn kill(&mut self, number: usize) -> Result {
         let Some(node) = self.nodes.get_mut(number).filter(|node| node.life == Life::Up) else {
             return Ok(());
         };

@@ -21,7 +21,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use firetime::{Client, ExecutionFilter, ExecutionState, ExecutionView};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::logging::Logging;
 use crate::output::Output;
 use crate::when;
@@ -50,14 +50,14 @@ pub(crate) struct Options {
     pub(crate) logging: Logging,
 }
 
-pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result {
     show(options, &mut Screen::new(out, options.output)).map_err(|failure| match failure {
         Failure::ReaderGone => Failure::NoVerdict,
         other => other,
     })
 }
 
-fn show(options: &Options, screen: &mut Screen) -> Result<(), Failure> {
+fn show(options: &Options, screen: &mut Screen) -> Result {
     let began = when::now();
     let stage = Stage::make(&options.place, began)?;
     firetime::migrate(&stage.target.database.url)?;
@@ -82,7 +82,7 @@ fn show(options: &Options, screen: &mut Screen) -> Result<(), Failure> {
     if verdict.is_clean() { Ok(()) } else { Err(Failure::Unclean) }
 }
 
-fn join(cluster: &mut Cluster) -> Result<(), Failure> {
+fn join(cluster: &mut Cluster) -> Result {
     let until = when::now() + JOINING;
     while !cluster.have_all_joined() {
         let left = (until - when::now()).to_std().unwrap_or_default();
@@ -102,7 +102,7 @@ fn join(cluster: &mut Cluster) -> Result<(), Failure> {
 }
 
 /// The database's time, at most a heartbeat ago: it decides when schedules fire, and may differ from ours.
-fn database_time(client: &Client) -> Result<DateTime<Utc>, Failure> {
+fn database_time(client: &Client) -> Result<DateTime<Utc>> {
     Ok(client.nodes()?.into_iter().filter_map(|node| node.last_beat).max().unwrap_or_else(when::now))
 }
 
@@ -119,7 +119,7 @@ struct Demo<'a, 'b> {
 
 impl Demo<'_, '_> {
     /// Shows what happens until everything has ended, or the time is up.
-    fn watch(&mut self) -> Result<(), Failure> {
+    fn watch(&mut self) -> Result {
         /// How often the database is asked whether everything has ended, milliseconds.
         const EVERY: i64 = 500;
         let end = (self.start + LASTS) * 1_000;
@@ -142,7 +142,7 @@ impl Demo<'_, '_> {
         }
     }
 
-    fn hear(&mut self, number: usize, told: Option<Told>) -> Result<(), Failure> {
+    fn hear(&mut self, number: usize, told: Option<Told>) -> Result {
         let name = NAMES[number];
         match told {
             Some(Told::Begun { schedule, fire_time, attempt, at }) => {
@@ -172,7 +172,7 @@ impl Demo<'_, '_> {
         Ok(())
     }
 
-    fn kill(&mut self, number: usize, at_work: &str) -> Result<(), Failure> {
+    fn kill(&mut self, number: usize, at_work: &str) -> Result {
         self.cluster.kill(number)?;
         self.evidence.killed = Some(NAMES[number]);
         self.screen.loud(&format!("killing node {} with SIGKILL{at_work}", NAMES[number]))
@@ -188,7 +188,7 @@ impl Demo<'_, '_> {
         complete && self.client.executions(&open).is_ok_and(|open| open.is_empty())
     }
 
-    fn stop(&mut self) -> Result<(), Failure> {
+    fn stop(&mut self) -> Result {
         self.cluster.stop();
         let until = when::now() + STOPPING;
         while self.cluster.is_stopping() {
@@ -206,19 +206,19 @@ impl Demo<'_, '_> {
         Ok(())
     }
 
-    fn evidence(&mut self, plan: &[Planned]) -> Result<Evidence, Failure> {
+    fn evidence(&mut self, plan: &[Planned]) -> Result<Evidence> {
         let mut evidence = std::mem::take(&mut self.evidence);
         let planned = plan.iter().flat_map(|one| one.fire_times.iter().map(|at| (one.name.to_owned(), *at)));
         evidence.planned = planned.collect();
         let everything = ExecutionFilter { limit: 100_000, ..ExecutionFilter::default() };
         let rows = self.client.executions(&everything)?;
-        evidence.ledger = rows.into_iter().map(|row| self.row(row)).collect::<Result<_, Failure>>()?;
+        evidence.ledger = rows.into_iter().map(|row| self.row(row)).collect::<Result<_>>()?;
         let incomplete = self.client.schedules()?.into_iter().filter(|one| one.state != "complete");
         evidence.mishaps.extend(incomplete.map(|one| format!("{} is {}, not complete", one.name, one.state)));
         Ok(evidence)
     }
 
-    fn row(&self, row: ExecutionView) -> Result<Row, Failure> {
+    fn row(&self, row: ExecutionView) -> Result<Row> {
         let state = row.state.parse().map_err(|unknown| Failure::Failed(format!("the ledger: {unknown}")))?;
         Ok(Row {
             occurrence: (row.schedule, row.fire_time.map_or(-1, |at| at.timestamp_millis())),

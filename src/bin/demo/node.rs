@@ -8,7 +8,7 @@ use firetime::{Context, Event, HandlerError, Scheduler};
 use serde::{Deserialize, Serialize};
 
 use super::plan::{REPORT, TICK};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::target::Target;
 use crate::when;
 
@@ -36,7 +36,7 @@ pub(super) enum Told {
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a node until standard input ends: when the demo closes it, or is gone.
-pub(crate) fn run(target: &Target) -> Result<(), Failure> {
+pub(crate) fn run(target: &Target) -> Result {
     let seconds = Duration::from_secs;
     // Shorter than an application's, so that a death is noticed before the demo ends.
     let scheduler = Scheduler::builder(&target.application, &target.database.url)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use firetime::{Job, Schedule, Trigger};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// A quick job.
 pub(super) const TICK: Job<()> = Job::new("tick");
@@ -27,7 +27,7 @@ pub(super) struct Planned {
 }
 
 /// What runs from the second `start` (epoch seconds) for [`LASTS`] seconds.
-pub(super) fn plan(start: i64) -> Result<Vec<Planned>, Failure> {
+pub(super) fn plan(start: i64) -> Result<Vec<Planned>> {
     let from = start * 1_000;
     Ok(vec![
         cron("every-second", "* * * * * ?", "UTC", start, 1)?,
@@ -39,13 +39,7 @@ pub(super) fn plan(start: i64) -> Result<Vec<Planned>, Failure> {
 }
 
 /// Fires each second of the demo that `every` divides.
-fn cron(
-    name: &'static str,
-    expression: &str,
-    zone: &str,
-    start: i64,
-    every: i64,
-) -> Result<Planned, Failure> {
+fn cron(name: &'static str, expression: &str, zone: &str, start: i64, every: i64) -> Result<Planned> {
     let end = start + LASTS;
     let schedule = Schedule::new(name, TICK, &(), Trigger::cron(expression, zone)?)?
         .starting(instant(start * 1_000)?)
@@ -63,7 +57,7 @@ fn repeated<P: serde::Serialize>(
     first: i64,
     interval: u32,
     count: u32,
-) -> Result<Planned, Failure> {
+) -> Result<Planned> {
     let at = instant(first)?;
     let (trigger, rule) = if count == 1 {
         (Trigger::once(at)?, "once".to_owned())
@@ -76,7 +70,7 @@ fn repeated<P: serde::Serialize>(
     Ok(Planned { name, rule, schedule: Schedule::new(name, job, payload, trigger)?, fire_times })
 }
 
-fn instant(millis: i64) -> Result<DateTime<Utc>, Failure> {
+fn instant(millis: i64) -> Result<DateTime<Utc>> {
     DateTime::from_timestamp_millis(millis)
         .ok_or_else(|| Failure::Failed(format!("this host's clock is beyond the calendar ({millis} ms)")))
 }

@@ -9,7 +9,7 @@ use super::cluster::NAMES;
 use super::plan::{LASTS, Planned};
 use super::stage::Stage;
 use super::verdict::Verdict;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::{self, Output};
 use crate::text::escaped;
 use crate::when::{self, time_of_day};
@@ -38,7 +38,7 @@ impl<'a> Screen<'a> {
         Self { out, output, colour }
     }
 
-    pub(super) fn opening(&mut self, stage: &Stage) -> Result<(), Failure> {
+    pub(super) fn opening(&mut self, stage: &Stage) -> Result {
         let names = NAMES.join(", ");
         let (what, name) = match &stage.file {
             Some(file) => ("one SQLite file", file.display().to_string()),
@@ -49,7 +49,7 @@ impl<'a> Screen<'a> {
         self.line("Starting them ...")
     }
 
-    pub(super) fn plan(&mut self, plan: &[Planned], start: i64) -> Result<(), Failure> {
+    pub(super) fn plan(&mut self, plan: &[Planned], start: i64) -> Result {
         let (from, to) = (time_of_day(start * 1_000), time_of_day((start + LASTS) * 1_000));
         self.line(&format!(
             "\nFrom {from} to {to} UTC they run these schedules. Half-way one node is killed with\n\
@@ -71,7 +71,7 @@ impl<'a> Screen<'a> {
         fire_time: i64,
         attempt: u32,
         at: i64,
-    ) -> Result<(), Failure> {
+    ) -> Result {
         let time = self.painted(DIM, &time_of_day(at));
         let name = self.painted(NODES[number], NAMES[number]);
         let (planned, late) = (time_of_day(fire_time), at - fire_time);
@@ -81,26 +81,21 @@ impl<'a> Screen<'a> {
         self.line(&format!("{time}  {name}     {schedule:<14} {planned}  {late:>8} ms{again}"))
     }
 
-    pub(super) fn note(&mut self, what: &str) -> Result<(), Failure> {
+    pub(super) fn note(&mut self, what: &str) -> Result {
         self.aside(BOLD, what)
     }
 
-    pub(super) fn loud(&mut self, what: &str) -> Result<(), Failure> {
+    pub(super) fn loud(&mut self, what: &str) -> Result {
         self.aside(RED, what)
     }
 
-    fn aside(&mut self, colour: &str, what: &str) -> Result<(), Failure> {
+    fn aside(&mut self, colour: &str, what: &str) -> Result {
         let time = self.painted(DIM, &time_of_day(when::now().timestamp_millis()));
         let what = self.painted(colour, &format!("--- {}", escaped(what)));
         self.line(&format!("{time}  {what}"))
     }
 
-    pub(super) fn verdict(
-        &mut self,
-        verdict: &Verdict,
-        took: Duration,
-        stage: &Stage,
-    ) -> Result<(), Failure> {
+    pub(super) fn verdict(&mut self, verdict: &Verdict, took: Duration, stage: &Stage) -> Result {
         if self.output == Output::Json {
             let mut document = json!(verdict);
             document["clean"] = verdict.is_clean().into();
@@ -136,7 +131,7 @@ impl<'a> Screen<'a> {
     }
 
     /// Shown at once.
-    fn line(&mut self, text: &str) -> Result<(), Failure> {
+    fn line(&mut self, text: &str) -> Result {
         if self.output == Output::Table {
             writeln!(self.out, "{text}")?;
             self.out.flush()?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::target::{Database, Target};
 
 /// Where the demo's rows are.
@@ -28,7 +28,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub(super) fn make(place: &Place, now: DateTime<Utc>) -> Result<Self, Failure> {
+    pub(super) fn make(place: &Place, now: DateTime<Utc>) -> Result<Self> {
         const FILE: &str = "demo.db";
         match place {
             Place::Temporary => {
@@ -57,7 +57,7 @@ impl Stage {
         }
     }
 
-    pub(super) fn in_file(file: PathBuf, temporary: Option<tempfile::TempDir>) -> Result<Self, Failure> {
+    pub(super) fn in_file(file: PathBuf, temporary: Option<tempfile::TempDir>) -> Result<Self> {
         let not_utf8 = || Failure::Usage(format!("{} is not UTF-8", file.display()));
         let database = Database { url: format!("sqlite:{}", file.to_str().ok_or_else(not_utf8)?) };
         let target = Target { application: "demo".to_owned(), database };

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use firetime::{Client, Enqueued, Ensured, Job, Overlap, Schedule, Trigger};
 
 use crate::control::Subject;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::inspect::connect;
 use crate::target::Target;
 use crate::text::escaped;
@@ -46,7 +46,7 @@ pub(crate) struct NewExecution {
     pub(crate) tags: Vec<String>,
 }
 
-pub(crate) fn enqueue(target: &Target, new: &NewExecution, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn enqueue(target: &Target, new: &NewExecution, out: &mut dyn Write) -> Result {
     let client = connect(target)?;
     // A job's name lives as long as the program, which ends soon.
     let job: Job<serde_json::Value> = Job::new(new.job.clone().leak());
@@ -67,12 +67,7 @@ pub(crate) fn enqueue(target: &Target, new: &NewExecution, out: &mut dyn Write) 
     warn_of_no_node(&client, &new.job)
 }
 
-pub(crate) fn add(
-    target: &Target,
-    new: &NewSchedule,
-    subject: &Subject,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
+pub(crate) fn add(target: &Target, new: &NewSchedule, subject: &Subject, out: &mut dyn Write) -> Result {
     let client = subject.client(target)?;
     // A job's name lives as long as the program, which ends soon.
     let job: Job<serde_json::Value> = Job::new(new.job.clone().leak());
@@ -116,7 +111,7 @@ pub(crate) fn add(
 }
 
 /// An execution without a live node that has its handler waits; somebody may have misspelt the job.
-fn warn_of_no_node(client: &Client, job: &str) -> Result<(), Failure> {
+fn warn_of_no_node(client: &Client, job: &str) -> Result {
     if client.jobs()?.iter().find(|it| it.name == job).is_none_or(|it| it.nodes == 0) {
         let job = escaped(job);
         writeln!(io::stderr(), "firetime: no live node has a handler for job {job:?}: it waits for one")?;

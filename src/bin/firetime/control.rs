@@ -8,7 +8,7 @@ use firetime::{
     Retried, ScheduleState, Skipped, Triggered,
 };
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::inspect::{self, connect, find, schedules};
 use crate::target::Target;
 use crate::text::escaped;
@@ -71,17 +71,12 @@ pub(crate) struct Subject {
 
 impl Subject {
     /// A client that acts as whoever gives it.
-    pub(crate) fn client(&self, target: &Target) -> Result<Client, Failure> {
+    pub(crate) fn client(&self, target: &Target) -> Result<Client> {
         Ok(self.actor.iter().fold(connect(target)?, |client, actor| client.acting_as(actor)))
     }
 }
 
-pub(crate) fn change(
-    target: &Target,
-    verb: &Verb,
-    subject: &Subject,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
+pub(crate) fn change(target: &Target, verb: &Verb, subject: &Subject, out: &mut dyn Write) -> Result {
     let client = subject.client(target)?;
     let Subject { name, reason, .. } = subject;
     let said = match verb {
@@ -124,7 +119,7 @@ pub(crate) fn change(
 }
 
 /// The target of this name; of a node the beginning of its id will do.
-fn whole(client: &Client, kind: Kind, name: &str) -> Result<firetime::Target, Failure> {
+fn whole(client: &Client, kind: Kind, name: &str) -> Result<firetime::Target> {
     Ok(match kind {
         Kind::Schedule => firetime::Target::schedule(name),
         Kind::Job => firetime::Target::job(name),
@@ -134,7 +129,7 @@ fn whole(client: &Client, kind: Kind, name: &str) -> Result<firetime::Target, Fa
 }
 
 /// The live node whose id begins so.
-fn node(client: &Client, start: &str) -> Result<String, Failure> {
+fn node(client: &Client, start: &str) -> Result<String> {
     let live: Vec<String> =
         client.nodes()?.into_iter().filter(|node| node.ended.is_none()).map(|node| node.id).collect();
     let found: Vec<&String> = live.iter().filter(|id| id.starts_with(&start.to_lowercase())).collect();
@@ -168,7 +163,7 @@ fn unknown(client: &Client, kind: Kind, name: &str, error: firetime::Error) -> F
     known.map_or_else(|failure| failure, |(kind, known)| Failure::not_found(kind, name, known))
 }
 
-fn of_schedule<T>(client: &Client, name: &str, answer: Result<T, firetime::Error>) -> Result<T, Failure> {
+fn of_schedule<T>(client: &Client, name: &str, answer: Result<T, firetime::Error>) -> Result<T> {
     answer.map_err(|error| unknown(client, Kind::Schedule, name, error))
 }
 
@@ -229,7 +224,7 @@ fn removed(answer: Removed) -> String {
 }
 
 /// What a removal would end.
-fn preview_removal(client: &Client, name: &str, cancel_running: bool) -> Result<(), Failure> {
+fn preview_removal(client: &Client, name: &str, cancel_running: bool) -> Result {
     let schedule = of_schedule(client, name, client.schedule(name))?.schedule;
     let count = |states: &[ExecutionState]| {
         let (schedule, states) = (Some(name.to_owned()), states.to_vec());
@@ -259,7 +254,7 @@ fn executions(
     which: &Which,
     reason: &str,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result {
     let (filter, yes) = match which {
         Which::One(id) => {
             writeln!(out, "execution {id}: {}", one(client, change, *id, reason)?)?;
@@ -299,7 +294,7 @@ fn executions(
     Ok(())
 }
 
-fn one(client: &Client, change: Change, id: i64, reason: &str) -> Result<String, Failure> {
+fn one(client: &Client, change: Change, id: i64, reason: &str) -> Result<String> {
     let missing = |error| Failure::of_execution(id, error);
     Ok(match change {
         Change::Cancel => match client.cancel(id).reason(reason).run().map_err(missing)? {

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 pub(crate) use crate::batch::Question;
 use crate::batch::answer_lines;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, Output};
 use crate::when::utc;
 
@@ -36,7 +36,7 @@ struct Answer<'a> {
     exhausted: bool,
 }
 
-pub(crate) fn next(question: &Question, output: Output, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn next(question: &Question, output: Output, out: &mut dyn Write) -> Result {
     let fire_times: Vec<i64> = question.fire_times().collect();
     let zone = question.cron.zone();
     let last = fire_times.last().copied().unwrap_or(question.after);
@@ -59,7 +59,7 @@ pub(crate) fn next(question: &Question, output: Output, out: &mut dyn Write) -> 
 }
 
 /// Answers each line with one line.
-pub(crate) fn batch(source: &Source, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn batch(source: &Source, out: &mut dyn Write) -> Result {
     match source {
         Source::Stdin => answer_lines(io::stdin().lock(), out)?,
         Source::File(path) => {

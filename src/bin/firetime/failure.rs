@@ -21,6 +21,9 @@ Exit codes:
 A reader that goes away early (`| head`) ends the program quietly with 0; the demo, which then has no
 verdict, with 1.";
 
+/// The result of a part of a command.
+pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
+
 /// Why the program ends without having done what it was asked.
 #[derive(Debug)]
 pub(crate) enum Failure {

@@ -11,7 +11,7 @@ use firetime::{
 use serde::Serialize;
 use serde_json::json;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, Column, ListOutput, Output};
 use crate::target::{Database, Target};
 use crate::text::{escaped, shortened};
@@ -40,7 +40,7 @@ pub(crate) struct How {
     pub(crate) watch: Option<Duration>,
 }
 
-pub(crate) fn migrate(database: &Database, output: Output, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn migrate(database: &Database, output: Output, out: &mut dyn Write) -> Result {
     let report = firetime::migrate(&database.url)?;
     if output == Output::Json {
         let applied: Vec<_> = report
@@ -58,12 +58,7 @@ pub(crate) fn migrate(database: &Database, output: Output, out: &mut dyn Write) 
     Ok(())
 }
 
-pub(crate) fn list(
-    target: &Target,
-    listing: &Listing,
-    how: &How,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
+pub(crate) fn list(target: &Target, listing: &Listing, how: &How, out: &mut dyn Write) -> Result {
     match how.watch {
         Some(pause) => watch(target, listing, how, pause, out),
         None => once(target, listing, how, out),
@@ -71,13 +66,7 @@ pub(crate) fn list(
 }
 
 /// Lists again and again, until somebody ends the program. A database that is away is told and tried again.
-fn watch(
-    target: &Target,
-    listing: &Listing,
-    how: &How,
-    pause: Duration,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
+fn watch(target: &Target, listing: &Listing, how: &How, pause: Duration, out: &mut dyn Write) -> Result {
     const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
     let clear = if io::stdout().is_terminal() { CLEAR } else { "" };
     // Nobody sends: it only waits.
@@ -95,7 +84,7 @@ fn watch(
     }
 }
 
-fn once(target: &Target, listing: &Listing, how: &How, out: &mut dyn Write) -> Result<(), Failure> {
+fn once(target: &Target, listing: &Listing, how: &How, out: &mut dyn Write) -> Result {
     let client = connect(target)?;
     let one_more = how.limit.saturating_add(1);
     match listing {
@@ -127,7 +116,7 @@ fn of_application<T: Serialize>(
     out: &mut dyn Write,
     columns: &[Column<T>],
     rows: Vec<T>,
-) -> Result<(), Failure> {
+) -> Result {
     if rows.is_empty() {
         find_application(client, target)?;
     }
@@ -135,12 +124,7 @@ fn of_application<T: Serialize>(
 }
 
 /// Writes so many rows, and says if there are more.
-fn shown<T: Serialize>(
-    how: &How,
-    out: &mut dyn Write,
-    columns: &[Column<T>],
-    mut rows: Vec<T>,
-) -> Result<(), Failure> {
+fn shown<T: Serialize>(how: &How, out: &mut dyn Write, columns: &[Column<T>], mut rows: Vec<T>) -> Result {
     if rows.len() > how.limit {
         rows.truncate(how.limit);
         let limit = how.limit;
@@ -326,7 +310,7 @@ const AUDIT: &[Column<AuditView>] = &[
 ];
 
 /// Nothing was found: is there anything of these names at all?
-pub(crate) fn find(client: &Client, target: &Target, filter: &ExecutionFilter) -> Result<(), Failure> {
+pub(crate) fn find(client: &Client, target: &Target, filter: &ExecutionFilter) -> Result {
     find_application(client, target)?;
     if let Some(name) = &filter.schedule {
         let mut known = schedules(client)?;
@@ -345,7 +329,7 @@ pub(crate) fn find(client: &Client, target: &Target, filter: &ExecutionFilter) -
 }
 
 /// Nothing was recorded: is there anything of this name at all? Removed schedules are not known any more.
-fn find_target(client: &Client, target: &Target, filter: &AuditFilter) -> Result<(), Failure> {
+fn find_target(client: &Client, target: &Target, filter: &AuditFilter) -> Result {
     find_application(client, target)?;
     let Some(name) = &filter.target else { return Ok(()) };
     let mut known = schedules(client)?;
@@ -355,15 +339,15 @@ fn find_target(client: &Client, target: &Target, filter: &AuditFilter) -> Result
     if known.contains(name) { Ok(()) } else { Err(Failure::not_found("target", name, known)) }
 }
 
-pub(crate) fn schedules(client: &Client) -> Result<Vec<String>, Failure> {
+pub(crate) fn schedules(client: &Client) -> Result<Vec<String>> {
     Ok(client.schedules()?.into_iter().map(|schedule| schedule.name).collect())
 }
 
-fn nodes(client: &Client) -> Result<Vec<String>, Failure> {
+fn nodes(client: &Client) -> Result<Vec<String>> {
     Ok(client.nodes()?.into_iter().map(|node| node.id).collect())
 }
 
-pub(crate) fn find_application(client: &Client, target: &Target) -> Result<(), Failure> {
+pub(crate) fn find_application(client: &Client, target: &Target) -> Result {
     let known: Vec<String> = client.applications()?.into_iter().map(|it| it.name).collect();
     if known.contains(&target.application) {
         return Ok(());
@@ -371,7 +355,7 @@ pub(crate) fn find_application(client: &Client, target: &Target) -> Result<(), F
     Err(Failure::not_found("application", &target.application, known))
 }
 
-pub(crate) fn connect(target: &Target) -> Result<Client, Failure> {
+pub(crate) fn connect(target: &Target) -> Result<Client> {
     // Whoever lists all applications names none.
     let application = if target.application.is_empty() { "-" } else { &target.application };
     Ok(Client::connect(application, &target.database.url)?)

@@ -7,7 +7,7 @@ use log4rs::append::console::{ConsoleAppender, Target};
 use log4rs::config::{Appender, Config, Root};
 use log4rs::encode::pattern::PatternEncoder;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// What is logged, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Logging {
     }
 }
 
-pub(crate) fn start(logging: &Logging) -> Result<(), Failure> {
+pub(crate) fn start(logging: &Logging) -> Result {
     let config = match logging {
         Logging::Stderr(level) => stderr(*level)?,
         Logging::File(path) => {
@@ -41,7 +41,7 @@ pub(crate) fn start(logging: &Logging) -> Result<(), Failure> {
     log4rs::init_config(config).map(drop).map_err(|error| Failure::Failed(format!("logging: {error}")))
 }
 
-fn stderr(level: LevelFilter) -> Result<Config, Failure> {
+fn stderr(level: LevelFilter) -> Result<Config> {
     const APPENDER: &str = "stderr";
     let encoder = PatternEncoder::new("{d(%Y-%m-%dT%H:%M:%S%.3fZ)(utc)} {l} {m}{n}");
     let console = ConsoleAppender::builder().target(Target::Stderr).encoder(Box::new(encoder)).build();

@@ -43,7 +43,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Command, RawArgs};
-use failure::Failure;
+use failure::{Failure, Result};
 
 fn main() -> ExitCode {
     if let Err(failure) = without_controls(std::env::args_os()) {
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
 }
 
 /// Refuses arguments with control characters: none is a name, and every complaint would repeat them.
-fn without_controls(arguments: impl Iterator<Item = OsString>) -> Result<(), Failure> {
+fn without_controls(arguments: impl Iterator<Item = OsString>) -> Result {
     for (n, argument) in arguments.enumerate() {
         let text = argument.to_string_lossy();
         // A tab may stand between a cron expression's fields.
@@ -97,7 +97,7 @@ fn answer(asked: &clap::Error) -> io::Result<()> {
     asked.render().to_string().lines().try_for_each(|line| writeln!(stderr, "{}", text::escaped(line)))
 }
 
-fn run(args: RawArgs) -> Result<(), Failure> {
+fn run(args: RawArgs) -> Result {
     let invocation = args.resolve(|name| std::env::var_os(name), when::now())?;
     logging::start(&invocation.logging)?;
     let mut out = BufWriter::new(io::stdout().lock());
@@ -123,7 +123,7 @@ fn run(args: RawArgs) -> Result<(), Failure> {
 }
 
 /// Says what went wrong on standard error and gives the exit code.
-fn ended(result: Result<(), Failure>) -> ExitCode {
+fn ended(result: Result) -> ExitCode {
     let Err(failure) = result else { return ExitCode::SUCCESS };
     if let Some(message) = failure.message() {
         // With standard error closed there is nobody left to tell.

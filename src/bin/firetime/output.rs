@@ -5,7 +5,7 @@ use std::io::Write;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::text::{escaped, is_unsafe};
 
 /// How an answer is written.
@@ -64,7 +64,7 @@ pub(crate) fn list<T: Serialize>(
     output: ListOutput,
     columns: &[Column<T>],
     items: &[T],
-) -> Result<(), Failure> {
+) -> Result {
     let columns = columns.iter().filter(|column| !column.is_wide || output != ListOutput::Table);
     let columns: Vec<&Column<T>> = columns.collect();
     let headings = columns.iter().map(|column| column.heading);
@@ -82,7 +82,7 @@ fn csv<'a>(
     out: &mut dyn Write,
     headings: impl Iterator<Item = &'a str>,
     rows: impl Iterator<Item = Vec<String>>,
-) -> Result<(), Failure> {
+) -> Result {
     let mut writer = csv::Writer::from_writer(out);
     let failed = |error: csv::Error| match error.into_kind() {
         csv::ErrorKind::Io(error) => Failure::from(error),
@@ -109,7 +109,7 @@ pub(crate) fn table<'a>(
     out: &mut dyn Write,
     headings: impl IntoIterator<Item = &'a str>,
     rows: impl IntoIterator<Item = Vec<String>>,
-) -> Result<(), Failure> {
+) -> Result {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(headings);
     let shown = |row: Vec<String>| row.into_iter().map(|cell| escaped(&cell).to_string()).collect::<Vec<_>>();
@@ -122,7 +122,7 @@ pub(crate) fn table<'a>(
 }
 
 /// Writes one thing: a line for each of its properties that says something.
-pub(crate) fn properties(out: &mut dyn Write, properties: &[(&str, String)]) -> Result<(), Failure> {
+pub(crate) fn properties(out: &mut dyn Write, properties: &[(&str, String)]) -> Result {
     let shown = || properties.iter().filter(|(_, value)| !value.is_empty() && value != "-");
     let width = shown().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, value) in shown() {
@@ -132,7 +132,7 @@ pub(crate) fn properties(out: &mut dyn Write, properties: &[(&str, String)]) -> 
 }
 
 /// Writes one JSON document on a line of its own.
-pub(crate) fn json(out: &mut dyn Write, value: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn json(out: &mut dyn Write, value: &impl Serialize) -> Result {
     let text = serde_json::to_string(value)?;
     // Unsafe characters occur inside strings only, where JSON may write them as escapes.
     let (mut rest, mut units) = (text.as_str(), [0; 2]);

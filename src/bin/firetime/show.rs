@@ -4,7 +4,7 @@ use std::io::Write;
 
 use firetime::{ErrorKind, ExecutionDetails, ExecutionView, ScheduleDetails};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::inspect::{
     self, EXECUTIONS, connect, execution_state, find_application, schedule_state, schedules,
 };
@@ -12,12 +12,7 @@ use crate::output::{self, ListOutput, Output};
 use crate::target::Target;
 use crate::when::utc;
 
-pub(crate) fn schedule(
-    target: &Target,
-    name: &str,
-    output: Output,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
+pub(crate) fn schedule(target: &Target, name: &str, output: Output, out: &mut dyn Write) -> Result {
     let client = connect(target)?;
     let details = match client.schedule(name) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -74,12 +69,7 @@ fn pauses_after(occurrences: Option<i64>) -> String {
     }
 }
 
-pub(crate) fn execution(
-    target: &Target,
-    id: i64,
-    output: Output,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
+pub(crate) fn execution(target: &Target, id: i64, output: Output, out: &mut dyn Write) -> Result {
     let client = connect(target)?;
     let details = match client.execution(id) {
         Err(error) => {
@@ -135,7 +125,7 @@ fn node(details: &ExecutionDetails, execution: &ExecutionView) -> String {
     format!("{}{}", execution.node, place.unwrap_or_default())
 }
 
-fn recent(executions: &[ExecutionView], out: &mut dyn Write) -> Result<(), Failure> {
+fn recent(executions: &[ExecutionView], out: &mut dyn Write) -> Result {
     if executions.is_empty() {
         return Ok(());
     }

@@ -19,7 +19,7 @@ use crate::add::{NewExecution, NewSchedule};
 use crate::control::{Change, Kind, Subject, Verb, Which};
 use crate::cron::{Question, Source};
 use crate::demo;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::inspect::{How, Listing};
 use crate::logging::Logging;
 use crate::output::Output;
@@ -65,7 +65,7 @@ impl RawArgs {
         self,
         variable: impl Fn(&str) -> Option<OsString>,
         now: DateTime<Utc>,
-    ) -> Result<Invocation, Failure> {
+    ) -> Result<Invocation> {
         let logging = match (&self.log_config, &self.command) {
             (Some(path), _) => Logging::File(path.clone()),
             // The demo itself shows what a node would warn of.
@@ -114,7 +114,7 @@ impl RawArgs {
 }
 
 impl Surroundings<'_> {
-    fn target(&self) -> Result<Target, Failure> {
+    fn target(&self) -> Result<Target> {
         let name = self.cluster.application.clone().filter(|name| !name.is_empty());
         let application = name.ok_or_else(|| {
             Failure::Usage(format!(
@@ -124,7 +124,7 @@ impl Surroundings<'_> {
         Ok(Target { application, database: self.database()? })
     }
 
-    fn database(&self) -> Result<Database, Failure> {
+    fn database(&self) -> Result<Database> {
         let url = match (&self.cluster.database_url_file, (self.variable)(URL_VARIABLE)) {
             (Some(path), _) => read_url(path)?,
             (None, Some(url)) => {
@@ -140,7 +140,7 @@ impl Surroundings<'_> {
         }
     }
 
-    fn list(&self, listing: Listing, list: &RawList) -> Result<Command, Failure> {
+    fn list(&self, listing: Listing, list: &RawList) -> Result<Command> {
         let watch = list.watch.map(|seconds| std::time::Duration::from_secs(seconds.into()));
         if watch.is_some() && !list.output.is_table() {
             return Err(Failure::Usage("--watch shows tables: --output table, or wide".to_owned()));
@@ -152,11 +152,11 @@ impl Surroundings<'_> {
         Ok(Command::List(target, listing, How { output: list.output, limit: list.most(), watch }))
     }
 
-    fn change(&self, verb: Verb, subject: RawSubject) -> Result<Command, Failure> {
+    fn change(&self, verb: Verb, subject: RawSubject) -> Result<Command> {
         Ok(Command::Change(self.target()?, verb, self.subject(subject.name, subject.by)))
     }
 
-    fn pause(&self, kind: Kind, pause: RawPause) -> Result<Command, Failure> {
+    fn pause(&self, kind: Kind, pause: RawPause) -> Result<Command> {
         let until = pause.until.until.map(|until| until.from(self.now));
         self.change(Verb::Pause(kind, until), pause.subject)
     }
@@ -168,7 +168,7 @@ impl Surroundings<'_> {
         Subject { name, actor, reason: by.reason }
     }
 
-    fn schedule(&self, verb: RawScheduleVerb) -> Result<Command, Failure> {
+    fn schedule(&self, verb: RawScheduleVerb) -> Result<Command> {
         match verb {
             RawScheduleVerb::List(list) => self.list(Listing::Schedules, &list),
             RawScheduleVerb::Show { name, output } => {
@@ -187,7 +187,7 @@ impl Surroundings<'_> {
         }
     }
 
-    fn add(&self, add: RawAdd) -> Result<Command, Failure> {
+    fn add(&self, add: RawAdd) -> Result<Command> {
         let RawAdd { subject, job, cron, zone, every, after, at, payload, description, priority, .. } = add;
         let (timeout, overlap, pause_after, dry_run) =
             (add.timeout, add.overlap, add.pause_after, add.dry_run);
@@ -216,7 +216,7 @@ impl Surroundings<'_> {
         Ok(Command::Add(self.target()?, Box::new(schedule), subject))
     }
 
-    fn execution(&self, verb: RawExecutionVerb) -> Result<Command, Failure> {
+    fn execution(&self, verb: RawExecutionVerb) -> Result<Command> {
         match verb {
             RawExecutionVerb::List { filter, list } => {
                 self.list(Listing::Executions(filter.resolve(self.now, list.most())), &list)
@@ -229,7 +229,7 @@ impl Surroundings<'_> {
         }
     }
 
-    fn bulk(&self, change: Change, bulk: RawBulk) -> Result<Command, Failure> {
+    fn bulk(&self, change: Change, bulk: RawBulk) -> Result<Command> {
         /// The most executions that one command changes.
         const MOST: usize = 100_000;
         let RawBulk { id, filter, by, yes } = bulk;
@@ -248,7 +248,7 @@ impl Surroundings<'_> {
         Ok(Command::Change(self.target()?, Verb::Executions(change, which), self.subject(String::new(), by)))
     }
 
-    fn node(&self, verb: RawNodeVerb) -> Result<Command, Failure> {
+    fn node(&self, verb: RawNodeVerb) -> Result<Command> {
         match verb {
             RawNodeVerb::List(list) => self.list(Listing::Nodes, &list),
             RawNodeVerb::Pause(pause) => self.pause(Kind::Node, pause),
@@ -257,7 +257,7 @@ impl Surroundings<'_> {
         }
     }
 
-    fn job(&self, verb: RawJobVerb) -> Result<Command, Failure> {
+    fn job(&self, verb: RawJobVerb) -> Result<Command> {
         match verb {
             RawJobVerb::List(list) => self.list(Listing::Jobs, &list),
             RawJobVerb::Pause(pause) => self.pause(Kind::Job, pause),
@@ -271,7 +271,7 @@ impl Surroundings<'_> {
         }
     }
 
-    fn app(&self, verb: RawAppVerb) -> Result<Command, Failure> {
+    fn app(&self, verb: RawAppVerb) -> Result<Command> {
         let (verb, by) = match verb {
             RawAppVerb::List(list) => return self.list(Listing::Applications, &list),
             RawAppVerb::Pause { by, until } => {
@@ -285,7 +285,7 @@ impl Surroundings<'_> {
     }
 }
 
-fn read_url(path: &Path) -> Result<String, Failure> {
+fn read_url(path: &Path) -> Result<String> {
     /// More is no URL.
     const LONGEST: u64 = 64 * 1_024;
     let mut url = String::new();
@@ -330,7 +330,7 @@ impl RawFilter {
 }
 
 impl RawNext {
-    fn resolve(self, now: DateTime<Utc>) -> Result<Command, Failure> {
+    fn resolve(self, now: DateTime<Utc>) -> Result<Command> {
         let question = match (self.file, self.expression) {
             (Some(path), _) => return Ok(Command::CronBatch(Source::named(path))),
             (None, Some(expression)) => Question {
@@ -351,7 +351,7 @@ mod tests {
 
     use super::*;
 
-    fn resolve(line: &[&str], url: Option<&str>) -> Result<Command, Failure> {
+    fn resolve(line: &[&str], url: Option<&str>) -> Result<Command> {
         let args = RawArgs::try_parse_from(["firetime"].iter().chain(line))
             .map_err(|error| Failure::Usage(error.to_string()))?;
         let variable = |name: &str| url.filter(|_| name == URL_VARIABLE).map(OsString::from);
