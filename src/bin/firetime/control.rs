@@ -9,19 +9,10 @@ use firetime::{
 };
 
 use crate::failure::{Failure, Result};
-use crate::inspect::{self, connect, find, schedules};
+use crate::inspect::{self, Kind, connect, find, names};
 use crate::target::Target;
 use crate::text::escaped;
 use crate::when::utc;
-
-/// What is paused and resumed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Schedule,
-    Job,
-    Node,
-    Application,
-}
 
 /// What is done.
 #[derive(Debug)]
@@ -82,15 +73,12 @@ pub(crate) fn change(target: &Target, verb: &Verb, subject: &Subject, out: &mut 
     let said = match verb {
         Verb::Pause(kind, until) => {
             let pause = client.pause(whole(&client, *kind, name)?).reason(reason);
-            let pause = until.iter().fold(pause, |pause, until| pause.until(*until));
-            pause
-                .run()
-                .map(|answer| paused(answer, *until))
-                .map_err(|error| unknown(&client, *kind, name, error))
+            let pause = until.iter().fold(pause, |pause, until| pause.until(*until)).run();
+            answer(&client, *kind, name, pause.map(|answer| paused(answer, *until)))
         }
         Verb::Resume(kind) => {
             let resume = client.resume(whole(&client, *kind, name)?).reason(reason).run();
-            resume.map(resumed).map_err(|error| unknown(&client, *kind, name, error))
+            answer(&client, *kind, name, resume.map(resumed))
         }
         Verb::Drain => {
             let node = node(&client, name)?;
@@ -143,28 +131,18 @@ fn node(client: &Client, start: &str) -> Result<String> {
     }
 }
 
-/// Answers an unknown name with the nearest.
-fn unknown(client: &Client, kind: Kind, name: &str, error: firetime::Error) -> Failure {
-    if error.kind() != ErrorKind::NotFound {
-        return error.into();
-    }
-    let known = match kind {
-        Kind::Schedule => schedules(client).map(|known| ("schedule", known)),
-        Kind::Job => {
-            let jobs = client.jobs().map(|jobs| jobs.into_iter().map(|job| job.name).collect());
-            jobs.map(|known| ("job", known)).map_err(Failure::from)
+/// The answer; one about an unknown name tells the nearest.
+fn answer<T>(client: &Client, kind: Kind, name: &str, answer: Result<T, firetime::Error>) -> Result<T> {
+    answer.or_else(|error| match error.kind() {
+        ErrorKind::NotFound if kind != Kind::Node => {
+            Err(Failure::not_found(kind.word(), name, names(client, kind)?))
         }
-        Kind::Node => return error.into(),
-        Kind::Application => {
-            let all = client.applications().map(|all| all.into_iter().map(|it| it.name).collect());
-            all.map(|known| ("application", known)).map_err(Failure::from)
-        }
-    };
-    known.map_or_else(|failure| failure, |(kind, known)| Failure::not_found(kind, name, known))
+        _ => Err(error.into()),
+    })
 }
 
-fn of_schedule<T>(client: &Client, name: &str, answer: Result<T, firetime::Error>) -> Result<T> {
-    answer.map_err(|error| unknown(client, Kind::Schedule, name, error))
+fn of_schedule<T>(client: &Client, name: &str, found: Result<T, firetime::Error>) -> Result<T> {
+    answer(client, Kind::Schedule, name, found)
 }
 
 fn paused(answer: Paused, until: Option<DateTime<Utc>>) -> String {

@@ -20,6 +20,26 @@ use crate::when::{self, utc};
 /// Errors are stored with up to 4,000 characters; a table shows the beginning of a text.
 pub(crate) const TEXT_SHOWN: usize = 100;
 
+/// A kind of thing with names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Schedule,
+    Job,
+    Node,
+    Application,
+}
+
+impl Kind {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Schedule => "schedule",
+            Self::Job => "job",
+            Self::Node => "node",
+            Self::Application => "application",
+        }
+    }
+}
+
 /// What is listed.
 #[derive(Debug)]
 pub(crate) enum Listing {
@@ -313,16 +333,14 @@ const AUDIT: &[Column<AuditView>] = &[
 pub(crate) fn find(client: &Client, target: &Target, filter: &ExecutionFilter) -> Result {
     find_application(client, target)?;
     if let Some(name) = &filter.schedule {
-        let mut known = schedules(client)?;
-        known.extend(client.jobs()?.into_iter().map(|job| format!("queue:{}", job.name)));
-        if !known.contains(name) {
-            return Err(Failure::not_found("schedule", name, known));
-        }
+        let mut known = names(client, Kind::Schedule)?;
+        known.extend(names(client, Kind::Job)?.iter().map(|job| format!("queue:{job}")));
+        found(Kind::Schedule.word(), name, known)?;
     }
     if let Some(start) = &filter.node {
-        let known = nodes(client)?;
+        let known = names(client, Kind::Node)?;
         if !known.iter().any(|id| id.starts_with(start.as_str())) {
-            return Err(Failure::not_found("node", start, known));
+            return Err(Failure::not_found(Kind::Node.word(), start, known));
         }
     }
     Ok(())
@@ -332,27 +350,30 @@ pub(crate) fn find(client: &Client, target: &Target, filter: &ExecutionFilter) -
 fn find_target(client: &Client, target: &Target, filter: &AuditFilter) -> Result {
     find_application(client, target)?;
     let Some(name) = &filter.target else { return Ok(()) };
-    let mut known = schedules(client)?;
-    known.extend(client.jobs()?.into_iter().map(|job| job.name));
-    known.extend(nodes(client)?);
+    let mut known = Vec::new();
+    for kind in [Kind::Schedule, Kind::Job, Kind::Node] {
+        known.extend(names(client, kind)?);
+    }
     known.push(target.application.clone());
-    if known.contains(name) { Ok(()) } else { Err(Failure::not_found("target", name, known)) }
-}
-
-pub(crate) fn schedules(client: &Client) -> Result<Vec<String>> {
-    Ok(client.schedules()?.into_iter().map(|schedule| schedule.name).collect())
-}
-
-fn nodes(client: &Client) -> Result<Vec<String>> {
-    Ok(client.nodes()?.into_iter().map(|node| node.id).collect())
+    found("target", name, known)
 }
 
 pub(crate) fn find_application(client: &Client, target: &Target) -> Result {
-    let known: Vec<String> = client.applications()?.into_iter().map(|it| it.name).collect();
-    if known.contains(&target.application) {
-        return Ok(());
-    }
-    Err(Failure::not_found("application", &target.application, known))
+    found(Kind::Application.word(), &target.application, names(client, Kind::Application)?)
+}
+
+fn found(kind: &str, name: &String, known: Vec<String>) -> Result {
+    if known.contains(name) { Ok(()) } else { Err(Failure::not_found(kind, name, known)) }
+}
+
+/// The names there are; of nodes, their ids.
+pub(crate) fn names(client: &Client, kind: Kind) -> Result<Vec<String>> {
+    Ok(match kind {
+        Kind::Schedule => client.schedules()?.into_iter().map(|it| it.name).collect(),
+        Kind::Job => client.jobs()?.into_iter().map(|it| it.name).collect(),
+        Kind::Node => client.nodes()?.into_iter().map(|it| it.id).collect(),
+        Kind::Application => client.applications()?.into_iter().map(|it| it.name).collect(),
+    })
 }
 
 pub(crate) fn connect(target: &Target) -> Result<Client> {

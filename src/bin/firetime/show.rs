@@ -6,7 +6,7 @@ use firetime::{ErrorKind, ExecutionDetails, ExecutionView, ScheduleDetails};
 
 use crate::failure::{Failure, Result};
 use crate::inspect::{
-    self, EXECUTIONS, connect, execution_state, find_application, schedule_state, schedules,
+    self, EXECUTIONS, Kind, connect, execution_state, find_application, names, schedule_state,
 };
 use crate::output::{self, ListOutput, Output};
 use crate::target::Target;
@@ -17,7 +17,7 @@ pub(crate) fn schedule(target: &Target, name: &str, output: Output, out: &mut dy
     let details = match client.schedule(name) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             find_application(&client, target)?;
-            return Err(Failure::not_found("schedule", name, schedules(&client)?));
+            return Err(Failure::not_found("schedule", name, names(&client, Kind::Schedule)?));
         }
         found => found?,
     };

@@ -16,11 +16,11 @@ use self::raw::{
     RawScheduleVerb, RawSubject,
 };
 use crate::add::{NewExecution, NewSchedule};
-use crate::control::{Change, Kind, Subject, Verb, Which};
+use crate::control::{Change, Subject, Verb, Which};
 use crate::cron::{Question, Source};
 use crate::demo;
 use crate::failure::{Failure, Result};
-use crate::inspect::{How, Listing};
+use crate::inspect::{How, Kind, Listing};
 use crate::logging::Logging;
 use crate::output::Output;
 use crate::target::{APPLICATION_VARIABLE, Database, Target, URL_VARIABLE};
