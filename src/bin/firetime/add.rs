@@ -73,18 +73,9 @@ pub(crate) fn add(target: &Target, new: &NewSchedule, subject: &Subject, out: &m
     let job: Job<serde_json::Value> = Job::new(new.job.clone().leak());
     let schedule = Schedule::new(&subject.name, job, &new.payload, new.trigger.clone())?;
     let schedule = schedule.description(&new.description).priority(new.priority);
-    let schedule = match new.time_limit {
-        Some(limit) => schedule.timeout(limit),
-        None => schedule,
-    };
-    let schedule = match new.overlap {
-        Some(rule) => schedule.overlap(rule),
-        None => schedule,
-    };
-    let schedule = match new.pause_after {
-        Some(occurrences) => schedule.pause_after(occurrences),
-        None => schedule,
-    };
+    let schedule = new.time_limit.iter().fold(schedule, |schedule, limit| schedule.timeout(*limit));
+    let schedule = new.overlap.iter().fold(schedule, |schedule, rule| schedule.overlap(*rule));
+    let schedule = new.pause_after.iter().fold(schedule, |schedule, count| schedule.pause_after(*count));
     let now = new.now.timestamp_millis();
     let timing = firetime::trigger::Timing::new(new.trigger.clone(), Some(now), None)?;
     let shown = if let Trigger::Delay(_) = &new.trigger { 1 } else { SHOWN };
