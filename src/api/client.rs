@@ -130,13 +130,11 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Config`] if nothing can have these names; or the database's failure.
     pub fn audit(&self, filter: &AuditFilter) -> Result<Vec<AuditView>, Error> {
-        for (what, text, most) in [
+        config::check_filter([
             ("the target's name", &filter.target, 200),
             ("the actor", &filter.actor, 200),
             ("the verb", &filter.verb, 20),
-        ] {
-            config::check_text(what, text.as_deref().unwrap_or_default(), most)?;
-        }
+        ])?;
         let query = AuditQuery {
             application: self.application.clone(),
             target: filter.target.clone(),
@@ -319,17 +317,14 @@ impl Client {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn executions(&self, filter: &ExecutionFilter) -> Result<Vec<ExecutionView>, Error> {
-        let names = [
+        config::check_filter([
             ("the schedule's name", &filter.schedule, 200),
             ("the job's name", &filter.job, 200),
             ("the unique key", &filter.key, 200),
             ("the group", &filter.group, 200),
             ("the tag", &filter.tag, 100),
             ("the node's id", &filter.node, 36),
-        ];
-        for (what, name, most) in names {
-            config::check_text(what, name.as_deref().unwrap_or_default(), most)?;
-        }
+        ])?;
         let query = ExecutionQuery {
             application: Some(self.application.clone()),
             schedule: filter.schedule.clone(),
@@ -339,10 +334,9 @@ impl Client {
             tag: filter.tag.clone(),
             states: filter.states.clone(),
             node: filter.node.clone(),
-            of: None,
             since: filter.since.map(Timestamp::from),
-            before: None,
             limit: filter.limit,
+            ..ExecutionQuery::default()
         };
         Ok(self.store.executions(&query)?.into_iter().map(ExecutionView::from).collect())
     }

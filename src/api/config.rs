@@ -41,9 +41,8 @@ impl Config {
         let of_tasks: Vec<LaneSettings> = self.lanes.iter().map(LaneSettings::of_tasks).collect();
         if self.lanes.len() + of_tasks.len() > MOST_LANES {
             let most = MOST_LANES / 2 - 1;
-            let message =
-                format!("lanes: {most} at most on a node with async handlers, got {}", self.lanes.len() - 1);
-            return Err(Error::new(ErrorKind::Config, message));
+            let got = self.lanes.len() - 1;
+            return refused(format!("lanes: {most} at most on a node with async handlers, got {got}"));
         }
         self.lanes.extend(of_tasks);
         Ok(())
@@ -53,9 +52,9 @@ impl Config {
     pub(super) fn checked(mut self) -> Result<Self, Error> {
         check_name("application name", &self.application, 50)?;
         if self.url.contains(":memory:") || self.url.contains("mode=memory") {
-            let message =
-                "a node needs a database that others can open too: name a file, as in sqlite:shop.db";
-            return Err(Error::new(ErrorKind::Config, message));
+            return refused(
+                "a node needs a database that others can open too: name a file, as in sqlite:shop.db",
+            );
         }
         check_lanes(&self.lanes)?;
         self.window = self.window.bounded()?;
@@ -70,17 +69,15 @@ impl Config {
         if self.lanes.iter().any(|it| &*it.name == lane) {
             return Ok(());
         }
-        let message = format!(
+        refused(format!(
             "job {job:?} names the lane {lane:?}, and this node has {}: name one of these, or add it with \
              Builder::lane",
             names.join(", ")
-        );
-        Err(Error::new(ErrorKind::Config, message))
+        ))
     }
 }
 
 fn check_lanes(lanes: &[LaneSettings]) -> Result<(), Error> {
-    let refused = |message: String| Err(Error::new(ErrorKind::Config, message));
     if lanes.len() > MOST_LANES {
         return refused(format!("lanes: {} at most, got {}", MOST_LANES - 1, lanes.len() - 1));
     }
@@ -125,18 +122,17 @@ fn check_limits(lane: &LaneSettings, of: String) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::new(ErrorKind::Config, message))
+    refused(message)
 }
 
 /// Refuses names that no schedule can have. Those of jobs' queues are among them.
 pub(crate) fn check_schedule_name(name: &str) -> Result<(), Error> {
     check_name("schedule name", name, 200)?;
     if name.starts_with(QUEUE_PREFIX) {
-        let message = format!(
+        return refused(format!(
             "schedule name {name:?}: names that begin with {QUEUE_PREFIX:?} are those of jobs' queues, which are \
              no schedules"
-        );
-        return Err(Error::new(ErrorKind::Config, message));
+        ));
     }
     Ok(())
 }
@@ -145,8 +141,7 @@ pub(crate) fn check_schedule_name(name: &str) -> Result<(), Error> {
 /// characters.
 pub(crate) fn check_name(what: &str, name: &str, most: usize) -> Result<(), Error> {
     if name.is_empty() {
-        let message = format!("{what} is empty: write 1 to {most} characters");
-        return Err(Error::new(ErrorKind::Config, message));
+        return refused(format!("{what} is empty: write 1 to {most} characters"));
     }
     check_text(what, name, most)
 }
@@ -164,7 +159,19 @@ pub(crate) fn check_text(what: &str, text: &str, most: usize) -> Result<(), Erro
     } else {
         return Ok(());
     };
-    Err(Error::new(ErrorKind::Config, format!("{what} {problem}")))
+    refused(format!("{what} {problem}"))
+}
+
+/// What cannot work is answered with [`ErrorKind::Config`].
+fn refused<T>(message: impl Into<String>) -> Result<T, Error> {
+    Err(Error::new(ErrorKind::Config, message))
+}
+
+/// Checks the texts of a filter: what each is, the text, and its most characters.
+pub(super) fn check_filter<const N: usize>(texts: [(&str, &Option<String>, usize); N]) -> Result<(), Error> {
+    texts
+        .into_iter()
+        .try_for_each(|(what, text, most)| check_text(what, text.as_deref().unwrap_or_default(), most))
 }
 
 #[cfg(test)]

@@ -53,23 +53,20 @@ pub struct LaneHealth {
 }
 
 impl LaneHealth {
-    fn of(lane: &LaneFigures) -> Self {
-        let LaneFigures { name, max, busy, queued, stuck, .. } = lane;
+    /// A lane's threads, and its tasks among those of all lanes.
+    fn of(lane: &LaneFigures, all_tasks: &[LaneFigures]) -> Self {
+        let tasks = all_tasks.iter().find(|it| it.name == lane.name);
+        let tasks = |figure: fn(&LaneFigures) -> usize| tasks.map_or(0, figure);
         Self {
-            name: name.to_string(),
-            threads: *max,
-            busy: *busy,
-            queued: *queued,
-            stuck: *stuck,
-            concurrency: 0,
-            tasks: 0,
-            stuck_tasks: 0,
+            name: lane.name.to_string(),
+            threads: lane.max,
+            busy: lane.busy,
+            queued: lane.queued,
+            stuck: lane.stuck,
+            concurrency: tasks(|it| it.max),
+            tasks: tasks(|it| it.busy),
+            stuck_tasks: tasks(|it| it.stuck),
         }
-    }
-
-    /// Takes in what the tasks of the lane do.
-    fn add(&mut self, tasks: &LaneFigures) {
-        (self.concurrency, self.tasks, self.stuck_tasks) = (tasks.max, tasks.busy, tasks.stuck);
     }
 
     /// The problems of a lane half of whose seats hang; `of` names it.
@@ -87,11 +84,7 @@ impl LaneHealth {
 impl Health {
     pub(super) fn of(lanes: impl Iterator<Item = LaneFigures>) -> Self {
         let (tasks, threads): (Vec<_>, Vec<_>) = lanes.partition(|lane| lane.is_of_tasks);
-        let mut lanes: Vec<LaneHealth> = threads.iter().map(LaneHealth::of).collect();
-        for lane in &mut lanes {
-            let own = tasks.iter().find(|it| *it.name == *lane.name);
-            own.into_iter().for_each(|it| lane.add(it));
-        }
+        let lanes: Vec<LaneHealth> = threads.iter().map(|lane| LaneHealth::of(lane, &tasks)).collect();
         let of = |lane: &LaneHealth| match lanes.len() {
             1 => String::new(),
             _ => format!("lane {:?}: ", lane.name),
