@@ -56,18 +56,18 @@ impl Cancel<'_> {
     /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters;
     /// [`ErrorKind::NotFound`] if the application has no such execution; or the database's failure.
     pub fn run(self) -> Result<Cancelled, Error> {
-        let client = self.client;
-        let answer = self.over(&*client.store)?;
+        let answer = self.over(&*self.client.store)?;
         if matches!(answer, Cancelled::Asked { .. }) {
-            client.announce_cancel();
+            self.client.announce_cancel();
         }
         Ok(answer)
     }
 
-    fn over(self, verbs: &dyn Verbs) -> Result<Cancelled, Error> {
+    fn over(&self, verbs: &dyn Verbs) -> Result<Cancelled, Error> {
         check(&self.by)?;
         let Self { client, execution, by } = self;
-        let order = ExecutionOrder { application: client.application.clone(), execution, by };
+        let (application, execution) = (client.application.clone(), *execution);
+        let order = ExecutionOrder { application, execution, by: by.clone() };
         Ok(match verbs.cancel(&order)? {
             order::Cancel::Done => Cancelled::Cancelled,
             order::Cancel::Asked { node, is_new: true } => Cancelled::Asked { node },

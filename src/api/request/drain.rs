@@ -46,24 +46,22 @@ impl Drain<'_> {
     /// can have this id; [`ErrorKind::NotFound`] if no such node lives in the application; or the database's
     /// failure.
     pub fn run(self) -> Result<Draining, Error> {
-        let client = self.client;
-        let answer = self.over(&*client.store)?;
+        let answer = self.over(&*self.client.store)?;
         if answer == Draining::Begun {
-            client.announce_switch();
+            self.client.announce_switch();
         }
         Ok(answer)
     }
 
-    fn over(self, verbs: &dyn Verbs) -> Result<Draining, Error> {
+    fn over(&self, verbs: &dyn Verbs) -> Result<Draining, Error> {
         check(&self.by)?;
         let scope = Scope::Node(target::node(&self.node)?);
-        let Self { client, node, by } = self;
-        let application = client.application.clone();
+        let (application, by) = (self.client.application.clone(), self.by.clone());
         match verbs.switch(&SwitchOrder { application, scope, verb: SwitchVerb::Drain, by })? {
             Switched::Done => Ok(Draining::Begun),
             Switched::Already(Switch::Drained) => Ok(Draining::Drained),
             Switched::Already(_) => Ok(Draining::UnderWay),
-            Switched::Unknown => Err(client.unknown_target(&Target::Node(node))),
+            Switched::Unknown => Err(self.client.unknown_target(&Target::node(&self.node))),
         }
     }
 }

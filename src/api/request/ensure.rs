@@ -73,10 +73,9 @@ impl Ensure<'_> {
     /// [`ErrorKind::Config`]: crate::ErrorKind::Config
     /// [`ErrorKind::Conflict`]: crate::ErrorKind::Conflict
     pub fn run(self) -> Result<Ensured, Error> {
-        let (client, name) = (self.client, self.definition.name.clone());
-        let ensured = self.over(&*client.store)?;
+        let ensured = self.over(&*self.client.store)?;
         if ensured != Ensured::Unchanged {
-            client.announce(&name);
+            self.client.announce(&self.definition.name);
         }
         Ok(ensured)
     }
@@ -110,7 +109,7 @@ impl Ensure<'_> {
         Ensured
     }
 
-    fn over(self, verbs: &dyn Verbs) -> Result<Ensured, Error> {
+    fn over(&self, verbs: &dyn Verbs) -> Result<Ensured, Error> {
         check(&self.definition.by)?;
         let explained = |error: Error| error.during(&format!("ensuring schedule {:?}", self.definition.name));
         verbs.ensure(&self.definition).map_err(explained)

@@ -61,15 +61,14 @@ impl Pause<'_> {
     /// would end in the past, or if nothing can have this name or id; [`ErrorKind::NotFound`] if there is no
     /// such schedule or job, or no such node lives; or the database's failure.
     pub fn run(self) -> Result<Paused, Error> {
-        let (client, target) = (self.client, self.target.clone());
-        let answer = self.over(&*client.store)?;
+        let answer = self.over(&*self.client.store)?;
         if answer == Paused::Paused {
-            client.announce_target(&target);
+            self.client.announce_target(&self.target);
         }
         Ok(answer)
     }
 
-    fn over(self, verbs: &dyn Verbs) -> Result<Paused, Error> {
+    fn over(&self, verbs: &dyn Verbs) -> Result<Paused, Error> {
         check(&self.by)?;
         self.check_until(verbs)?;
         let scope = match self.target.scope()? {
@@ -78,13 +77,13 @@ impl Pause<'_> {
             }
             Ok(scope) => scope,
         };
-        let Self { client, target, until, by } = self;
-        let verb = SwitchVerb::Pause { until: until.map(Timestamp::from) };
-        let order = SwitchOrder { application: client.application.clone(), scope, verb, by };
+        let (application, by) = (self.client.application.clone(), self.by.clone());
+        let verb = SwitchVerb::Pause { until: self.until.map(Timestamp::from) };
+        let order = SwitchOrder { application, scope, verb, by };
         match verbs.switch(&order)? {
             Switched::Done => Ok(Paused::Paused),
             Switched::Already(_) => Ok(Paused::NotActive(ScheduleState::Paused)),
-            Switched::Unknown => Err(client.unknown_target(&target)),
+            Switched::Unknown => Err(self.client.unknown_target(&self.target)),
         }
     }
 

@@ -62,18 +62,17 @@ impl Remove<'_> {
     /// [`ErrorKind::Config`]: crate::ErrorKind::Config
     /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
     pub fn run(self) -> Result<Removed, Error> {
-        let (client, name, cancels) = (self.client, self.name.clone(), self.cancels);
-        let answer = self.over(&*client.store)?;
+        let answer = self.over(&*self.client.store)?;
         if answer == Removed::Removed {
-            client.announce(&name);
+            self.client.announce(&self.name);
         }
-        if cancels {
-            client.announce_cancel();
+        if self.cancels {
+            self.client.announce_cancel();
         }
         Ok(answer)
     }
 
-    fn over(self, verbs: &dyn Verbs) -> Result<Removed, Error> {
+    fn over(&self, verbs: &dyn Verbs) -> Result<Removed, Error> {
         check(&self.by)?;
         check_schedule_name(&self.name)?;
         let answer = self.remove(verbs)?;

@@ -50,15 +50,14 @@ impl Resume<'_> {
     /// can have this name or id; [`ErrorKind::NotFound`] if there is no such schedule or job, or no such node
     /// lives; or the database's failure.
     pub fn run(self) -> Result<Resumed, Error> {
-        let (client, target) = (self.client, self.target.clone());
-        let answer = self.over(&*client.store)?;
+        let answer = self.over(&*self.client.store)?;
         if answer == Resumed::Resumed {
-            client.announce_target(&target);
+            self.client.announce_target(&self.target);
         }
         Ok(answer)
     }
 
-    fn over(self, verbs: &dyn Verbs) -> Result<Resumed, Error> {
+    fn over(&self, verbs: &dyn Verbs) -> Result<Resumed, Error> {
         check(&self.by)?;
         let scope = match self.target.scope()? {
             Err(schedule) => {
@@ -66,14 +65,13 @@ impl Resume<'_> {
             }
             Ok(scope) => scope,
         };
-        let Self { client, target, by } = self;
-        let application = client.application.clone();
+        let (application, by) = (self.client.application.clone(), self.by.clone());
         let order = SwitchOrder { application, scope, verb: SwitchVerb::Resume, by };
         pass_held_back(verbs, &order)?;
         match verbs.switch(&order)? {
             Switched::Done => Ok(Resumed::Resumed),
             Switched::Already(_) => Ok(Resumed::NotPaused(ScheduleState::Active)),
-            Switched::Unknown => Err(client.unknown_target(&target)),
+            Switched::Unknown => Err(self.client.unknown_target(&self.target)),
         }
     }
 

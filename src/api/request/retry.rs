@@ -47,14 +47,14 @@ impl Retry<'_> {
     /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters;
     /// [`ErrorKind::NotFound`] if the application has no such execution; or the database's failure.
     pub fn run(self) -> Result<Retried, Error> {
-        let client = self.client;
-        self.over(&*client.store)
+        self.over(&*self.client.store)
     }
 
-    fn over(self, verbs: &dyn Verbs) -> Result<Retried, Error> {
+    fn over(&self, verbs: &dyn Verbs) -> Result<Retried, Error> {
         check(&self.by)?;
         let Self { client, execution, by } = self;
-        let order = ExecutionOrder { application: client.application.clone(), execution, by };
+        let (application, execution) = (client.application.clone(), *execution);
+        let order = ExecutionOrder { application, execution, by: by.clone() };
         Ok(match verbs.retry(&order)? {
             order::Retry::Pending(execution) => Retried::Pending(execution),
             order::Retry::State(Some(state)) => Retried::NotRetryable(state),

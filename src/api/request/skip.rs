@@ -53,15 +53,14 @@ impl Skip<'_> {
     /// [`ErrorKind::Config`]: crate::ErrorKind::Config
     /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
     pub fn run(self) -> Result<Skipped, Error> {
-        let (client, name) = (self.client, self.name.clone());
-        let answer = self.over(&*client.store)?;
+        let answer = self.over(&*self.client.store)?;
         if matches!(answer, Skipped::Skipped { .. }) {
-            client.announce(&name);
+            self.client.announce(&self.name);
         }
         Ok(answer)
     }
 
-    fn over(self, verbs: &dyn Verbs) -> Result<Skipped, Error> {
+    fn over(&self, verbs: &dyn Verbs) -> Result<Skipped, Error> {
         check(&self.by)?;
         decide((self.client, verbs), &self.name, |entry| self.attempt(verbs, entry))
     }

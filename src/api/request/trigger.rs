@@ -75,13 +75,12 @@ impl TriggerNow<'_> {
     /// before 1973, the actor or the reason is too long or has control characters, or no schedule can have
     /// this name; [`ErrorKind::NotFound`] if there is no such schedule; or the database's failure.
     pub fn run(self) -> Result<Triggered, Error> {
-        let (client, name) = (self.client, self.name.clone());
-        let answer = self.over(&*client.store)?;
-        client.announce(&name);
+        let answer = self.over(&*self.client.store)?;
+        self.client.announce(&self.name);
         Ok(answer)
     }
 
-    fn over(self, verbs: &dyn Verbs) -> Result<Triggered, Error> {
+    fn over(&self, verbs: &dyn Verbs) -> Result<Triggered, Error> {
         match verbs.order(&self.resolved()?)? {
             Ordered::Pending(execution) => Ok(Triggered::Pending(execution)),
             Ordered::NotRunnable(state) => Ok(Triggered::NotRunnable(state.unwrap_or(ScheduleState::Error))),
