@@ -39,20 +39,29 @@ step() {
 # figure LOG NAME: the last NAME=... in what LOG says, or 0.
 figure() { sed -n "s/.*\b$2=\([0-9/]*\).*/\1/p" "$logs/$1" | tail -n 1 | grep . || echo 0; }
 
-# In virtual time no load matters, and real clusters need the processors at once: the simulations are nice. A
-# background job would inherit an ignored SIGINT.
+# In virtual time no load matters, and real clusters need the processors at once: the simulations are nice.
 # shellcheck disable=SC2317,SC2329 # called by name
 simulate() {
     local binary
     binary=$(cargo test --locked "${build[@]}" --lib --no-run --message-format json-render-diagnostics |
         sed -n 's/.*"kind":\["lib"\].*"executable":"\([^"]*\)".*/\1/p')
-    env --default-signal=INT nice -n 10 "$binary" sim:: --nocapture
+    nice -n 10 "$binary" sim:: --nocapture
+}
+
+# shellcheck disable=SC2317,SC2329 # called by a trap
+end_proof() {
+    [ -z "$beside" ] || kill -- "-$beside" 2>/dev/null || :
+    end_logs "$1"
 }
 
 beside=''
 if [ "${1:-}" = --tenth ]; then
+    # In a process group of its own, which ends with this script.
+    set -m
     step simulations simulate >"$logs/beside" &
     beside=$!
+    set +m
+    trap 'end_proof $?' EXIT
 else
     step simulations simulate || code=1
 fi
@@ -61,6 +70,7 @@ step together scripts/chaos.sh "${chaos[@]}" --galera --failover || code=1
 step fuzz scripts/fuzz.sh "$fuzz" || code=1
 if [ -n "$beside" ]; then
     wait "$beside" || code=1
+    beside=''
     cat "$logs/beside"
     [ -z "${FIRETIME_SIMULATED:-}" ] || cp "$logs/simulations" "$FIRETIME_SIMULATED"
 fi

@@ -141,7 +141,8 @@ impl Error {
     }
 
     /// Whether the same call, made again after a pause, may succeed and does no harm. `false` if the error
-    /// [`is_unknown`](Error::is_unknown): only the caller knows whether a second time does harm.
+    /// [`is_unknown`](Error::is_unknown): only the caller knows whether a second time does harm. Within a
+    /// transaction of the caller's (`run_in`) it is the whole transaction that is made again.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         use ErrorKind::{Conflict, Refused, System, Unavailable};
