@@ -412,7 +412,7 @@ answer! {
 /// A PENDING execution's row; those of one schedule share its entry. One that cannot be read was written by
 /// hand: it is left alone.
 fn waiting(mut row: Row, known: &mut Known, large: &mut HashMap<ScheduleId, usize>) -> Step<Keyed<Pending>> {
-    let (id, due, wanted) = (row.int()?, row.instant()?, row.flag()?);
+    let (id, due, wanted) = (row.int()?, row.loose_instant()?, row.flag()?);
     if !wanted {
         return Ok(((due, id), None));
     }

@@ -256,8 +256,13 @@ impl Row {
         Ok(self.maybe_int()?.map(Timestamp::at))
     }
 
-    /// The next column, an instant; NULL and anything else read as [`NO_TIME`].
+    /// The next column, an instant.
     pub(crate) fn instant(&mut self) -> Step<Timestamp> {
+        self.int().map(Timestamp::at)
+    }
+
+    /// The next column, an instant; NULL and anything else read as [`NO_TIME`].
+    pub(crate) fn loose_instant(&mut self) -> Step<Timestamp> {
         self.loose_int().map(Timestamp::at)
     }
 }

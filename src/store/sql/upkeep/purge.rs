@@ -49,8 +49,8 @@ answer! {
             AND e.repeat_interval = 0 AND e.next_fire_time = -1 AND e.prev_fire_time >= 0 \
             AND e.prev_fire_time < ? THEN 1 WHEN e.state = 'REMOVED' THEN 1 ELSE 0 END AS spent", Row::flag;
         state: String = "e.state", Row::loose_text;
-        prev: Timestamp = "e.prev_fire_time", Row::instant;
-        next: Timestamp = "e.next_fire_time", Row::instant;
+        prev: Timestamp = "e.prev_fire_time", Row::loose_instant;
+        next: Timestamp = "e.next_fire_time", Row::loose_instant;
         version: i64 = "e.version", Row::loose_int;
         fence: i64 = "e.fence", |row| Ok(row.loose_int()?.min(HIGHEST_FENCE_MARK));
     }

@@ -67,7 +67,7 @@ pub(crate) fn attempts(schedule: ScheduleId, generation: i64, after: Timestamp, 
 answer! {
     AttemptRow() {
         id = "s.id", |row| row.int().map(ExecutionId);
-        scheduled = "s.scheduled_time", Row::instant;
+        scheduled = "s.scheduled_time", Row::loose_instant;
         state = "s.state", Row::word;
         reason = "s.reason", Row::loose_text;
         node = "s.node", Row::loose_text;

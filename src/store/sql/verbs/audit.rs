@@ -70,7 +70,7 @@ answer! {
     AuditRow() {
         id = "a.id", Row::int;
         application = "a.application", Row::loose_text;
-        made = "a.made_time", Row::instant;
+        made = "a.made_time", Row::loose_instant;
         actor = "a.actor", Row::loose_text;
         verb = "a.verb", Row::loose_text;
         target_type = "a.target_type", Row::loose_text;

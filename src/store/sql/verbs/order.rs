@@ -167,7 +167,7 @@ pub(crate) fn retry(session: &mut dyn Session, order: &ExecutionOrder) -> Step<R
     ));
     let question = question.bind(order.execution.0).bind(order.application.as_str());
     let Some(mut row) = session.rows(&question)?.pop() else { return Ok(Retry::Unknown) };
-    let (state, attempt, scheduled) = (row.word()?, row.loose_int()?, row.instant()?);
+    let (state, attempt, scheduled) = (row.word()?, row.loose_int()?, row.loose_instant()?);
     let schedule = sql("SELECT e.name, e.state FROM QRTZ_EXECUTE e WHERE e.id = ?").bind(row.loose_int()?);
     let found = session.one(&schedule, |row| Ok((row.loose_text()?, row.loose_text()?)))?;
     let (name, schedule) = found.unwrap_or_default();

@@ -82,8 +82,8 @@ answer! {
         beat = "n.beat", Row::loose_int;
         jobs = "n.jobs", node::jobs;
         figures = Figures::columns(), Figures::read;
-        started = "n.started_time", Row::instant;
-        last_beat = "n.beat_time", Row::instant;
+        started = "n.started_time", Row::loose_instant;
+        last_beat = "n.beat_time", Row::loose_instant;
         ended = "n.ended_time, n.end_reason", |row| {
             let (time, reason) = (row.time()?, row.loose_text()?);
             Ok(time.map(|time| (time, reason)))
@@ -264,7 +264,7 @@ answer! {
         reason = "r.reason", Row::loose_text;
         generation = "r.generation", Row::loose_int;
         origin = "r.origin", Row::loose_int;
-        scheduled = "r.scheduled_time", Row::instant;
+        scheduled = "r.scheduled_time", Row::loose_instant;
         until = "r.until_time", Row::time;
         count = "r.occurrences", Row::loose_int;
         attempt = "r.attempt", Row::loose_int;
@@ -283,7 +283,7 @@ answer! {
             Ok(Cause::read(word.as_deref(), actor.zip(why)))
         };
         fence = "r.fence", Row::loose_int;
-        due = "r.due_time", Row::instant;
+        due = "r.due_time", Row::loose_instant;
         payload =
             if has_payload { "r.payload AS own_payload" } else { "NULL AS own_payload" }, Row::maybe_text;
         failures = "COALESCE(r.failures, 0) AS failed", Row::loose_int;
