@@ -13,7 +13,7 @@ pub struct AuditFilter {
     pub target: Option<String>,
     /// Only by this actor.
     pub actor: Option<String>,
-    /// Only of this verb: `ensure`, `pause`, `resume`, `trigger`, `skip`, `cancel`, `retry`,
+    /// Only of this verb: `ensure`, `pause`, `resume`, `drain`, `trigger`, `skip`, `cancel`, `retry`,
     /// `remove`.
     pub verb: Option<String>,
     /// Only at or after this, by the database's clock.
@@ -29,8 +29,8 @@ impl Default for AuditFilter {
 }
 
 view! {
-    /// A change that somebody made through a client or the program. It was written in the transaction of the
-    /// change: what is not here was not made. As JSON, instants are epoch milliseconds.
+    /// A change that somebody made through a client or the program. It is written in the transaction of the
+    /// change: a change that is missing here was not made. As JSON, instants are epoch milliseconds.
     AuditView of AuditRow as row {
         /// Its row id.
         id: i64 = row.id,
@@ -41,16 +41,16 @@ view! {
         made: Option<DateTime<Utc>> = row.made.utc(),
         /// Who made it: the name that the client or the request gave, else `host/process id`.
         actor: String = row.actor,
-        /// What was done: `ensure`, `pause`, `resume`, `drain`, `trigger`, `skip`, `cancel`, `retry`,
+        /// The verb: `ensure`, `pause`, `resume`, `drain`, `trigger`, `skip`, `cancel`, `retry`,
         /// `remove`.
         verb: String = row.verb,
-        /// What kind of thing it was done to: `schedule`, `execution`, `job`, `node`, `application`.
+        /// The kind of its target: `schedule`, `execution`, `job`, `node`, `application`.
         target_type: String = row.target_type,
-        /// The name of that thing; of an execution, `ID of SCHEDULE`.
+        /// The name of its target; of an execution, `ID of SCHEDULE`.
         target: String = row.target,
-        /// What was there before, up to 1,000 characters.
+        /// The state or value before the change, up to 1,000 characters.
         was: String = row.was,
-        /// What it became, up to 1,000 characters.
+        /// The state or value after it, up to 1,000 characters.
         became: String = row.became,
         /// Why, as far as it was said.
         reason: String = row.reason,

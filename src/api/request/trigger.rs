@@ -1,4 +1,4 @@
-//! Trigger: a schedule runs once more, now or later, beside what is planned.
+//! Trigger: a schedule runs once more, now or later, beside its planned occurrences.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::store::Verbs;
 use crate::store::order::{Ordered, RunOrder, implausible, too_large};
 
 request! {
-    /// Runs a schedule once more, beside what is planned: the next fire time stays as it is. Made by
+    /// Runs a schedule once more, beside its planned occurrences: the next fire time stays as it is. Made by
     /// [`Client::trigger`].
     ///
     /// The execution has an identity of its own, is retried and recovered as its job says, and finds who
@@ -40,7 +40,7 @@ request! {
 }
 
 impl Client {
-    /// Runs a schedule once more, now or later, beside what is planned.
+    /// Runs a schedule once more, now or later, beside its planned occurrences.
     pub fn trigger(&self, name: &str) -> TriggerNow<'_> {
         TriggerNow {
             client: self,

@@ -26,7 +26,7 @@ pub(super) struct Planned {
     pub(super) fire_times: Vec<i64>,
 }
 
-/// What runs from the second `start` (epoch seconds) for [`LASTS`] seconds.
+/// The schedules that fire from the second `start` (epoch seconds) on, for [`LASTS`] seconds.
 pub(super) fn plan(start: i64) -> Result<Vec<Planned>> {
     let from = start * 1_000;
     Ok(vec![
