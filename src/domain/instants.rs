@@ -83,6 +83,9 @@ instant!(Timestamp);
 instant!(Boot);
 
 impl Timestamp {
+    /// Epoch millisecond 0: no row holds an earlier instant, only -1 for none.
+    pub(crate) const EPOCH: Self = Self(0);
+
     /// The instant as public items have it, if that calendar reaches so far.
     pub(crate) fn utc(self) -> Option<DateTime<Utc>> {
         DateTime::from_timestamp_millis(self.0)

@@ -428,7 +428,7 @@ impl Verbs for Wire<'_> {
     }
 
     fn now(&self) -> Result<Timestamp> {
-        Ok(Timestamp::at(self.sample().millis()))
+        Ok(self.sample().db())
     }
 
     fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {

@@ -33,7 +33,7 @@ impl Present {
 pub(crate) fn planned(timing: &Timing, prev: Option<Timestamp>, at: Present) -> Cursor {
     let behind = prev.unwrap_or(NO_TIME);
     let past = || match timing.trigger() {
-        Trigger::Simple(simple) if simple.interval_ms() == 0 => timing.after(NONE).map(Timestamp::at),
+        Trigger::Simple(simple) if simple.interval_ms() == 0 => timing.next_after(NO_TIME),
         Trigger::Simple(_) => timing.next_after(behind),
         Trigger::Cron(_) | Trigger::Delay(_) => None,
     };

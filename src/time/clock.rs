@@ -181,9 +181,9 @@ impl TimeSample {
         Self::new(HostTime { counted: asked.counted - 999, ..asked }, told, answered)
     }
 
-    /// The database's time in whole milliseconds.
-    pub(crate) fn millis(&self) -> Millis {
-        whole(self.told)
+    /// The database's time, rounded down.
+    pub(crate) fn db(&self) -> Timestamp {
+        Timestamp::at(whole(self.told))
     }
 
     /// The ends of the interval that the offset lies in.

@@ -81,7 +81,7 @@ impl PollReport {
         pause_ended: false,
         election: None,
         any_late: true,
-        floor: Timestamp::at(0),
+        floor: Timestamp::EPOCH,
     };
 
     fn may_stand(&self) -> bool {

@@ -160,7 +160,7 @@ impl PollMachine {
             shares: Vec::new(),
             names: Vec::new(),
             listed: self.home.listed(),
-            from: Timestamp::at(0),
+            from: Timestamp::EPOCH,
             pending_from: Timestamp::MIN,
             until: late,
             late,

@@ -105,7 +105,7 @@ impl Skipping {
     /// The fire time with which polls begin. An outage holds it back, and so do schedules nobody claims.
     pub(super) fn floor(&self, now: Now) -> Timestamp {
         match self.looks {
-            Looks::Off => Timestamp::at(0),
+            Looks::Off => Timestamp::EPOCH,
             _ => self.schedules.at(now),
         }
     }

@@ -118,7 +118,7 @@ fn is_over(row: &Schedule, before: Timestamp) -> bool {
     let is_one_shot =
         when.job_type == "SIMPLE" && when.repeat_count == Some(0) && when.repeat_interval == Some(0);
     let is_complete = row.is(ScheduleState::Complete) && row.next == Some(NO_TIME);
-    is_one_shot && is_complete && row.prev.is_some_and(|prev| (Timestamp::default()..before).contains(&prev))
+    is_one_shot && is_complete && row.prev.is_some_and(|prev| (Timestamp::EPOCH..before).contains(&prev))
 }
 
 fn occurrence(run: &Execution) -> (i64, Timestamp) {

@@ -177,7 +177,7 @@ impl Verbs for SqlStore {
     }
 
     fn now(&self) -> Result<Timestamp> {
-        self.read("read the database's clock", |session| Ok(Timestamp::at(self.sample(session)?.millis())))
+        self.read("read the database's clock", |session| Ok(self.sample(session)?.db()))
     }
 
     fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {

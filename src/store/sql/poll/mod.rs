@@ -295,8 +295,7 @@ pub(crate) fn section_rows(
             dialect.join()
         )
     };
-    let nothing =
-        Section { job: -1, shard: 0, after: (Timestamp::default(), 0), until: Timestamp::default() };
+    let nothing = Section { job: -1, shard: 0, after: (Timestamp::EPOCH, 0), until: Timestamp::EPOCH };
     let size = padded(sections.len());
     let question = sql((0..size).map(section).collect::<Vec<String>>().join(" UNION ALL "));
     sections.iter().copied().chain(std::iter::repeat(nothing)).take(size).fold(
@@ -479,7 +478,7 @@ pub(crate) fn passed(session: &mut dyn Session, query: &PassedQuery) -> Step<Vec
     let jobs = query.job.iter().fold(jobs, |jobs, job| jobs.bind(job.as_str()));
     let jobs: Vec<i64> = session.all(&jobs, Row::int)?;
     let mut entries = Vec::new();
-    for sections in sections(&jobs, &(Timestamp::default()..query.before)).chunks(SECTIONS) {
+    for sections in sections(&jobs, &(Timestamp::EPOCH..query.before)).chunks(SECTIONS) {
         let mut see = |_, raw: Raw| entries.extend(raw.understand().ok());
         read_sections(session, &query.application, sections, query.limit, Payload::None, &mut see)?;
         if entries.len() >= query.limit {

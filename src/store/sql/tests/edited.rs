@@ -98,7 +98,7 @@ impl<'a> Case<'a> {
             shares: vec![Share::whole(vec!["work".to_owned()])],
             names: vec!["named".to_owned()],
             listed: vec!["work".to_owned()],
-            from: Timestamp::default(),
+            from: Timestamp::EPOCH,
             pending_from: Timestamp::MIN,
             until: Timestamp::MAX,
             late: Timestamp::MAX,
@@ -110,7 +110,7 @@ impl<'a> Case<'a> {
         let application = self.app.clone();
         let behind = OverdueQuery {
             application,
-            from: Timestamp::default(),
+            from: Timestamp::EPOCH,
             before: AT + 9_000,
             sections: None,
             limit: 1_000,

@@ -121,7 +121,7 @@ fn outcomes(count: i64) -> Vec<Change> {
 
 fn changes(count: i64, transition: &Transition) -> Vec<Change> {
     let change =
-        |id| ExecutionChange::of(ExecutionId(id), Token::fresh(), transition.clone(), Timestamp::default());
+        |id| ExecutionChange::of(ExecutionId(id), Token::fresh(), transition.clone(), Timestamp::EPOCH);
     (1..=count).map(|id| change(id).into()).collect()
 }
 
@@ -293,7 +293,7 @@ fn the_hot_path_never_scans(database: &Database) {
         application: application.clone(),
         after,
         step: 1_000,
-        from: Timestamp::default(),
+        from: Timestamp::EPOCH,
         before: START,
         limit: 200,
         ahead: None,
@@ -313,7 +313,7 @@ fn the_hot_path_never_scans(database: &Database) {
         ("covers: first", covers::first_of(stretch(ScheduleId(1)))),
         ("covers: generation", covers::last_generation(ScheduleId(1), 1)),
         ("page of stranded", node::stranded_page(dialect, &application, ExecutionId(0), 1_000)),
-        ("sections behind", poll::behind(&application, &(Timestamp::default()..START))),
+        ("sections behind", poll::behind(&application, &(Timestamp::EPOCH..START))),
         ("streak", streak::attempts(ScheduleId(7), 0, NO_TIME, Reach::FIRST)),
         ("unstarted repairs", poll::unstarted_of(dialect, &application, (1..=4_000).collect())),
     ];
@@ -451,21 +451,18 @@ fn the_rows_of_a_job_nobody_runs_are_not_read(database: &Database) {
     let dialect = database.dialect();
     let late = START + 200_000_000;
     let shares = vec![Share::whole((0..50).map(|number| format!("job-{number}")).collect())];
-    let query = PollQuery { shares, from: Timestamp::default(), until: late, late, ..poll_of(&application) };
+    let query = PollQuery { shares, from: Timestamp::EPOCH, until: late, late, ..poll_of(&application) };
     let mut jobs = poll::jobs(session.as_mut(), &application).unwrap();
     let nobodys = jobs.remove("nobodys").unwrap();
     let ids: Vec<i64> = jobs.values().copied().collect();
     let mut statements = vec![
-        ("sections behind", poll::behind(&application, &(Timestamp::default()..late))),
-        (
-            "overdue",
-            section_rows(dialect, &query, &poll::sections(&ids, &(Timestamp::default()..late))[..64]),
-        ),
+        ("sections behind", poll::behind(&application, &(Timestamp::EPOCH..late))),
+        ("overdue", section_rows(dialect, &query, &poll::sections(&ids, &(Timestamp::EPOCH..late))[..64])),
         ("look", poll::look(dialect, &query)),
     ];
     let parts = due::parts(&query, &jobs);
     statements.extend(polls(dialect, &query, &parts).into_iter().map(|statement| ("poll", statement)));
-    let sections = poll::sections(&[nobodys], &(Timestamp::default()..late));
+    let sections = poll::sections(&[nobodys], &(Timestamp::EPOCH..late));
     statements.push(("its own sections", section_rows(dialect, &query, &sections)));
     for (name, statement) in statements {
         let read = read(session.as_mut(), &statement);
@@ -496,7 +493,7 @@ fn looking_for_misfires_reads_a_page(session: &mut dyn Session, application: &st
     for _ in 0..3 {
         let query = OverdueQuery {
             application: application.clone(),
-            from: Timestamp::default(),
+            from: Timestamp::EPOCH,
             before,
             sections,
             limit: 200,
@@ -695,7 +692,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
         application: application.clone(),
         after,
         step: 1_000,
-        from: Timestamp::default(),
+        from: Timestamp::EPOCH,
         before: START,
         limit: 200,
         ahead: None,
@@ -711,7 +708,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
     ];
     let jobs = std::collections::HashMap::from([("work".to_owned(), 1)]);
     let parts = due::parts(&query, &jobs);
-    let stalled = poll::behind(&application, &(Timestamp::default()..START));
+    let stalled = poll::behind(&application, &(Timestamp::EPOCH..START));
     let with_slots = [claims::claim_waiting(&want, true), claims::claim_skipping(&want, true)];
     let others = [poll::look(Dialect::Postgres, &query), unreadable::suspects(Dialect::Postgres, &broken)]
         .into_iter()

@@ -86,7 +86,7 @@ fn a_poll_does_not_walk_over_the_entries_of_earlier_claims() {
         names: Vec::new(),
         listed: vec!["work".to_owned()],
         from,
-        pending_from: if from == Timestamp::default() { Timestamp::MIN } else { NOW - 10_000 },
+        pending_from: if from == Timestamp::EPOCH { Timestamp::MIN } else { NOW - 10_000 },
         until: NOW + 6_000,
         late: NOW - 2_000,
         page: Page::FIRST,
@@ -101,7 +101,7 @@ fn a_poll_does_not_walk_over_the_entries_of_earlier_claims() {
         let waiting = poll::waiting_rows(Dialect::Postgres, &query, &parts);
         [poll::look(Dialect::Postgres, &query), due, misfires, waiting].map(|it| cost(session.as_mut(), &it))
     };
-    let (whole, begun) = (costs(Timestamp::default()), costs(NOW - 60_000));
+    let (whole, begun) = (costs(Timestamp::EPOCH), costs(NOW - 60_000));
     println!("blocks and milliseconds of the look, the due, late and waiting rows: {whole:?}, now {begun:?}");
     for ((before, _), (now, _)) in whole.iter().zip(begun) {
         assert!(*before > CLAIMS / 200, "the entries of {CLAIMS} claims are gone: {before} blocks");

@@ -79,7 +79,7 @@ pub(crate) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
         if seen.is_over {
             found.fence = found.fence.max(seen.fence);
         }
-        if seen.ended.is_some_and(|ended| (Timestamp::default()..before).contains(&ended)) {
+        if seen.ended.is_some_and(|ended| (Timestamp::EPOCH..before).contains(&ended)) {
             let known = found.old.len();
             let is_whole = found.read(session, seen.id, before, purge.limit)?;
             if found.old.len() == purge.limit || (!is_whole && found.old.len() > known) {
