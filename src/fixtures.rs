@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::domain::{
     Boot, Candidate, Cursor, Entry, Error, ErrorKind, ExecutionId, ExecutionState, JobPolicy, Millis,
-    MisfirePolicy, NodeId, Occurrence, Overlap, ScheduleId, Timestamp, Token,
+    MisfirePolicy, NextFire, NodeId, Occurrence, Overlap, ScheduleId, Timestamp, Token,
 };
 use crate::machine::{Machine, Step};
 use crate::repair::Revocation;
@@ -21,7 +21,7 @@ use crate::trigger::{Cron, Simple, Timing, Trigger};
 pub(crate) fn cron(id: i64, expression: &str, next: Timestamp) -> Entry {
     let trigger = Trigger::Cron(Cron::parse(expression, "UTC").unwrap());
     let timing = Timing::new(trigger, None, None).unwrap();
-    entry(id, timing, Cursor { prev: None, next: Some(next) })
+    entry(id, timing, Cursor { prev: None, next: NextFire::At(next) })
 }
 
 /// A simple schedule that has not fired yet.
@@ -34,7 +34,7 @@ pub(crate) fn simple(
 ) -> Entry {
     let trigger = Trigger::Simple(Simple::new(Some(start.millis()), interval, repeats).unwrap());
     let timing = Timing::new(trigger, None, end.map(Timestamp::millis)).unwrap();
-    entry(id, timing, Cursor { prev: None, next: Some(start) })
+    entry(id, timing, Cursor { prev: None, next: NextFire::At(start) })
 }
 
 /// A schedule of the application "app" for the job "job".

@@ -40,6 +40,7 @@ mod domain;
 mod fixtures;
 mod machine;
 mod members;
+mod misfire;
 mod node;
 #[cfg(feature = "bench")]
 #[doc(hidden)]
@@ -54,7 +55,6 @@ mod sim;
 mod store;
 mod time;
 pub mod trigger;
-mod upkeep;
 
 #[doc(inline)]
 pub use api::request;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{Boot, Cursor, Entry, Millis, Occurrence, Timestamp};
+use crate::domain::{Boot, Cursor, Entry, Millis, NextFire, Occurrence, Timestamp};
 use crate::pipeline::expand::expand;
 use crate::pipeline::lanes::Lanes;
 use crate::pipeline::plan::Plan;
@@ -23,7 +23,8 @@ impl Rows {
     pub fn new(triggers: Vec<Trigger>, now: Millis) -> Result<Self, TriggerError> {
         let row = |(trigger, id)| {
             let timing = Timing::new(trigger, None, None)?;
-            let cursor = Cursor { prev: None, next: timing.next_after(Timestamp::at(now - 1)) };
+            let cursor =
+                Cursor { prev: None, next: NextFire::planned(timing.next_after(Timestamp::at(now - 1))) };
             Ok(Arc::new(entry(id, timing, cursor)))
         };
         triggers.into_iter().zip(1..).map(row).collect::<Result<_, _>>().map(Self)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{Bounds, Cursor, Entry, MisfirePolicy, Overlap, ScheduleId, ScheduleState};
+use crate::domain::{Bounds, Cursor, Entry, MisfirePolicy, Overlap, PauseAfter, ScheduleId, ScheduleState};
 use crate::time::Window;
 use crate::trigger::Timing;
 
@@ -25,7 +25,7 @@ pub(crate) fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
         recover: true,
         bounds: Bounds::NONE,
         overlap: Overlap::Skip,
-        pause_after: None,
+        pause_after: PauseAfter::Deaths,
         is_queue: false,
     }
 }

@@ -15,14 +15,13 @@ pub(super) async fn run<T: Send + 'static>(
 ) -> Result<T, Error> {
     let Ok(runtime) = Handle::try_current() else {
         let hint = "await it within one, or call it without await";
-        let message = format!("{what}: awaited outside of a tokio runtime; {hint}");
-        return Err(Error::new(ErrorKind::Config, message));
+        let message = format!("awaited outside of a tokio runtime; {hint}");
+        return Err(Error::new(ErrorKind::Config, message).during(what));
     };
     runtime.spawn_blocking(call).await.unwrap_or_else(|ended| match ended.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
         Err(_) => {
-            let message = format!("{what}: the tokio runtime was shut down meanwhile");
-            Err(Error::new(ErrorKind::Unknown, message))
+            Err(Error::new(ErrorKind::Unknown, "the tokio runtime was shut down meanwhile").during(what))
         }
     })
 }

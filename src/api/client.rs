@@ -8,7 +8,7 @@ use crate::api::{
     ApplicationView, AuditFilter, AuditView, ExecutionDetails, ExecutionFilter, ExecutionView, JobView,
     NodeView, ScheduleDetails, ScheduleView, Target,
 };
-use crate::domain::{Entry, Error, ErrorKind, ExecutionId, ScheduleId, ScheduleState, Timestamp, known};
+use crate::domain::{Entry, Error, ErrorKind, ExecutionId, NextFire, ScheduleId, ScheduleState, Timestamp};
 use crate::node::Changed;
 use crate::node::start::this_process;
 use crate::store::audit::{Attribution, AuditQuery};
@@ -203,8 +203,9 @@ impl Client {
         let (nodes, held_by) = self.above()?.of(&row.job);
         let (timing, settings) = (row.when.timing().ok(), row.settings.clone());
         let is_active = row.state == ScheduleState::Active.as_str();
-        let following = |at: &Timestamp| known(timing.as_ref().and_then(|timing| timing.behind_run(*at)));
-        let next = std::iter::successors(known(row.next).filter(|_| is_active), following).take(SHOWN);
+        let following = |at: &Timestamp| timing.as_ref().and_then(|timing| timing.behind_run(*at).at());
+        let next = std::iter::successors(NextFire::stored(row.next).at().filter(|_| is_active), following)
+            .take(SHOWN);
         Ok(ScheduleDetails {
             payload: settings.payload.to_string(),
             starts: timing.as_ref().and_then(Timing::start).and_then(Timestamp::utc),
@@ -350,17 +351,25 @@ impl Client {
 
     /// There is no such schedule.
     pub(super) fn unknown(&self, name: &str) -> Error {
-        Error::new(ErrorKind::NotFound, format!("no schedule {name:?} in {:?}", self.application))
+        let message = format!("no schedule {name:?} in {:?}: see Client::schedules", self.application);
+        Error::new(ErrorKind::NotFound, message)
     }
 
     /// There is no such job, node or application.
     pub(super) fn unknown_target(&self, target: &Target) -> Error {
-        Error::new(ErrorKind::NotFound, format!("no {target} in {:?}", self.application))
+        let listing = match target {
+            Target::Schedule(_) => ": see Client::schedules",
+            Target::Job(_) => ": see Client::jobs",
+            Target::Node(_) => ": see Client::nodes",
+            Target::Application => "",
+        };
+        Error::new(ErrorKind::NotFound, format!("no {target} in {:?}{listing}", self.application))
     }
 
     /// There is no such execution.
     pub(super) fn unknown_execution(&self, id: ExecutionId) -> Error {
-        Error::new(ErrorKind::NotFound, format!("no execution {id} in {:?}", self.application))
+        let message = format!("no execution {id} in {:?}, or its retention is over", self.application);
+        Error::new(ErrorKind::NotFound, message)
     }
 
     /// Somebody wrote a state that is no word of ours.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::api::Job;
 use crate::api::config::check_schedule_name;
 use crate::api::job::check_job;
-use crate::domain::{Error, ErrorKind, MisfirePolicy, Overlap, payload};
+use crate::domain::{Error, ErrorKind, MisfirePolicy, Overlap, PauseAfter, payload};
 use crate::store::Definition;
 use crate::time::millis;
 use crate::trigger::Trigger;
@@ -120,7 +120,7 @@ impl Schedule {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pause_after(mut self, occurrences: u32) -> Self {
-        self.definition.pause_after = Some(occurrences);
+        self.definition.pause_after = PauseAfter::of(Some(occurrences));
         self
     }
 

@@ -53,18 +53,25 @@ impl Target {
         Self::Application
     }
 
-    /// The schedule's name, or what else is paused.
-    pub(crate) fn scope(&self) -> Result<Result<Scope, &str>, Error> {
-        match self {
-            Self::Schedule(name) => Ok(Err(name)),
+    /// The target with its name or id read.
+    pub(super) fn checked(&self) -> Result<CheckedTarget<'_>, Error> {
+        Ok(match self {
+            Self::Schedule(name) => CheckedTarget::Schedule(name),
             Self::Job(name) => {
                 check_name("job name", name, 200)?;
-                Ok(Ok(Scope::Job(name.clone())))
+                CheckedTarget::Above(Scope::Job(name.clone()))
             }
-            Self::Node(id) => node(id).map(|id| Ok(Scope::Node(id))),
-            Self::Application => Ok(Ok(Scope::Application)),
-        }
+            Self::Node(id) => CheckedTarget::Above(Scope::Node(node(id)?)),
+            Self::Application => CheckedTarget::Above(Scope::Application),
+        })
     }
+}
+
+/// A target, and which of the two ways to pause it has: by its own row, or by a switch.
+pub(super) enum CheckedTarget<'a> {
+    Schedule(&'a str),
+    /// A job, a node or the application.
+    Above(Scope),
 }
 
 /// The node's id that a text is.

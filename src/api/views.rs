@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use crate::domain::{Cause, ExecutionState, Rate, ScheduleState, Timestamp, known};
+use crate::domain::{Cause, ExecutionState, NextFire, Rate, ScheduleState, Timestamp};
 use crate::store;
 
 /// A type that is made of a row of the store's: each field with its type and its value, of that row.
@@ -141,7 +141,7 @@ view! {
         prev: Option<DateTime<Utc>> = row.prev.and_then(Timestamp::utc),
         /// The next fire time; none while a run is under way whose end says when that is.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
-        next: Option<DateTime<Utc>> = known(row.next).and_then(Timestamp::utc),
+        next: Option<DateTime<Utc>> = NextFire::stored(row.next).at().and_then(Timestamp::utc),
         /// How many occurrences the cursor has passed.
         triggered: i64 = row.triggered,
         /// Grows with every change but claims.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Bounds, Cause, ExecutionId, Millis, MisfirePolicy, Overlap, ScheduleId, ScheduleState, Timestamp, Token,
+    Bounds, Cause, ExecutionId, Millis, MisfirePolicy, NextFire, Overlap, PauseAfter, ScheduleId,
+    ScheduleState, Timestamp, Token,
 };
 use crate::trigger::Timing;
 
@@ -11,7 +12,7 @@ use crate::trigger::Timing;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cursor {
     pub prev: Option<Timestamp>,
-    pub next: Option<Timestamp>,
+    pub next: NextFire,
 }
 
 /// A schedule: one row of QRTZ_EXECUTE, with its trigger parsed.
@@ -39,8 +40,7 @@ pub(crate) struct Entry {
     pub time_limit: Option<Millis>,
     /// What becomes of an occurrence that is due while another execution of it has not ended.
     pub overlap: Overlap,
-    /// After how many occurrences in a row that failed for good it is paused: 0 never, none for deaths alone.
-    pub pause_after: Option<u32>,
+    pub pause_after: PauseAfter,
     /// It is no schedule but the queue of its job, under which enqueued executions are stored.
     pub is_queue: bool,
 }
@@ -57,18 +57,18 @@ impl Entry {
 
     /// Whether its next occurrence is due before this instant.
     pub(crate) fn is_due_before(&self, instant: Timestamp) -> bool {
-        self.cursor.next.is_some_and(|next| next < instant)
+        self.cursor.next.at().is_some_and(|next| next < instant)
     }
 
     /// Whether the clock by which it was planned was beyond `limit`: it has passed an occurrence behind
     /// that, or the run from whose end it counts ended behind it.
     pub(crate) fn is_ahead(&self, limit: Timestamp) -> bool {
         let Cursor { prev, next } = self.cursor;
-        if next == Some(Timestamp::AWAITED) {
+        if next == NextFire::AfterRun {
             return false;
         }
-        let ended = self.timing.delay_ms().zip(next).map(|(delay, next)| next.saturating_sub(delay));
-        let counts = next > self.timing.start();
+        let ended = self.timing.delay_ms().zip(next.at()).map(|(delay, next)| next.saturating_sub(delay));
+        let counts = next.at() > self.timing.start();
         prev > Some(limit) || counts && ended > Some(limit)
     }
 }
@@ -79,19 +79,19 @@ pub(crate) struct Occurrence {
     pub entry: Arc<Entry>,
     pub prev: Option<Timestamp>,
     pub at: Timestamp,
-    pub following: Option<Timestamp>,
+    pub following: NextFire,
 }
 
 impl Occurrence {
-    /// The occurrence the entry's cursor points at; `None` when nothing is left.
+    /// The occurrence the entry's cursor points at, if it points at one.
     pub(crate) fn head(entry: &Arc<Entry>) -> Option<Self> {
-        let at = entry.cursor.next?;
+        let at = entry.cursor.next.at()?;
         Some(Self::new(entry, entry.cursor.prev, at))
     }
 
-    /// The link behind this one; `None` when this is the last.
+    /// The link behind this one; `None` if this is the last, or the next counts from its end.
     pub(crate) fn link(&self) -> Option<Self> {
-        let at = self.following?;
+        let at = self.following.at()?;
         Some(Self::new(&self.entry, Some(self.at), at))
     }
 

@@ -96,13 +96,15 @@ pub(crate) type Source = Arc<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,
+    /// What was attempted, where that is known.
+    operation: Option<String>,
     message: String,
     source: Option<Source>,
 }
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), source: None }
+        Self { kind, operation: None, message: message.into(), source: None }
     }
 
     /// The same error, with its cause.
@@ -116,15 +118,20 @@ impl Error {
         Self { kind: ErrorKind::Unknown, ..self }
     }
 
-    /// The same error, with the attempted operation in front, unless it is there already.
+    /// The same error, met in this operation. One that was attempted within it is named behind it.
     pub(crate) fn during(self, operation: &str) -> Self {
-        let message = format!("{operation}: {}", without(&self.message, operation));
-        Self { message, ..self }
+        if self.operation.as_deref() == Some(operation) {
+            return self;
+        }
+        let message = self.to_string();
+        Self { operation: Some(operation.to_owned()), message, ..self }
     }
 
-    /// The error with its causes, without the operation's name in front.
+    /// The error with its causes, where the operation has been named.
     pub(crate) fn behind(&self, operation: &str) -> String {
-        without(&format!("{self:#}"), operation).to_owned()
+        let is_named = self.operation.as_deref() == Some(operation);
+        let operation = self.operation.clone().filter(|_| !is_named);
+        format!("{:#}", Self { operation, ..self.clone() })
     }
 
     /// What kind of failure this is.
@@ -150,15 +157,11 @@ impl Error {
     }
 }
 
-/// A text behind the name of an operation.
-fn without<'a>(text: &'a str, operation: &str) -> &'a str {
-    text.strip_prefix(operation).and_then(|behind| behind.strip_prefix(": ")).unwrap_or(text)
-}
-
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !f.alternate() {
-            return f.write_str(&self.message);
+            let operation = self.operation.iter().try_for_each(|operation| write!(f, "{operation}: "));
+            return operation.and_then(|()| f.write_str(&self.message));
         }
         // Drivers break their messages into lines, and logs would show the breaks as escapes.
         let text = with_causes(self);

@@ -527,7 +527,7 @@ mod tests {
 
     #[test]
     fn a_failed_operation_is_named_once() {
-        let error = Error::new(ErrorKind::Unavailable, "poll: no connection");
+        let error = Error::new(ErrorKind::Unavailable, "no connection").during("poll");
         let line = Event::StoreFailed { operation: "poll", error }.to_string();
         assert_eq!(line, "poll failed, will be tried again: no connection");
     }

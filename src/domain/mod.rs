@@ -15,6 +15,7 @@ mod ids;
 mod instants;
 mod lineage;
 mod overlap;
+mod pause_after;
 pub(crate) mod payload;
 mod policy;
 #[cfg(any(feature = "sql", test))]
@@ -44,12 +45,13 @@ pub use ids::{ExecutionId, NodeId, ScheduleId};
 pub(crate) use instants::{Boot, Millis, Timestamp};
 pub use lineage::Lineage;
 pub use overlap::Overlap;
+pub(crate) use pause_after::PauseAfter;
 pub use policy::Retry;
 pub(crate) use policy::{JobPolicy, JobSettings, JobSpec, LONGEST_ERROR};
 #[cfg(any(feature = "sql", test))]
 pub(crate) use room::{Noted, Room};
 pub(crate) use states::Reason;
 pub use states::{ExecutionState, MisfirePolicy, ScheduleState, UnknownWord};
+pub(crate) use timing::NextFire;
 #[cfg(any(feature = "sql", test))]
 pub(crate) use timing::after_run;
-pub(crate) use timing::known;

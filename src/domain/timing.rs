@@ -1,18 +1,42 @@
-//! Fire times of a [`Timing`] as instants of database time.
+//! Fire times of a [`Timing`] as instants of database time, and the one that a schedule waits for.
 
 #[cfg(any(feature = "sql", test))]
 use super::Millis;
 use super::Timestamp;
 use crate::trigger::{AWAITED, Timing, Trigger};
 
-impl Timestamp {
-    /// The next fire time of a schedule whose occurrence is run, if that one counts from the run's end.
-    pub(crate) const AWAITED: Self = Self::at(AWAITED);
+/// When a schedule fires next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum NextFire {
+    At(Timestamp),
+    /// The delay counts from the end of the run under way, which is not known yet.
+    AfterRun,
+    Never,
 }
 
-/// A next fire time as people see it.
-pub(crate) fn known(next: Option<Timestamp>) -> Option<Timestamp> {
-    next.filter(|next| *next != Timestamp::AWAITED)
+impl NextFire {
+    /// A fire time that a trigger has told, or none.
+    pub(crate) fn planned(next: Option<Timestamp>) -> Self {
+        next.map_or(Self::Never, Self::At)
+    }
+
+    /// As a column says it: NULL for never, and [`AWAITED`] for a time that is not known yet.
+    pub(crate) fn stored(column: Option<Timestamp>) -> Self {
+        if column == Self::AfterRun.column() { Self::AfterRun } else { Self::planned(column) }
+    }
+
+    pub(crate) fn column(self) -> Option<Timestamp> {
+        match self {
+            Self::At(next) => Some(next),
+            Self::AfterRun => Some(Timestamp::at(AWAITED)),
+            Self::Never => None,
+        }
+    }
+
+    /// The fire time, if it is known.
+    pub(crate) fn at(self) -> Option<Timestamp> {
+        if let Self::At(next) = self { Some(next) } else { None }
+    }
 }
 
 /// The next fire time of a schedule with this delay and this window, whose run of the occurrence `at` ended
@@ -26,7 +50,7 @@ pub(crate) fn after_run(
 ) -> Option<Timestamp> {
     let next = ended.saturating_add(delay.max(1)).max(at.saturating_add(1));
     let next = start.map_or(next, |start| next.max(start));
-    Some(next).filter(|next| *next < Timestamp::AWAITED && end.is_none_or(|end| *next <= end))
+    Some(next).filter(|next| next.millis() < AWAITED && end.is_none_or(|end| *next <= end))
 }
 
 impl Timing {
@@ -45,11 +69,12 @@ impl Timing {
         self.after(prev.millis()).map(Timestamp::at)
     }
 
-    /// Where the cursor goes as the occurrence at `at` is to run: to the one that follows, or to
-    /// [`Timestamp::AWAITED`] until the run has ended.
-    pub(crate) fn behind_run(&self, at: Timestamp) -> Option<Timestamp> {
-        let next = self.next_after(at);
-        if matches!(self.trigger(), Trigger::Delay(_)) { next.map(|_| Timestamp::AWAITED) } else { next }
+    /// Where the cursor goes as the occurrence at `at` is to run.
+    pub(crate) fn behind_run(&self, at: Timestamp) -> NextFire {
+        match self.next_after(at) {
+            Some(_) if matches!(self.trigger(), Trigger::Delay(_)) => NextFire::AfterRun,
+            next => NextFire::planned(next),
+        }
     }
 
     /// From the occurrence `at` of a fixed interval to the last but one up to `until`, without a walk: how

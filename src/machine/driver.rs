@@ -135,7 +135,7 @@ fn run<M: Machine>(
 
 /// The error of a call that was abandoned after `limit`.
 pub(crate) fn unanswered(what: &str, limit: Duration) -> Error {
-    Error::new(ErrorKind::Unknown, format!("{what}: no answer within {limit:?}; the call was abandoned"))
+    Error::new(ErrorKind::Unknown, format!("no answer within {limit:?}; the call was abandoned")).during(what)
 }
 
 /// Performs store calls on a thread of their own. A call that overruns is left behind with its thread and
@@ -163,7 +163,7 @@ impl<Op: Operation> Hands<Op> {
         // Kept for the next call if it answers this one.
         let worker = self.worker.take().map_or_else(|| self.hire(), Ok)?;
         if worker.orders.send(op).is_err() {
-            return Err(Error::new(ErrorKind::System, format!("{what}: the store's thread is gone")));
+            return Err(Error::new(ErrorKind::System, "the store's thread is gone").during(what));
         }
         meanwhile();
         match worker.answers.recv_timeout(limit) {
@@ -176,7 +176,7 @@ impl<Op: Operation> Hands<Op> {
                 Err(unanswered(what, limit))
             }
             Err(RecvTimeoutError::Disconnected) => {
-                Err(Error::new(ErrorKind::Unknown, format!("{what}: the store call panicked")))
+                Err(Error::new(ErrorKind::Unknown, "the store call panicked").during(what))
             }
         }
     }

@@ -9,7 +9,7 @@ mod own_tokens;
 mod standing;
 
 #[cfg(test)]
-pub(crate) use heartbeat::NodeOp;
-pub(crate) use heartbeat::{NodeInput, NodeMachine, NodeOutput, members};
+pub(crate) use heartbeat::HeartbeatOp;
+pub(crate) use heartbeat::{HeartbeatInput, HeartbeatMachine, HeartbeatOutput, members};
 pub(crate) use own_tokens::OwnTokens;
 pub(crate) use standing::Standing;

@@ -7,9 +7,10 @@ use crossbeam::channel::{Receiver, Sender};
 
 use crate::domain::Event;
 use crate::machine::driver::inbox;
-use crate::members::NodeInput;
+use crate::members::HeartbeatInput;
 use crate::members::listener::ListenInput;
-use crate::node::life::Life;
+use crate::misfire::MisfireInput;
+use crate::node::phase::Life;
 use crate::node::route::{Mailboxes, Output, route};
 use crate::node::teller::Events;
 use crate::pipeline::complete::CompleteInput;
@@ -19,7 +20,6 @@ use crate::pipeline::pool::Permit;
 use crate::pipeline::start::StartInput;
 use crate::store::Claimed;
 use crate::time::{Clock, Micros};
-use crate::upkeep::MisfireInput;
 
 /// Where the outputs of this node's machines go.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ pub(super) struct Inboxes {
     pub(super) start: Sender<StartInput<Permit<Claimed>>>,
     pub(super) complete: Sender<CompleteInput>,
     pub(super) misfire: Sender<MisfireInput>,
-    pub(super) heartbeat: Sender<NodeInput>,
+    pub(super) heartbeat: Sender<HeartbeatInput>,
     pub(super) listen: Sender<ListenInput>,
 }
 
@@ -61,7 +61,7 @@ impl Mailboxes for &Inboxes {
         send(&self.misfire, input);
     }
 
-    fn heartbeat(&mut self, input: NodeInput) {
+    fn heartbeat(&mut self, input: HeartbeatInput) {
         send(&self.heartbeat, input);
     }
 
@@ -105,7 +105,7 @@ pub(super) struct Messages {
     pub(super) start: Receiver<StartInput<Permit<Claimed>>>,
     pub(super) complete: Receiver<CompleteInput>,
     pub(super) misfire: Receiver<MisfireInput>,
-    pub(super) heartbeat: Receiver<NodeInput>,
+    pub(super) heartbeat: Receiver<HeartbeatInput>,
     pub(super) listen: Receiver<ListenInput>,
 }
 

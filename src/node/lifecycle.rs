@@ -4,7 +4,7 @@
 //! a task, the simulator) decides nothing.
 
 use crate::domain::{Answer, Boot, ExecutionId, JobPolicy};
-use crate::pipeline::complete::limits::{Deadline, Limited, Stuck};
+use crate::pipeline::complete::time_limits::{Deadline, Limited, Stuck};
 use crate::store::{Applied, Claimed, ExecutionChange};
 use crate::time::{Now, millis};
 #[cfg(any(test, feature = "tokio"))]
@@ -75,7 +75,7 @@ pub(crate) struct Patience {
 /// The next step with a handler's future.
 #[cfg(any(test, feature = "tokio"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum FutureStep {
     Drop(Interruption),
     /// Look again at this instant, or when the standing's bell rings.
     Again(Boot),
@@ -94,19 +94,23 @@ impl Patience {
         why: Option<Cancellation>,
         (changes_at, drops_at): (Boot, Boot),
         boot: Boot,
-    ) -> Look {
+    ) -> FutureStep {
         let why = why.filter(|why| *why != Cancellation::Shutdown);
         let Some(why) = why else {
             self.told = None;
             let stops = Interruption::Told(Cancellation::Shutdown, self.grace);
-            return if boot >= drops_at { Look::Drop(stops) } else { Look::Again(changes_at.min(drops_at)) };
+            return if boot >= drops_at {
+                FutureStep::Drop(stops)
+            } else {
+                FutureStep::Again(changes_at.min(drops_at))
+            };
         };
         let since = *self.told.get_or_insert(boot);
         let ends = since.saturating_add(self.grace).min(drops_at);
         if boot >= ends {
-            Look::Drop(Interruption::Told(why, boot - since))
+            FutureStep::Drop(Interruption::Told(why, boot - since))
         } else {
-            Look::Again(ends.min(changes_at))
+            FutureStep::Again(ends.min(changes_at))
         }
     }
 }
@@ -321,8 +325,8 @@ mod tests {
     fn a_grace_begins_when_it_is_told_and_again_when_it_is_told_anew() {
         use Cancellation::{ByHand, LeaseLost, Shutdown, TimeLimit};
         const NEVER: Millis = Millis::MAX;
-        let again = |at| Look::Again(Boot::at(at));
-        let drop = |why, after| Look::Drop(Interruption::Told(why, after));
+        let again = |at| FutureStep::Again(Boot::at(at));
+        let drop = |why, after| FutureStep::Drop(Interruption::Told(why, after));
         let look = |patience: &mut Patience, why, (changes_at, drops_at), boot| {
             patience.look(why, (Boot::at(changes_at), Boot::at(drops_at)), Boot::at(boot))
         };

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::domain::{Millis, NodeId};
 use crate::machine::driver::Driver;
-use crate::members::{NodeInput, Standing};
+use crate::members::{HeartbeatInput, Standing};
 use crate::node::context::Stopping;
 use crate::node::inboxes::{Inboxes, send};
 use crate::node::pools::{LaneFigures, Pools};
@@ -18,8 +18,8 @@ use crate::time::Clock;
 pub(crate) mod context;
 pub(crate) mod handlers;
 mod inboxes;
-mod life;
 pub(crate) mod lifecycle;
+mod phase;
 pub(crate) mod pools;
 pub(crate) mod route;
 pub(crate) mod runner;
@@ -88,7 +88,7 @@ impl Node {
         move |changed| match changed {
             Changed::Schedule(name) => send(&poll, PollInput::Changed(name.to_owned())),
             Changed::Switch => send(&poll, PollInput::Wake),
-            Changed::Execution => send(&heartbeat, NodeInput::CancelAsked),
+            Changed::Execution => send(&heartbeat, HeartbeatInput::CancelAsked),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::Boot;
-use crate::pipeline::complete::limits::Stuck;
+use crate::pipeline::complete::time_limits::Stuck;
 use crate::pipeline::dispatch::Seats;
 use crate::pipeline::lanes::{LaneId, LaneSettings};
 use crate::pipeline::pool::{Permit, Pool, Seat};

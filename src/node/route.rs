@@ -3,7 +3,8 @@
 
 use crate::domain::Event;
 use crate::members::listener::ListenOutput;
-use crate::members::{NodeInput, NodeOutput};
+use crate::members::{HeartbeatInput, HeartbeatOutput};
+use crate::misfire::{MisfireInput, MisfireOutput};
 use crate::pipeline::complete::{CompleteInput, CompleteOutput};
 use crate::pipeline::dispatch::{DispatchInput, DispatchOutput};
 use crate::pipeline::lanes::LaneId;
@@ -13,7 +14,6 @@ use crate::pipeline::start::{StartInput, StartOutput};
 use crate::store::news::News;
 use crate::store::{Claimed, ExecutionChange};
 use crate::time::Micros;
-use crate::upkeep::{MisfireInput, MisfireOutput};
 
 /// The inboxes of one node's machines, and what else acts on their outputs.
 pub(crate) trait Mailboxes {
@@ -25,7 +25,7 @@ pub(crate) trait Mailboxes {
     fn start(&mut self, input: StartInput<Self::Permit>);
     fn complete(&mut self, input: CompleteInput);
     fn misfire(&mut self, input: MisfireInput);
-    fn heartbeat(&mut self, input: NodeInput);
+    fn heartbeat(&mut self, input: HeartbeatInput);
 
     /// Ends the listening, where the database tells of changes.
     fn stop_listening(&mut self);
@@ -52,7 +52,7 @@ pub(crate) enum Output<P> {
     Start(StartOutput<P>),
     Complete(CompleteOutput),
     Misfire(MisfireOutput),
-    Heartbeat(NodeOutput),
+    Heartbeat(HeartbeatOutput),
     Listen(ListenOutput),
     Pool(LaneId, Notice),
 }
@@ -68,10 +68,10 @@ pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
                     to.start(StartInput::HandBack);
                     to.dispatch(DispatchInput::HandBack);
                 }
-                to.heartbeat(NodeInput::Drain(drains));
+                to.heartbeat(HeartbeatInput::Drain(drains));
             }
             PollOutput::Offset(offset) => to.set_offset(offset),
-            PollOutput::CancelAsked => to.heartbeat(NodeInput::CancelAsked),
+            PollOutput::CancelAsked => to.heartbeat(HeartbeatInput::CancelAsked),
             PollOutput::Jumped => to.dispatch(DispatchInput::Jumped),
             PollOutput::Event(event) => to.emit(event),
         },
@@ -79,7 +79,7 @@ pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
             DispatchOutput::Won(won) => to.start(StartInput::Won(won)),
             DispatchOutput::GiveBack(settlement) => settle(settlement, to),
             DispatchOutput::WakePoll => to.poll(PollInput::Wake),
-            DispatchOutput::WakeHeart => to.heartbeat(NodeInput::Beat),
+            DispatchOutput::WakeHeart => to.heartbeat(HeartbeatInput::Beat),
             DispatchOutput::Event(event) => to.emit(event),
         },
         Output::Start(output) => match output {
@@ -93,15 +93,15 @@ pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
             MisfireOutput::Event(event) => to.emit(event),
         },
         Output::Heartbeat(output) => match output {
-            NodeOutput::Lease(lease) => to.dispatch(DispatchInput::Lease(lease)),
-            NodeOutput::Reborn(node) => {
+            HeartbeatOutput::Lease(lease) => to.dispatch(DispatchInput::Lease(lease)),
+            HeartbeatOutput::Reborn(node) => {
                 to.poll(PollInput::Reborn(node));
                 to.dispatch(DispatchInput::Reborn(node));
             }
-            NodeOutput::Members(members) => to.poll(PollInput::Members(members)),
-            NodeOutput::Left => to.left(),
-            NodeOutput::DatabaseReplaced(path) => give_up(Event::DatabaseReplaced { path }, to),
-            NodeOutput::Event(event) => to.emit(event),
+            HeartbeatOutput::Members(members) => to.poll(PollInput::Members(members)),
+            HeartbeatOutput::Left => to.left(),
+            HeartbeatOutput::DatabaseReplaced(path) => give_up(Event::DatabaseReplaced { path }, to),
+            HeartbeatOutput::Event(event) => to.emit(event),
         },
         Output::Listen(output) => heard(output, to),
         Output::Pool(lane, notice) => match notice {
@@ -134,7 +134,7 @@ fn heard(output: ListenOutput, to: &mut impl Mailboxes) {
                 to.poll(PollInput::News);
             }
             if cancel {
-                to.heartbeat(NodeInput::CancelAsked);
+                to.heartbeat(HeartbeatInput::CancelAsked);
             }
         }
         ListenOutput::Event(event) => to.emit(event),
@@ -163,7 +163,7 @@ pub(crate) enum Leaving {
 impl Leaving {
     /// Ends polling, claiming and repairing.
     pub(crate) fn begin(to: &mut impl Mailboxes) -> Self {
-        to.heartbeat(NodeInput::Withdraw);
+        to.heartbeat(HeartbeatInput::Withdraw);
         to.stop_listening();
         to.poll(PollInput::Stop);
         to.misfire(MisfireInput::Stop);
@@ -197,7 +197,7 @@ impl Leaving {
                 Self::Outcomes
             }
             Self::Outcomes | Self::Cluster => {
-                to.heartbeat(NodeInput::Stop { leave: clean });
+                to.heartbeat(HeartbeatInput::Stop { leave: clean });
                 Self::Cluster
             }
         }
@@ -209,13 +209,13 @@ pub(crate) fn cancel(to: &mut impl Mailboxes) {
     Leaving::begin(to);
     to.start(StartInput::Close);
     to.complete(CompleteInput::Close);
-    to.heartbeat(NodeInput::Stop { leave: false });
+    to.heartbeat(HeartbeatInput::Stop { leave: false });
 }
 
 /// Ends a node that cannot go on, before anybody is told `why`: it must not look alive, and others take its
 /// work over.
 pub(crate) fn give_up(why: Event, to: &mut impl Mailboxes) {
-    to.heartbeat(NodeInput::Stop { leave: false });
+    to.heartbeat(HeartbeatInput::Stop { leave: false });
     to.dispatch(DispatchInput::Stop);
     to.stop_listening();
     to.poll(PollInput::Stop);

@@ -14,7 +14,7 @@ use crate::node::context::{Begun, Context, Ledger, Stopping};
 use crate::node::handlers::Handlers;
 use crate::node::lifecycle::{Lifecycle, Started, Starting};
 use crate::node::teller::Events;
-use crate::pipeline::complete::limits::Stuck;
+use crate::pipeline::complete::time_limits::Stuck;
 use crate::pipeline::complete::{CompleteInput, Reply};
 use crate::pipeline::dispatch::DispatchInput;
 use crate::pipeline::lanes::Watch;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::domain::{Boot, Event};
 use crate::machine::driver::{self, Driver, Ended, wait_in_turns};
 use crate::node::inboxes::send;
-use crate::node::life::Phase;
+use crate::node::phase::Phase;
 use crate::node::route::Leaving;
 use crate::node::runner::is_handler_of;
 use crate::node::{Loops, Node};

@@ -8,7 +8,8 @@ use crate::domain::shards::Member;
 use crate::domain::{Error, ErrorKind, Event, Millis, NodeId};
 use crate::machine::driver::{self, OnPanic, Surroundings, drive};
 use crate::members::listener::ListenMachine;
-use crate::members::{NodeMachine, OwnTokens, Standing, members};
+use crate::members::{HeartbeatMachine, OwnTokens, Standing, members};
+use crate::misfire::MisfireMachine;
 use crate::node::context::Ledger;
 use crate::node::handlers::Handlers;
 use crate::node::inboxes::{Inboxes, inboxes, send};
@@ -28,7 +29,6 @@ use crate::pipeline::pool::Pool;
 use crate::pipeline::start::StartMachine;
 use crate::store::{self, Change, HeartbeatReply, NewNode, NodeEnd, Store};
 use crate::time::{Clock, Lease, MOST_ABANDONED, Offset, Window, span};
-use crate::upkeep::MisfireMachine;
 
 /// The settings of a node. Not Debug: the URL may hold a password.
 pub(crate) struct Config {
@@ -121,13 +121,12 @@ impl Node {
         // The heartbeat's store calls go over a connection of their own.
         let alone = Surroundings { store: stores.heart, ..around.clone() };
         let (held, now) = (Arc::new(OwnTokens::default()), clock.now());
-        let dispatch = DispatchMachine::new(node, Arc::clone(&held), lease, (lanes, Arc::clone(&pools)), now);
+        let dispatch = DispatchMachine::new(node, Arc::clone(&held), lease, lanes, Arc::clone(&pools), now);
         let complete = CompleteMachine::new(Arc::clone(&held));
         let misfire = MisfireMachine::new(application.clone(), window);
         let hearing = around.store.hearing();
-        let every = (window, hearing.glance);
-        let poll = PollMachine::new(node, application.clone(), handlers, every, offset, now);
-        let heart = NodeMachine::new(joining, window, (held, Arc::clone(&standing)), pools.sums(), now);
+        let poll = PollMachine::new(node, application.clone(), handlers, window, hearing.glance, offset, now);
+        let heart = HeartbeatMachine::new(joining, window, held, Arc::clone(&standing), pools.sums(), now);
         let listener = hearing.tells.then(|| ListenMachine::new(application.clone(), &window));
         let to = &inboxes;
         let begin = || {
@@ -274,7 +273,7 @@ fn join(
             Err(Error::new(ErrorKind::Conflict, message))
         }
         HeartbeatReply::Ended => {
-            Err(Error::new(ErrorKind::Conflict, "joining: somebody ended this node's row at once"))
+            Err(Error::new(ErrorKind::Conflict, "somebody ended this node's row at once").during("joining"))
         }
     }
 }

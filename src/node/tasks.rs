@@ -21,7 +21,7 @@ use crate::members::bell::woken;
 use crate::node::context::Context;
 use crate::node::handlers;
 use crate::node::inboxes::Inboxes;
-use crate::node::lifecycle::{Interruption, Lifecycle, Look, Patience, Started, Starting};
+use crate::node::lifecycle::{FutureStep, Interruption, Lifecycle, Patience, Started, Starting};
 use crate::node::route::give_up;
 use crate::node::runner::{HandlerRun, Runner, answer};
 use crate::pipeline::complete::{CompleteInput, Reply};
@@ -215,8 +215,8 @@ async fn ending(mut handler: Handler, context: &Context, grace: Millis) -> Endin
         let why = context.cancellation();
         let instants = (context.begun.changes_at(standing, now), context.stopping.drops_at());
         let until = match patience.look(why, instants, now.boot) {
-            Look::Drop(why) => return Ending::Dropped(why),
-            Look::Again(until) => until,
+            FutureStep::Drop(why) => return Ending::Dropped(why),
+            FutureStep::Again(until) => until,
         };
         let mut woken = pin!(woken(rung, until, now));
         let polled = poll_fn(|cx| match handler.poll(cx) {

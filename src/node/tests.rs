@@ -9,11 +9,11 @@ use crossbeam::channel::bounded;
 
 use crate::domain::{Error, Event, JobPolicy, JobSpec};
 use crate::machine::driver;
-use crate::members::NodeInput;
+use crate::members::HeartbeatInput;
 use crate::node::Node;
 use crate::node::handlers::Handlers;
 use crate::node::inboxes::inboxes;
-use crate::node::life::Phase;
+use crate::node::phase::Phase;
 use crate::node::start::{Config, Stores, stop_on_panic};
 use crate::node::teller::events;
 use crate::pipeline::dispatch::DispatchInput;
@@ -176,7 +176,7 @@ fn a_panicked_loop_stops_the_node_whatever_the_log_does() {
     let (to, messages) = inboxes(&Arc::default(), &Arc::new(events));
     let life = Arc::clone(&to.life);
     stop_on_panic(to)("a loop", "said");
-    assert!(matches!(messages.heartbeat.try_recv(), Ok(NodeInput::Stop { leave: false })));
+    assert!(matches!(messages.heartbeat.try_recv(), Ok(HeartbeatInput::Stop { leave: false })));
     assert!(matches!(messages.dispatch.try_recv(), Ok(DispatchInput::Stop)));
     assert_eq!(life.wait(), Phase::GivenUp);
     teller.run();

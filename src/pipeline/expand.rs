@@ -115,6 +115,7 @@ fn pool() -> Option<&'static rayon::ThreadPool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::NextFire;
     use crate::fixtures::{cron, simple};
 
     const LEAST: Millis = 10_000;
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(times(&first), [(1, 1_000), (1, 2_000), (1, 3_000), (1, 4_000), (1, 5_000)]);
         let mut moved = Entry::clone(&entry);
         moved.cursor.prev = Some(Timestamp::at(5_000));
-        moved.cursor.next = Some(Timestamp::at(6_000));
+        moved.cursor.next = NextFire::At(Timestamp::at(6_000));
         assert_eq!(
             times(&expand(&[Arc::new(moved)], Timestamp::at(5_000), Timestamp::at(7_000), LEAST)),
             [(1, 6_000)]
@@ -263,7 +264,7 @@ mod tests {
             LEAST,
         )
         .occurrences;
-        let moves: Vec<_> = links.iter().map(|it| (it.prev, it.at, it.following)).collect();
+        let moves: Vec<_> = links.iter().map(|it| (it.prev, it.at, it.following.at())).collect();
         let [first, second, third] = [1_000, 3_000, 5_000].map(Timestamp::at);
         assert_eq!(
             moves,

@@ -9,14 +9,14 @@ use crate::store::{Claimed, ExecutionChange, Store};
 use crate::time::{CLAIM_AHEAD, Now, OFFSET_JUMP};
 
 /// A won claim, with its seat: to start at `due`.
-pub(crate) struct Ready<P> {
+pub(crate) struct Won<P> {
     pub due: Timestamp,
     pub permit: P,
     pub claimed: Claimed,
 }
 
 pub(crate) enum StartInput<P> {
-    Won(Vec<Ready<P>>),
+    Won(Vec<Won<P>>),
     /// Waiting claims go back.
     HandBack,
     /// Nothing starts any more: what waits goes back, and so does what comes yet.
@@ -120,10 +120,10 @@ impl<P: Send + 'static> Machine for StartMachine<P> {
     fn receive(&mut self, now: Now, input: StartInput<P>) {
         match input {
             StartInput::Won(won) if self.stopping => {
-                won.into_iter().for_each(|Ready { claimed, .. }| self.give_back(claimed, now));
+                won.into_iter().for_each(|Won { claimed, .. }| self.give_back(claimed, now));
             }
             StartInput::Won(won) => {
-                for Ready { due, permit, claimed } in won {
+                for Won { due, permit, claimed } in won {
                     self.arrived += 1;
                     self.waiting.insert((due, self.arrived), (permit, claimed));
                 }
@@ -171,7 +171,7 @@ mod tests {
         fn hold(&mut self, after: Millis, deadline: Millis) {
             let (due, permit) = (NOW + after, Arc::clone(&self.seat));
             let claimed = claimed(due, deadline);
-            self.machine.receive(self.now, StartInput::Won(vec![Ready { due, permit, claimed }]));
+            self.machine.receive(self.now, StartInput::Won(vec![Won { due, permit, claimed }]));
         }
 
         /// Everything it does at this instant; when it wants to look again.

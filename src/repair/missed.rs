@@ -1,6 +1,6 @@
 //! Missed occurrences: fired once, skipped or all fired, as the misfire policy says.
 
-use crate::domain::{Cursor, Entry, Millis, MisfirePolicy, Reason, ScheduleState, Timestamp};
+use crate::domain::{Cursor, Entry, Millis, MisfirePolicy, NextFire, Reason, ScheduleState, Timestamp};
 use crate::store::{LedgerRow, Repair, Unstarted};
 use crate::trigger::Trigger;
 
@@ -20,7 +20,7 @@ pub(super) struct Missed {
     count: u64,
     following: Option<Timestamp>,
     /// Where the cursor goes if the last one is run.
-    behind_run: Option<Timestamp>,
+    behind_run: NextFire,
     /// The first ones, as many as "fire all" may run.
     times: Vec<Timestamp>,
     /// The first one behind those, if it was missed too.
@@ -28,14 +28,14 @@ pub(super) struct Missed {
 }
 
 pub(super) fn missed(entry: &Entry, now: Timestamp) -> Option<Missed> {
-    let first = entry.cursor.next.filter(|next| *next <= now)?;
+    let first = entry.cursor.next.at().filter(|next| *next <= now)?;
     let mut missed = Missed {
         first,
         last: first,
         before: None,
         count: 1,
         following: entry.timing.next_after(first),
-        behind_run: None,
+        behind_run: NextFire::Never,
         times: vec![first],
         beyond: None,
     };
@@ -65,7 +65,8 @@ impl Missed {
     }
 
     pub(super) fn all_skipped(&self, prev: Option<Timestamp>, reason: Reason) -> Vec<LedgerRow> {
-        let Self { first: from, last: to, count, following, .. } = *self;
+        let Self { first: from, last: to, count, .. } = *self;
+        let following = NextFire::planned(self.following);
         vec![LedgerRow::Skipped { from, to, count, prev, following, reason, holder: None }]
     }
 
@@ -73,7 +74,8 @@ impl Missed {
     fn fire_once(&self, prev: Option<Timestamp>, now: Timestamp) -> Vec<LedgerRow> {
         let Self { first: from, last: at, before, behind_run: following, .. } = *self;
         let (count, reason, holder) = (self.count - 1, Reason::Misfire, None);
-        let skipped = |to| LedgerRow::Skipped { from, to, count, prev, following: Some(at), reason, holder };
+        let skipped =
+            |to| LedgerRow::Skipped { from, to, count, prev, following: NextFire::At(at), reason, holder };
         let skipped = before.map(skipped);
         let fired = LedgerRow::Pending { at, due: now, prev: before.or(prev), following, reason };
         skipped.into_iter().chain([fired]).collect()
@@ -82,15 +84,16 @@ impl Missed {
     /// Each runs, in order, faster than it was planned; those beyond the cap are skipped.
     fn fire_all(&self, mut prev: Option<Timestamp>, now: Timestamp) -> Vec<LedgerRow> {
         let (pace, reason) = (self.pace(), Reason::Misfire);
-        let followers = self.times.iter().skip(1).copied().map(Some);
-        let followers = followers.chain([self.beyond.or(self.behind_run)]);
+        let followers = self.times.iter().skip(1).copied().map(NextFire::At);
+        let followers = followers.chain([self.beyond.map_or(self.behind_run, NextFire::At)]);
         let mut rows = Vec::with_capacity(self.times.len() + 1);
         for ((n, at), following) in (0..).zip(self.times.iter().copied()).zip(followers) {
             rows.push(LedgerRow::Pending { at, due: now + n * pace, prev, following, reason });
             prev = Some(at);
         }
         if let Some(from) = self.beyond {
-            let (to, count, following) = (self.last, self.count - MOST_FIRED as u64, self.following);
+            let (to, count) = (self.last, self.count - MOST_FIRED as u64);
+            let following = NextFire::planned(self.following);
             rows.push(LedgerRow::Skipped { from, to, count, prev, following, reason, holder: None });
         }
         rows
@@ -136,7 +139,7 @@ pub(crate) fn searched(entry: &Entry, repair: &Repair) -> u64 {
 }
 
 pub(super) fn moved(entry: &Entry, missed: &Missed, rows: Vec<LedgerRow>, now: Timestamp) -> Repair {
-    let next = rows.last().map_or(missed.following, LedgerRow::following);
+    let next = rows.last().map_or(NextFire::planned(missed.following), LedgerRow::following);
     let to = Cursor { prev: Some(missed.last), next };
     Repair { rows, ..Repair::of(entry, to, missed.count, now) }
 }

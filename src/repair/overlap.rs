@@ -1,6 +1,6 @@
 //! Occurrences that would overlap an execution of their schedule.
 
-use crate::domain::{Cursor, Occurrence, Overlap, Reason, Timestamp};
+use crate::domain::{Cursor, NextFire, Occurrence, Overlap, Reason, Timestamp};
 use crate::store::{Blocked, LedgerRow, Move, Repair};
 
 /// What becomes of an occurrence whose schedule's slot is taken: it waits if its rule lets one more wait, or
@@ -14,10 +14,11 @@ pub(crate) fn overlapped(occurrence: &Occurrence, blocked: Blocked, now: Timesta
         LedgerRow::Pending { at, due: at, prev, following: *following, reason: Reason::Queued }
     } else {
         let (reason, holder) = (Reason::Overlap, Some(holder));
-        let following = entry.timing.next_after(at);
+        let following = NextFire::planned(entry.timing.next_after(at));
         LedgerRow::Skipped { from: at, to: at, count: 1, prev, following, reason, holder }
     };
-    let (cursor, to) = (Cursor { prev, next: Some(at) }, Cursor { prev: Some(at), next: row.following() });
+    let (cursor, to) =
+        (Cursor { prev, next: NextFire::At(at) }, Cursor { prev: Some(at), next: row.following() });
     Repair {
         cursor,
         rows: vec![row],

@@ -1,7 +1,7 @@
 //! The end of a pause, and an occurrence that somebody skips.
 
 use super::missed::{missed, moved};
-use crate::domain::{Cursor, Entry, Reason, ScheduleState, Timestamp};
+use crate::domain::{Cursor, Entry, NextFire, Reason, ScheduleState, Timestamp};
 use crate::store::{LedgerRow, Move, Repair};
 
 /// The end of a pause: what was planned meanwhile is skipped, nothing fires late.
@@ -31,10 +31,10 @@ pub(crate) fn pass_paused(entry: &Entry, now: Timestamp) -> Option<Repair> {
 /// active nor paused.
 pub(crate) fn skip(entry: &Entry, at: Timestamp, now: Timestamp) -> Option<Repair> {
     let is_open = matches!(entry.state, ScheduleState::Active | ScheduleState::Paused);
-    if !is_open || entry.cursor.next != Some(at) || at == Timestamp::AWAITED {
+    if !is_open || entry.cursor.next != NextFire::At(at) {
         return None;
     }
-    let (prev, following) = (entry.cursor.prev, entry.timing.next_after(at));
+    let (prev, following) = (entry.cursor.prev, NextFire::planned(entry.timing.next_after(at)));
     let (reason, holder) = (Reason::ByHand, None);
     let row = LedgerRow::Skipped { from: at, to: at, count: 1, prev, following, reason, holder };
     let to = Cursor { prev: Some(at), next: following };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::domain::{
-    Cursor, Entry, ExecutionId, ExecutionState, Millis, MisfirePolicy, Occurrence, Overlap, Reason,
+    Cursor, Entry, ExecutionId, ExecutionState, Millis, MisfirePolicy, NextFire, Occurrence, Overlap, Reason,
     ScheduleId, ScheduleState, Timestamp, Token,
 };
 use crate::fixtures::{behind, cron, simple, stranded};
@@ -19,7 +19,7 @@ const TODAY: Timestamp = Timestamp::at(1_767_323_045_678);
 const NOW: Timestamp = Timestamp::at(1_100_000);
 
 /// A row's (first, last, count, prev, following).
-fn moves(row: &LedgerRow) -> (Timestamp, Timestamp, u64, Option<Timestamp>, Option<Timestamp>) {
+fn moves(row: &LedgerRow) -> (Timestamp, Timestamp, u64, Option<Timestamp>, NextFire) {
     match row {
         LedgerRow::Skipped { from, to, count, prev, following, .. } => {
             (*from, *to, *count, *prev, *following)
@@ -33,7 +33,7 @@ fn assert_without_gap(entry: &Entry, repair: &Repair) {
     let (mut prev, mut next, mut passed) = (entry.cursor.prev, entry.cursor.next, 0);
     for row in &repair.rows {
         let (from, to, count, row_prev, following) = moves(row);
-        assert_eq!((row_prev, Some(from)), (prev, next), "{row:?}");
+        assert_eq!((row_prev, NextFire::At(from)), (prev, next), "{row:?}");
         (prev, next, passed) = (Some(to), following, passed + count);
     }
     assert_eq!(Cursor { prev, next }, repair.to);
@@ -51,12 +51,12 @@ fn pending(repair: &Repair) -> Vec<Timestamp> {
 #[test]
 fn the_next_occurrence_alone_is_skipped_by_hand() {
     let entry = behind(MisfirePolicy::FireAll, 1_000);
-    let next = entry.cursor.next.unwrap();
+    let next = entry.cursor.next.at().unwrap();
     for state in [ScheduleState::Active, ScheduleState::Paused] {
         let entry = Entry { state, ..entry.clone() };
         let repair = skip(&entry, next, NOW).unwrap();
         assert_without_gap(&entry, &repair);
-        assert_eq!((repair.rows.len(), repair.passed, repair.to.next), (1, 1, Some(next + 1_000)));
+        assert_eq!((repair.rows.len(), repair.passed, repair.to.next), (1, 1, NextFire::At(next + 1_000)));
         assert!(repair.how != Move::Resume && pending(&repair).is_empty());
         assert_eq!(skip(&entry, next + 1_000, NOW), None, "it is not the next");
     }
@@ -66,15 +66,18 @@ fn the_next_occurrence_alone_is_skipped_by_hand() {
 /// The ledger of the generation that ends tells what it has passed.
 #[test]
 fn a_cursor_ahead_of_the_clock_goes_back_to_the_present() {
-    let entry = |prev, next| Entry { cursor: Cursor { prev, next }, ..behind(MisfirePolicy::FireAll, 1_000) };
+    let entry = |prev, next| {
+        let cursor = Cursor { prev, next: NextFire::At(next) };
+        Entry { cursor, ..behind(MisfirePolicy::FireAll, 1_000) }
+    };
     let far = NOW + 30_001;
-    let ahead = entry(Some(far), Some(far + 1_000));
+    let ahead = entry(Some(far), far + 1_000);
     let repair = plan_anew(&ahead, NOW).unwrap();
-    assert_eq!(repair.to, Cursor { prev: None, next: Some(NOW + 1_000) });
+    assert_eq!(repair.to, Cursor { prev: None, next: NextFire::At(NOW + 1_000) });
     assert!(repair.how == Move::Anew && repair.rows.is_empty() && repair.passed == 0);
     for other in [
-        entry(Some(NOW + 30_000), Some(NOW + 31_000)),
-        entry(None, Some(NOW + 6_000)),
+        entry(Some(NOW + 30_000), NOW + 31_000),
+        entry(None, NOW + 6_000),
         Entry { state: ScheduleState::Paused, ..ahead.clone() },
         Entry { timing: simple(1, NOW - 1_000, 0, 0, None).timing, ..ahead },
     ] {
@@ -119,7 +122,7 @@ fn fire_once_runs_the_latest_and_skips_the_earlier() {
     let repair = decide(&entry, &[], NOW, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
     assert_eq!(pending(&repair), [Timestamp::at(1_090_000)]);
-    assert_eq!((repair.passed, repair.to.next), (4, Some(Timestamp::at(1_120_000))));
+    assert_eq!((repair.passed, repair.to.next), (4, NextFire::At(Timestamp::at(1_120_000))));
     let unstarted = [Unstarted { schedule: entry.id, execution: ExecutionId(7), token: Token::fresh() }];
     for (policy, give_way) in [(MisfirePolicy::FireOnce, 1), (MisfirePolicy::FireAll, 0)] {
         let repair = decide(&behind(policy, 30_000), &unstarted, NOW, LEAST).unwrap();
@@ -145,10 +148,10 @@ fn what_a_fixed_delay_missed_runs_once() {
         let repair = decide(&entry, &[], NOW, LEAST).unwrap();
         assert_without_gap(&entry, &repair);
         let (fired, next) = match policy {
-            MisfirePolicy::DoNothing => (vec![], Timestamp::at(1_120_000)),
-            _ => (vec![Timestamp::at(1_090_000)], Timestamp::AWAITED),
+            MisfirePolicy::DoNothing => (vec![], NextFire::At(Timestamp::at(1_120_000))),
+            _ => (vec![Timestamp::at(1_090_000)], NextFire::AfterRun),
         };
-        assert_eq!((pending(&repair), repair.passed, repair.to.next), (fired, 4, Some(next)), "{policy:?}");
+        assert_eq!((pending(&repair), repair.passed, repair.to.next), (fired, 4, next), "{policy:?}");
     }
 }
 
@@ -188,7 +191,7 @@ fn the_last_occurrence_of_a_finite_schedule_is_repaired_too() {
     entry.misfire = MisfirePolicy::FireOnce;
     let repair = decide(&entry, &[], NOW, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
-    assert_eq!((pending(&repair), repair.to.next), (vec![Timestamp::at(1_030_000)], None));
+    assert_eq!((pending(&repair), repair.to.next), (vec![Timestamp::at(1_030_000)], NextFire::Never));
 }
 
 #[test]
@@ -198,7 +201,7 @@ fn more_than_one_repair_passes_is_left_to_the_next() {
     let repair = decide(&entry, &[], now, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
     assert_eq!((repair.passed, pending(&repair).len()), (MOST_PASSED, 0));
-    assert!(repair.to.next.is_some_and(|next| next <= now));
+    assert!(repair.to.next.at().is_some_and(|next| next <= now));
 }
 
 /// A cursor that somebody set back to 1973, and a millisecond's interval: 1,670,000,000,000 occurrences.
@@ -209,7 +212,7 @@ fn decades_of_a_millisecond_are_accounted_for_in_one_repair() {
         (entry.misfire, entry.threshold) = (*policy, 60_000);
         let repair = decide(&entry, &[], TODAY, LEAST).unwrap();
         assert_without_gap(&entry, &repair);
-        let cursor = Cursor { prev: Some(TODAY), next: Some(TODAY + 1) };
+        let cursor = Cursor { prev: Some(TODAY), next: NextFire::At(TODAY + 1) };
         assert_eq!((repair.to, repair.passed), (cursor, 1_667_323_045_679), "{policy:?}");
     }
     let entry =
@@ -267,7 +270,7 @@ fn a_repair_cut_off_before_the_last_does_not_end_the_pause() {
     let entry = Entry { state: ScheduleState::Paused, ..cron(1, "* * * * * ?", Timestamp::at(1_000_000)) };
     let last = Timestamp::at(1_000_000) + 1_000 * i64::try_from(MOST_PASSED).unwrap();
     let repair = resume(&entry, last).unwrap();
-    assert_eq!((repair.to.next, repair.how), (Some(last), Move::Pass));
+    assert_eq!((repair.to.next, repair.how), (NextFire::At(last), Move::Pass));
     assert!(resume(&entry, last - 1).unwrap().how == Move::Resume);
 }
 
@@ -285,10 +288,10 @@ fn a_pause_longer_than_one_repair_passes_stays_a_pause_until_the_last() {
         if repair.how == Move::Resume {
             break;
         }
-        assert!(entry.cursor.next.is_some_and(|next| next <= now), "still behind");
+        assert!(entry.cursor.next.at().is_some_and(|next| next <= now), "still behind");
     }
     assert_eq!((repairs, passed), (3, 250_001));
-    assert!(entry.cursor.next.is_some_and(|next| next > now));
+    assert!(entry.cursor.next.at().is_some_and(|next| next > now));
 }
 
 /// An execution without a node, of a job that allows two deaths.

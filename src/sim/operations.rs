@@ -7,14 +7,14 @@ use std::sync::Arc;
 use super::jobs;
 use crate::domain::{Candidate, Entry, Millis, ScheduleId};
 use crate::machine::Operation;
-use crate::members::NodeOp;
+use crate::members::HeartbeatOp;
+use crate::misfire::MisfireOp;
 use crate::pipeline::complete::SettleOp;
 use crate::pipeline::dispatch::ClaimOp;
 use crate::pipeline::poll::decode::in_turn;
 use crate::pipeline::poll::{PollAnswer, PollOp};
 use crate::store::{Change, ClaimRequest};
 use crate::time::Micros;
-use crate::upkeep::MisfireOp;
 
 /// The watchdog's limit.
 pub(super) const CALL: Millis = 3_000;
@@ -93,7 +93,7 @@ pub(super) fn takes(rows: usize, bytes: usize) -> Millis {
 }
 
 impl Rows for SettleOp {}
-impl Rows for NodeOp {}
+impl Rows for HeartbeatOp {}
 impl Rows for Infallible {}
 
 impl Rows for ClaimOp {

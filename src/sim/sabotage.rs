@@ -2,7 +2,7 @@
 //! nothing.
 
 use super::faults::Faults;
-use crate::members::NodeOutput;
+use crate::members::HeartbeatOutput;
 use crate::node::route::Output;
 use crate::pipeline::dispatch::DispatchOutput;
 use crate::pipeline::poll::PollOutput;
@@ -155,8 +155,8 @@ impl Route {
             Output::Dispatch(DispatchOutput::GiveBack(_)) | Output::Start(StartOutput::GiveBack(_)) => {
                 Some(Self::GivenBack)
             }
-            Output::Heartbeat(NodeOutput::Lease(_)) => Some(Self::Lease),
-            Output::Heartbeat(NodeOutput::Reborn(_)) => Some(Self::Reborn),
+            Output::Heartbeat(HeartbeatOutput::Lease(_)) => Some(Self::Lease),
+            Output::Heartbeat(HeartbeatOutput::Reborn(_)) => Some(Self::Reborn),
             _ => None,
         }
     }

@@ -4,15 +4,15 @@
 
 use std::sync::Arc;
 
-use super::columns::{Column, Datum};
+use super::columns::{Column, Datum, NO_PRIORITY};
 use super::rules::ChangeValue::{self, Becomes, Due, Error, Fresh, Now, Passed, PausedBy, PausedTime};
 use super::rules::ChangeValue::{GroupKey, Lane, PausedUntil, Payload, Priority, Tags, ToNext, ToPrev, Why};
 use super::rules::{ChangeKind, Rule};
 use super::switch::{SwitchChange, SwitchRow};
 use super::transition::{ExecutionChange, NextAttempt, Transition};
 use crate::domain::{
-    Cursor, Entry, ExecutionId, ExecutionState, JobSettings, NodeId, Reason, ScheduleId, ScheduleState,
-    Timestamp, Token,
+    Cursor, Entry, ExecutionId, ExecutionState, JobSettings, NextFire, NodeId, Reason, ScheduleId,
+    ScheduleState, Timestamp, Token,
 };
 use crate::trigger::AWAITED;
 
@@ -112,13 +112,11 @@ pub(crate) struct Replacement {
     pub fresh: Token,
     pub due: Timestamp,
     pub payload: String,
-    /// [`NO_PRIORITY`](super::columns::NO_PRIORITY) for none.
-    pub priority: i64,
-    /// Empty for none, as are the lane and the tags.
-    pub group: String,
-    pub lane: String,
+    pub priority: Option<i32>,
+    pub group: Option<String>,
+    pub lane: Option<String>,
     /// As the row has them.
-    pub tags: String,
+    pub tags: Option<String>,
 }
 
 /// The end of the executions that wait for a removed schedule.
@@ -192,7 +190,7 @@ pub(crate) struct Repair {
     pub state: ScheduleState,
     pub cursor: Cursor,
     pub version: i64,
-    /// Where it moves; `next: None` completes the schedule.
+    /// Where it moves; [`NextFire::Never`] completes the schedule.
     pub to: Cursor,
     /// How many planned occurrences the move passes.
     pub passed: u64,
@@ -256,7 +254,7 @@ impl Repair {
                 token: None,
                 finished: Some(self.now),
                 prev,
-                following,
+                following: following.column(),
             },
             LedgerRow::Pending { at, due, prev, following, reason } => LedgerColumns {
                 id,
@@ -272,7 +270,7 @@ impl Repair {
                 token: Some(Token::fresh()),
                 finished: None,
                 prev,
-                following,
+                following: following.column(),
             },
         }
     }
@@ -289,9 +287,9 @@ impl Repair {
 
     fn becomes(&self) -> ScheduleState {
         match self.to.next {
-            None => ScheduleState::Complete,
-            Some(_) if self.how == Move::Resume => ScheduleState::Active,
-            Some(_) => self.state,
+            NextFire::Never => ScheduleState::Complete,
+            NextFire::At(_) | NextFire::AfterRun if self.how == Move::Resume => ScheduleState::Active,
+            NextFire::At(_) | NextFire::AfterRun => self.state,
         }
     }
 
@@ -319,24 +317,18 @@ pub(crate) enum LedgerRow {
         to: Timestamp,
         count: u64,
         prev: Option<Timestamp>,
-        following: Option<Timestamp>,
+        following: NextFire,
         reason: Reason,
         /// The execution that they would have overlapped.
         holder: Option<ExecutionId>,
     },
     /// One occurrence to run once it is `due`.
-    Pending {
-        at: Timestamp,
-        due: Timestamp,
-        prev: Option<Timestamp>,
-        following: Option<Timestamp>,
-        reason: Reason,
-    },
+    Pending { at: Timestamp, due: Timestamp, prev: Option<Timestamp>, following: NextFire, reason: Reason },
 }
 
 impl LedgerRow {
     /// The fire time behind it.
-    pub(crate) fn following(&self) -> Option<Timestamp> {
+    pub(crate) fn following(&self) -> NextFire {
         match self {
             Self::Skipped { following, .. } | Self::Pending { following, .. } => *following,
         }
@@ -443,7 +435,7 @@ impl Change {
             (Self::Repair(repair), Id) => Datum::Number(repair.id.0),
             (Self::Repair(repair), State) => Datum::Text(repair.state.as_str()),
             (Self::Repair(repair), PrevFireTime) => Datum::time(repair.cursor.prev),
-            (Self::Repair(repair), NextFireTime) => Datum::time(repair.cursor.next),
+            (Self::Repair(repair), NextFireTime) => Datum::time(repair.cursor.next.column()),
             (Self::Repair(repair), Version) => Datum::Number(repair.version),
             (Self::AfterRun(plan), Id) => Datum::Number(plan.schedule.0),
             (Self::AfterRun(_), State) => return Seen::Not(ScheduleState::Removed),
@@ -501,7 +493,7 @@ impl Change {
             }
             (Self::Repair(repair), Now) => Datum::instant(repair.now),
             (Self::Repair(repair), ToPrev) => Datum::time(repair.to.prev),
-            (Self::Repair(repair), ToNext) => Datum::time(repair.to.next),
+            (Self::Repair(repair), ToNext) => Datum::time(repair.to.next.column()),
             (Self::Repair(repair), Becomes) => Datum::Text(repair.becomes().as_str()),
             (Self::Repair(repair), Passed) => Datum::Number(i64::try_from(repair.passed).unwrap_or(i64::MAX)),
             (Self::AfterRun(plan), ToNext) => Datum::time(plan.next),
@@ -516,10 +508,12 @@ impl Change {
             (Self::Quarantine(broken), Why) => Datum::Text(&broken.reason),
             (Self::Remove(removal), Why) => Datum::Text(&removal.reason),
             (Self::Replace(change), Payload) => Datum::Text(&change.payload),
-            (Self::Replace(change), Priority) => Datum::Number(change.priority),
-            (Self::Replace(change), GroupKey) => Datum::Text(&change.group),
-            (Self::Replace(change), Lane) => Datum::Text(&change.lane),
-            (Self::Replace(change), Tags) => Datum::Text(&change.tags),
+            (Self::Replace(change), Priority) => {
+                Datum::Number(change.priority.map_or(NO_PRIORITY, i64::from))
+            }
+            (Self::Replace(change), GroupKey) => Datum::Text(change.group.as_deref().unwrap_or_default()),
+            (Self::Replace(change), Lane) => Datum::Text(change.lane.as_deref().unwrap_or_default()),
+            (Self::Replace(change), Tags) => Datum::Text(change.tags.as_deref().unwrap_or_default()),
             (Self::Replace(change), Due) => Datum::instant(change.due),
             (Self::Replace(change), Fresh) => Datum::Uuid(change.fresh.0),
             (Self::Withdraw(_), Why) => Datum::Text(Reason::Removed.as_str()),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::change::Unstarted;
 use super::transition::{ExecutionChange, NextAttempt, OwnExecution, RunEnd, Transition};
 use crate::domain::{
-    Answer, Attempt, BoundOf, Candidate, Cause, Entry, Error, ExecutionId, Full, Millis, NodeId, Reason,
-    Timestamp, Token,
+    Answer, Attempt, BoundOf, Candidate, Cause, Entry, Error, ExecutionId, Full, Millis, NodeId, PauseAfter,
+    Reason, Timestamp, Token,
 };
 use crate::time::{Lease, Now, millis};
 
@@ -237,7 +237,7 @@ impl Claimed {
         let (entry, overlap) = (&self.entry, self.entry.overlap);
         let run_end = |delay| RunEnd { schedule: entry.id, delay };
         let bound_of = || BoundOf { job: Arc::clone(&entry.job), group: self.group.clone() };
-        let counts = is_planned && entry.pause_after.is_some_and(|count| count > 0);
+        let counts = is_planned && matches!(entry.pause_after, PauseAfter::Streak(_));
         ExecutionChange {
             execution: self.execution,
             token: self.token,

@@ -3,7 +3,10 @@
 use super::audit::{Attribution, AuditEntry};
 use super::columns::{Cell, LARGEST_PAYLOAD, LONGEST_STREAK, Settings, Spec, When};
 use super::when::{self, Present};
-use crate::domain::{Cursor, JobPolicy, JobSpec, Millis, MisfirePolicy, Overlap, ScheduleState, Timestamp};
+use crate::domain::{
+    Cursor, JobPolicy, JobSpec, Millis, MisfirePolicy, NextFire, Overlap, PauseAfter, ScheduleState,
+    Timestamp,
+};
 use crate::store::columns::NO_TIME;
 use crate::time::Window;
 use crate::trigger::{Timing, Trigger, TriggerError};
@@ -28,7 +31,7 @@ pub(crate) struct Definition {
     /// What becomes of occurrences that would overlap; none as its trigger has it.
     pub overlap: Option<Overlap>,
     /// After how many occurrences in a row that failed for good it is paused: 0 never, none for deaths alone.
-    pub pause_after: Option<u32>,
+    pub pause_after: PauseAfter,
     /// For people.
     pub description: String,
     /// Who defines it, and why: recorded if something changes.
@@ -51,7 +54,7 @@ impl Definition {
             threshold: Window::default().threshold,
             time_limit: None,
             overlap: None,
-            pause_after: None,
+            pause_after: PauseAfter::default(),
             description: String::new(),
             by: Attribution::default(),
         }
@@ -79,7 +82,7 @@ impl Definition {
                  elsewhere and let the payload hold its key"
             ));
         }
-        if let Some(count) = self.pause_after.filter(|count| i64::from(*count) > LONGEST_STREAK) {
+        if let Some(count) = self.pause_after.column().filter(|count| i64::from(*count) > LONGEST_STREAK) {
             return Err(format!(
                 "its pause_after is {count}: 1 to {LONGEST_STREAK} occurrences in a row are possible, or 0 \
                  for never"
@@ -109,7 +112,7 @@ impl Definition {
             description: self.description.as_str().into(),
             time_limit: self.time_limit,
             overlap: self.overlap().word().into_owned(),
-            pause_after: self.pause_after.map(i64::from),
+            pause_after: self.pause_after.column().map(i64::from),
         }
     }
 
@@ -206,7 +209,7 @@ impl WorkedOut<'_> {
     /// The row it makes if there is none; an error if that could never fire.
     pub(crate) fn created(&self) -> Result<PlannedRow, String> {
         let cursor = when::planned(&self.timing, None, self.present);
-        if cursor == (Cursor { prev: None, next: None }) {
+        if cursor == (Cursor { prev: None, next: NextFire::Never }) {
             return Err("its trigger has no fire time from now on".to_owned());
         }
         Ok(PlannedRow { state: state_at(cursor.next).as_str().to_owned(), cursor })
@@ -274,19 +277,19 @@ impl WorkedOut<'_> {
         let cursor = self.awaited(stored, prev, is_broken);
         let cursor = cursor.unwrap_or_else(|| when::planned(&self.timing, prev, self.present));
         let kept = [ScheduleState::Paused.as_str(), ScheduleState::Init.as_str()];
-        let keeps = cursor.next.is_some() && kept.contains(&stored.state.as_str());
+        let keeps = cursor.next != NextFire::Never && kept.contains(&stored.state.as_str());
         let state = if keeps { stored.state.clone() } else { state_at(cursor.next).as_str().to_owned() };
         PlannedRow { cursor, state }
     }
 
     /// The cursor of a run that is under way, whose end says when the next is, as it did by the old trigger.
     fn awaited(&self, stored: &StoredSchedule, prev: Option<Timestamp>, is_broken: bool) -> Option<Cursor> {
-        let follows = prev.is_some_and(|prev| self.timing.behind_run(prev) == Some(Timestamp::AWAITED));
-        let awaits = stored.next == Some(Timestamp::AWAITED) && follows && !is_broken;
-        awaits.then_some(Cursor { prev, next: Some(Timestamp::AWAITED) })
+        let follows = prev.is_some_and(|prev| self.timing.behind_run(prev) == NextFire::AfterRun);
+        let awaits = NextFire::stored(stored.next) == NextFire::AfterRun && follows && !is_broken;
+        awaits.then_some(Cursor { prev, next: NextFire::AfterRun })
     }
 }
 
-fn state_at(next: Option<Timestamp>) -> ScheduleState {
-    if next.is_some() { ScheduleState::Active } else { ScheduleState::Complete }
+fn state_at(next: NextFire) -> ScheduleState {
+    if next == NextFire::Never { ScheduleState::Complete } else { ScheduleState::Active }
 }

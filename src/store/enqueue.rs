@@ -176,10 +176,10 @@ impl EnqueueOrder {
             fresh: Token::fresh(),
             due,
             payload: self.payloads.first().map_or("null", String::as_str).to_owned(),
-            priority: self.priority_column(),
-            group: self.groups.first().cloned().unwrap_or_default(),
-            lane: self.lane.clone(),
-            tags: self.tags_column().unwrap_or_default(),
+            priority: self.priority,
+            group: self.groups.first().filter(|group| !group.is_empty()).cloned(),
+            lane: (!self.lane.is_empty()).then(|| self.lane.clone()),
+            tags: self.tags_column(),
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::audit::{Attribution, AuditEntry};
 use super::{Change, PauseChange};
-use crate::domain::{ExecutionId, ExecutionState, Reason, ScheduleId, ScheduleState, Timestamp};
+use crate::domain::{ExecutionId, ExecutionState, PauseAfter, Reason, ScheduleId, ScheduleState, Timestamp};
 
 /// So many in a row that killed their nodes pause any schedule that may be paused at all.
 const MOST_DEATHS: u32 = 2;
@@ -122,14 +122,14 @@ pub(crate) enum Count {
     Open,
 }
 
-/// Counts the streak of a schedule that is paused after so many failures (none: for deaths alone; 0: never).
-/// `rows` are the attempts at its planned occurrences, the newest occurrence first, and of each the last
-/// attempt first. Occurrences that ran on one node as it died count as one death.
+/// Counts the streak of a schedule that pauses itself by this rule. `rows` are the attempts at its planned
+/// occurrences, the newest occurrence first, and of each the last attempt first. Occurrences that ran on one
+/// node as it died count as one death.
 ///
 /// Failures and deaths count together against the limit. The newest deaths without a failure between them are
 /// enough alone if they are two.
-pub(crate) fn count(rows: &[AttemptRow], dying: &[ExecutionId], pause_after: Option<u32>) -> Count {
-    if pause_after == Some(0) {
+pub(crate) fn count(rows: &[AttemptRow], dying: &[ExecutionId], rule: PauseAfter) -> Count {
+    if rule == PauseAfter::Never {
         return Count::Ended;
     }
     let (mut last, mut tally, mut nodes) = (None, Tally::default(), BTreeSet::new());
@@ -139,12 +139,12 @@ pub(crate) fn count(rows: &[AttemptRow], dying: &[ExecutionId], pause_after: Opt
         }
         match row.outcome(dying) {
             Outcome::Success => return Count::Ended,
-            Outcome::Failure if pause_after.is_none() => return Count::Ended,
+            Outcome::Failure if rule == PauseAfter::Deaths => return Count::Ended,
             Outcome::Failure => tally.failures += 1,
             Outcome::Death(node) if nodes.insert(node) => tally.death(),
             Outcome::Death(_) | Outcome::Neither => {}
         }
-        if let Some(reason) = tally.reason(pause_after) {
+        if let Some(reason) = tally.reason(rule) {
             return Count::Due(reason);
         }
     }
@@ -169,10 +169,13 @@ impl Tally {
     }
 
     /// Why a schedule is to be paused; nothing if it is not.
-    fn reason(self, pause_after: Option<u32>) -> Option<String> {
+    fn reason(self, rule: PauseAfter) -> Option<String> {
         let Self { failures, deaths, deaths_in_a_row } = self;
-        let is_due = |limit| failures.saturating_add(deaths) >= limit;
-        if deaths_in_a_row < MOST_DEATHS && !pause_after.is_some_and(is_due) {
+        let is_enough = match rule {
+            PauseAfter::Streak(limit) => failures.saturating_add(deaths) >= limit.get(),
+            PauseAfter::Deaths | PauseAfter::Never => false,
+        };
+        if deaths_in_a_row < MOST_DEATHS && !is_enough {
             return None;
         }
         Some(match (failures, deaths) {
@@ -203,7 +206,11 @@ mod tests {
     }
 
     fn due(rows: &[AttemptRow], pause_after: Option<u32>) -> Option<String> {
-        if let Count::Due(reason) = count(rows, &[], pause_after) { Some(reason) } else { None }
+        if let Count::Due(reason) = count(rows, &[], PauseAfter::of(pause_after)) {
+            Some(reason)
+        } else {
+            None
+        }
     }
 
     use ExecutionState::{Abandoned, Cancelled, Failed, Pending, Running, Skipped, Succeeded, TimedOut};
@@ -218,8 +225,8 @@ mod tests {
         ];
         assert_eq!(due(&rows, Some(3)).as_deref(), Some("3 occurrences in a row failed"));
         assert_eq!(due(&rows, Some(1)).as_deref(), Some("1 occurrence failed"));
-        assert_eq!(count(&rows, &[], Some(4)), Count::Ended);
-        assert_eq!(count(&rows[..3], &[], Some(4)), Count::Open);
+        assert_eq!(count(&rows, &[], PauseAfter::of(Some(4))), Count::Ended);
+        assert_eq!(count(&rows[..3], &[], PauseAfter::of(Some(4))), Count::Open);
         assert_eq!((due(&rows, None), due(&rows, Some(0))), (None, None));
     }
 
@@ -261,9 +268,9 @@ mod tests {
             killed(Timestamp::at(2)),
             killed(Timestamp::at(1)),
         ];
-        assert_eq!(count(&rows, &[], None), Count::Ended);
-        assert_eq!(count(&rows[..2], &[], Some(3)), Count::Open);
-        assert!(matches!(count(&rows[..3], &[], Some(3)), Count::Due(_)));
+        assert_eq!(count(&rows, &[], PauseAfter::of(None)), Count::Ended);
+        assert_eq!(count(&rows[..2], &[], PauseAfter::of(Some(3))), Count::Open);
+        assert!(matches!(count(&rows[..3], &[], PauseAfter::of(Some(3))), Count::Due(_)));
     }
 
     #[test]
@@ -316,7 +323,7 @@ mod tests {
     #[test]
     fn what_is_about_to_be_taken_from_its_dead_node_counts() {
         let rows = [row(Timestamp::at(2), Running, ""), row(Timestamp::at(1), Abandoned, "node died")];
-        assert_eq!(count(&rows, &[], None), Count::Open);
-        assert!(matches!(count(&rows, &[ExecutionId(2)], None), Count::Due(_)));
+        assert_eq!(count(&rows, &[], PauseAfter::of(None)), Count::Open);
+        assert!(matches!(count(&rows, &[ExecutionId(2)], PauseAfter::of(None)), Count::Due(_)));
     }
 }

@@ -1,7 +1,7 @@
 //! A trigger as columns of QRTZ_EXECUTE, and what columns that anyone may have written mean.
 
 use super::columns::{LONGEST_STREAK, NO_TIME, NONE, QUEUE, When};
-use crate::domain::{Cursor, Millis, Overlap, ScheduleState, Timestamp};
+use crate::domain::{Cursor, Millis, NextFire, Overlap, PauseAfter, ScheduleState, Timestamp};
 use crate::time::LEAST_RETENTION;
 use crate::trigger::{Cron, Delay, FOR_EVER, Fold, Gap, Simple, Timing, Trigger, TriggerError};
 
@@ -40,9 +40,10 @@ pub(crate) fn planned(timing: &Timing, prev: Option<Timestamp>, at: Present) -> 
     let next = timing.next_after(behind.max(at.now - 1)).or_else(past);
     let forgotten = at.ledger_from.min(at.now - LEAST_RETENTION);
     if is_past_one_shot(timing, at.now) && next.is_some_and(|next| next < forgotten) {
-        return Cursor { prev: next, next: None };
+        return Cursor { prev: next, next: NextFire::Never };
     }
-    Cursor { prev: prev.filter(|prev| next.is_none_or(|next| *prev < next)), next }
+    let prev = prev.filter(|prev| next.is_none_or(|next| *prev < next));
+    Cursor { prev, next: NextFire::planned(next) }
 }
 
 /// Whether the trigger is one whose instant has passed: it may lie before the application's `ledger_from`.
@@ -61,7 +62,8 @@ pub(crate) fn storable(timing: &Timing, now: Timestamp) -> Result<When, String> 
             return Err(format!("the cron expression has {length} characters, {LONGEST_CRON} are allowed"));
         }
     }
-    let times = [("end", timing.end()), ("next fire time", planned(timing, None, Present::at(now)).next)];
+    let next = planned(timing, None, Present::at(now)).next.at();
+    let times = [("end", timing.end()), ("next fire time", next)];
     for (what, time) in times {
         if let Some(time) = time.map(Timestamp::millis).filter(|time| *time < FIRST_PLAUSIBLE) {
             return Err(format!(
@@ -69,7 +71,7 @@ pub(crate) fn storable(timing: &Timing, now: Timestamp) -> Result<When, String> 
             ));
         }
     }
-    if planned(timing, None, Present::at(now)).next == Some(Timestamp::AWAITED) {
+    if next == NextFire::AfterRun.column() {
         return Err("its next fire time, 9999-12-31 23:59:59.999 UTC, stands for one that is not known yet"
             .to_owned());
     }
@@ -221,7 +223,7 @@ pub(crate) fn cursor(
         (_, None) if matches!(state, ScheduleState::Active | ScheduleState::Paused) => {
             Err(format!("state {} without a next_fire_time", state.as_str()))
         }
-        _ => Ok(Cursor { prev: prev.map(Timestamp::at), next: next.map(Timestamp::at) }),
+        _ => Ok(Cursor { prev: prev.map(Timestamp::at), next: NextFire::stored(next.map(Timestamp::at)) }),
     }
 }
 
@@ -258,13 +260,13 @@ pub(crate) fn time_limit(value: Option<Millis>) -> Result<Option<Millis>, String
     }
 }
 
-/// After how many occurrences in a row that failed for good a schedule is paused.
-pub(crate) fn pause_after(value: Option<i64>) -> Result<Option<u32>, String> {
+/// After which occurrences in a row a schedule pauses itself.
+pub(crate) fn pause_after(value: Option<i64>) -> Result<PauseAfter, String> {
     let count = |value: i64| {
         let count = u32::try_from(value).ok().filter(|_| value <= LONGEST_STREAK);
         count.ok_or_else(|| format!("pause_after {value} is none of 0 to {LONGEST_STREAK}"))
     };
-    value.map(count).transpose()
+    value.map(count).transpose().map(PauseAfter::of)
 }
 
 /// What becomes of occurrences that would overlap.
@@ -344,7 +346,7 @@ mod tests {
     #[test]
     fn the_first_fire_time_is_not_before_the_schedule_was_made_if_another_is_left() {
         const NOW: Timestamp = Timestamp::at(200_000_000_000);
-        let first = |timing: &Timing, now| planned(timing, None, Present::at(now)).next;
+        let first = |timing: &Timing, now| planned(timing, None, Present::at(now)).next.at();
         let every_second = cron("* * * * * ?", None);
         assert_eq!(
             (first(&every_second, NOW), first(&every_second, NOW + 1)),
@@ -360,7 +362,7 @@ mod tests {
         const NOW: Timestamp = Timestamp::at(200_000_000_000);
         let cursor = |timing: &Timing, prev| {
             let Cursor { prev, next } = planned(timing, Some(NOW + prev), Present::at(NOW));
-            (prev.map(|at| at - NOW), next.map(|at| at - NOW))
+            (prev.map(|at| at - NOW), next.at().map(|at| at - NOW))
         };
         let once = |at: Millis| simple(NOW + at, 0, 0);
         assert_eq!(cursor(&once(5), -10), (Some(-10), Some(5)));
@@ -453,7 +455,7 @@ mod tests {
             assert_eq!(read.is_ok(), holds, "{state:?} {prev} {next}");
             if let Ok(cursor) = read {
                 assert_eq!(
-                    [cursor.prev, cursor.next].map(|at| at.map_or(NONE, Timestamp::millis)),
+                    [cursor.prev, cursor.next.column()].map(|at| at.map_or(NONE, Timestamp::millis)),
                     [prev, next]
                 );
             }

@@ -58,7 +58,7 @@ pub(crate) const CURSOR_AHEAD: Millis = 30_000;
 /// An election mark further ahead than this is taken for a broken clock's and counts as due.
 const ELECTION_AHEAD: Millis = 30_000;
 /// From this long overdue on, any node claims an occurrence, not only those at home in its shard.
-pub(crate) const GRACE: Millis = 2_000;
+pub(crate) const HOME_LEAD: Millis = 2_000;
 /// The database's clock and ours may differ by this much before we warn.
 pub(crate) const OFFSET_WARNING: Millis = 1_000;
 /// The wall clock and the boot clock drifted apart by more than this: the machine was paused, or its clock

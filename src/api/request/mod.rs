@@ -178,7 +178,8 @@ fn recorded(
 /// Attempts to change the schedule called `name` until one attempt answers; one that does not has met another
 /// change, or left more to do, and the row as it is then decides.
 fn decide<A>(
-    (client, verbs): (&Client, &dyn Verbs),
+    client: &Client,
+    verbs: &dyn Verbs,
     name: &str,
     attempt: impl Fn(&Entry) -> Result<Option<A>, Error>,
 ) -> Result<A, Error> {

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::{check, decide, recorded, request};
+use crate::api::target::CheckedTarget;
 use crate::api::{Client, Target};
 use crate::domain::{Entry, Error, ErrorKind, ScheduleState, Timestamp};
 use crate::store::audit::Attribution;
@@ -71,11 +72,11 @@ impl Pause<'_> {
     fn over(&self, verbs: &dyn Verbs) -> Result<Paused, Error> {
         check(&self.by)?;
         self.check_until(verbs)?;
-        let scope = match self.target.scope()? {
-            Err(schedule) => {
-                return decide((self.client, verbs), schedule, |entry| self.attempt(verbs, entry));
+        let scope = match self.target.checked()? {
+            CheckedTarget::Schedule(name) => {
+                return decide(self.client, verbs, name, |entry| self.attempt(verbs, entry));
             }
-            Ok(scope) => scope,
+            CheckedTarget::Above(scope) => scope,
         };
         let (application, by) = (self.client.application.clone(), self.by.clone());
         let verb = SwitchVerb::Pause { until: self.until.map(Timestamp::from) };

@@ -1,6 +1,7 @@
 //! Resume: a pause ends, and what it held back is accounted for.
 
 use super::{check, decide, recorded, request};
+use crate::api::target::CheckedTarget;
 use crate::api::{Client, Target};
 #[cfg(doc)]
 use crate::domain::ErrorKind;
@@ -59,11 +60,11 @@ impl Resume<'_> {
 
     fn over(&self, verbs: &dyn Verbs) -> Result<Resumed, Error> {
         check(&self.by)?;
-        let scope = match self.target.scope()? {
-            Err(schedule) => {
-                return decide((self.client, verbs), schedule, |entry| self.attempt(verbs, entry));
+        let scope = match self.target.checked()? {
+            CheckedTarget::Schedule(name) => {
+                return decide(self.client, verbs, name, |entry| self.attempt(verbs, entry));
             }
-            Ok(scope) => scope,
+            CheckedTarget::Above(scope) => scope,
         };
         let (application, by) = (self.client.application.clone(), self.by.clone());
         let order = SwitchOrder { application, scope, verb: SwitchVerb::Resume, by };

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::{check, decide, request};
 use crate::api::Client;
-use crate::domain::{Entry, Error, ScheduleState, Timestamp, known};
+use crate::domain::{Entry, Error, NextFire, ScheduleState, Timestamp};
 use crate::repair::skip;
 use crate::store::audit::AuditEntry;
 use crate::store::{Change, Verbs};
@@ -62,7 +62,7 @@ impl Skip<'_> {
 
     fn over(&self, verbs: &dyn Verbs) -> Result<Skipped, Error> {
         check(&self.by)?;
-        decide((self.client, verbs), &self.name, |entry| self.attempt(verbs, entry))
+        decide(self.client, verbs, &self.name, |entry| self.attempt(verbs, entry))
     }
 
     fn attempt(&self, verbs: &dyn Verbs, entry: &Entry) -> Result<Option<Skipped>, Error> {
@@ -75,7 +75,7 @@ impl Skip<'_> {
         };
         let next = instant(repair.to.next);
         let shown = |at: Option<DateTime<Utc>>| at.map_or("never".to_owned(), |at| format!("next {at}"));
-        let states = (shown(instant(Some(self.at))), shown(next));
+        let states = (shown(self.at.utc()), shown(next));
         let names = (self.client.application.as_str(), &*entry.name);
         let entry = AuditEntry::of_schedule("skip", names, (&states.0, &states.1), &self.by);
         let applied = verbs.apply_audited(Change::Repair(repair), &entry)?;
@@ -83,8 +83,8 @@ impl Skip<'_> {
     }
 }
 
-fn instant(at: Option<Timestamp>) -> Option<DateTime<Utc>> {
-    known(at).and_then(Timestamp::utc)
+fn instant(next: NextFire) -> Option<DateTime<Utc>> {
+    next.at().and_then(Timestamp::utc)
 }
 
 /// The answer to a [`Skip`](crate::request::Skip).

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 #[cfg(test)]
-pub(crate) use self::calls::Op as NodeOp;
+pub(crate) use self::calls::Op as HeartbeatOp;
 use self::calls::{Answer, Answered, Asked, Op, join};
 use super::observer::Observer;
 use super::{OwnTokens, Standing};
@@ -33,7 +33,7 @@ impl NewNode {
     }
 }
 
-pub(crate) enum NodeInput {
+pub(crate) enum HeartbeatInput {
     /// A heartbeat at once: the lease is in doubt.
     Beat,
     /// Somebody asked for the end of an execution, perhaps of this node's: a heartbeat's answer tells.
@@ -46,7 +46,7 @@ pub(crate) enum NodeInput {
     Stop { leave: bool },
 }
 
-pub(crate) enum NodeOutput {
+pub(crate) enum HeartbeatOutput {
     Lease(Lease),
     /// This node goes on under a new name.
     Reborn(NodeId),
@@ -84,7 +84,7 @@ pub(crate) fn members(peers: &[Peer]) -> Vec<Member> {
     peers.iter().map(|peer| Member { id: peer.id, jobs: peer.jobs.clone() }).collect()
 }
 
-pub(crate) struct NodeMachine<F> {
+pub(crate) struct HeartbeatMachine<F> {
     /// This incarnation, as it registers.
     node: NewNode,
     window: Window,
@@ -106,19 +106,20 @@ pub(crate) struct NodeMachine<F> {
     todo: VecDeque<(Op, Asked)>,
     /// Executions whose cancel this node has heard of; the next heartbeat tells the database so.
     heard: Vec<ExecutionId>,
-    outbox: VecDeque<NodeOutput>,
+    outbox: VecDeque<HeartbeatOutput>,
     withdrawn: bool,
     drain: Drain,
     stopping: bool,
     left: bool,
 }
 
-impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
+impl<F: Fn() -> Figures + Send + 'static> HeartbeatMachine<F> {
     /// A node that has registered and whose first heartbeat was confirmed.
     pub(crate) fn new(
         node: NewNode,
         window: Window,
-        (held, standing): (Arc<OwnTokens>, Arc<Standing>),
+        held: Arc<OwnTokens>,
+        standing: Arc<Standing>,
         figures: F,
         now: Now,
     ) -> Self {
@@ -181,8 +182,8 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             HeartbeatReply::Alive { peers, owned } => {
                 let lease = Lease::new(sent, self.window.lease());
                 self.standing.renew(&lease, now);
-                self.outbox.push_back(NodeOutput::Lease(lease));
-                self.outbox.push_back(NodeOutput::Members(members(&peers)));
+                self.outbox.push_back(HeartbeatOutput::Lease(lease));
+                self.outbox.push_back(HeartbeatOutput::Members(members(&peers)));
                 let others: Vec<Peer> = peers.into_iter().filter(|peer| peer.id != self.node.id).collect();
                 let dead = self.observer.observe(&others, sent.boot, now.boot, &self.window);
                 if let Drain::Begun(since) = self.drain
@@ -200,7 +201,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 let asked = owned.iter().filter(|it| it.is_cancelled).map(|it| it.id);
                 let new = self.standing.ask(asked.collect());
                 let heard = owned.iter().filter(|it| new.contains(&it.id)).map(Stranded::named);
-                let heard = heard.map(|attempt| NodeOutput::Event(Event::CancelHeard { attempt }));
+                let heard = heard.map(|attempt| HeartbeatOutput::Event(Event::CancelHeard { attempt }));
                 self.outbox.extend(heard);
                 self.heard.extend(new);
                 if !self.heard.is_empty() {
@@ -212,8 +213,8 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             }
             HeartbeatReply::Ended => self.rebirth(),
             HeartbeatReply::DatabaseReplaced(path) => {
-                self.outbox.push_back(NodeOutput::Lease(Lease::NONE));
-                self.outbox.push_back(NodeOutput::DatabaseReplaced(path));
+                self.outbox.push_back(HeartbeatOutput::Lease(Lease::NONE));
+                self.outbox.push_back(HeartbeatOutput::DatabaseReplaced(path));
                 self.left = true;
             }
         }
@@ -223,13 +224,13 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
     fn follow(&mut self, lineage: Option<Lineage>) {
         let Some(is) = lineage else { return };
         if let Some(was) = self.lineage.replace(is).filter(|was| *was != is) {
-            self.outbox.push_back(NodeOutput::Event(Event::DatabasePromoted { was, is }));
+            self.outbox.push_back(HeartbeatOutput::Event(Event::DatabasePromoted { was, is }));
         }
     }
 
     /// Others ended this incarnation: it holds nothing any more and joins again as another.
     fn rebirth(&mut self) {
-        self.outbox.push_back(NodeOutput::Lease(Lease::NONE));
+        self.outbox.push_back(HeartbeatOutput::Lease(Lease::NONE));
         let old = self.node.id;
         self.node.id = old.next_incarnation();
         self.membership = Membership::NotYet;
@@ -239,7 +240,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         self.drain = Drain::No;
         self.todo.clear();
         self.observer.failed();
-        self.outbox.push_back(NodeOutput::Event(Event::Fenced { old, new: self.node.id }));
+        self.outbox.push_back(HeartbeatOutput::Event(Event::Fenced { old, new: self.node.id }));
     }
 
     fn failed(&mut self, asked: &Asked, error: Error, now: Now) {
@@ -255,17 +256,17 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             Asked::Retract(()) | Asked::DeclareDead(_) | Asked::Revoke(()) | Asked::SawCancels(()) => {}
         }
         let operation = asked.name();
-        self.outbox.push_back(NodeOutput::Event(Event::StoreFailed { operation, error }));
+        self.outbox.push_back(HeartbeatOutput::Event(Event::StoreFailed { operation, error }));
     }
 }
 
-impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
+impl<F: Fn() -> Figures + Send + 'static> Machine for HeartbeatMachine<F> {
     type Op = Op;
     type Asked = Asked;
-    type Input = NodeInput;
-    type Output = NodeOutput;
+    type Input = HeartbeatInput;
+    type Output = HeartbeatOutput;
 
-    fn next(&mut self, now: Now) -> Step<(Op, Asked), NodeOutput> {
+    fn next(&mut self, now: Now) -> Step<(Op, Asked), HeartbeatOutput> {
         if let Some(output) = self.outbox.pop_front() {
             return Step::Tell(output);
         }
@@ -286,8 +287,8 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
             Ok(Answered::Register((), ())) => {
                 self.membership = Membership::Joined;
                 self.next_beat = now.boot;
-                self.outbox.push_back(NodeOutput::Reborn(self.node.id));
-                self.outbox.push_back(NodeOutput::Event(Event::Joined { node: self.node.id }));
+                self.outbox.push_back(HeartbeatOutput::Reborn(self.node.id));
+                self.outbox.push_back(HeartbeatOutput::Event(Event::Joined { node: self.node.id }));
             }
             Ok(Answered::Retract((), ())) => {
                 self.node.id = self.node.id.next_incarnation();
@@ -298,30 +299,30 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
                 self.reply(reply, sent, now);
             }
             Ok(Answered::DeclareDead(peer, Applied::Done)) => {
-                self.outbox.push_back(NodeOutput::Event(Event::NodeDied { node: peer.id }));
+                self.outbox.push_back(HeartbeatOutput::Event(Event::NodeDied { node: peer.id }));
             }
             Ok(Answered::DeclareDead(..) | Answered::Revoke(..)) => {}
             Ok(Answered::SawCancels((), ())) => self.heard.clear(),
             Ok(Answered::Leave((), ())) => {
                 self.left = true;
-                self.outbox.push_back(NodeOutput::Left);
+                self.outbox.push_back(HeartbeatOutput::Left);
             }
             Err((asked, error)) => self.failed(&asked, error, now),
         }
     }
 
-    fn receive(&mut self, now: Now, input: NodeInput) {
+    fn receive(&mut self, now: Now, input: HeartbeatInput) {
         match input {
-            NodeInput::Beat => self.next_beat = self.next_beat.min(now.boot),
-            NodeInput::CancelAsked => self.hurry = Some(now.boot.max(self.sent + CANCELS_EVERY)),
-            NodeInput::Drain(false) => self.drain = Drain::No,
-            NodeInput::Drain(true) if self.drain == Drain::No => self.drain = Drain::Begun(now.boot),
-            NodeInput::Drain(true) => {}
-            NodeInput::Withdraw => {
+            HeartbeatInput::Beat => self.next_beat = self.next_beat.min(now.boot),
+            HeartbeatInput::CancelAsked => self.hurry = Some(now.boot.max(self.sent + CANCELS_EVERY)),
+            HeartbeatInput::Drain(false) => self.drain = Drain::No,
+            HeartbeatInput::Drain(true) if self.drain == Drain::No => self.drain = Drain::Begun(now.boot),
+            HeartbeatInput::Drain(true) => {}
+            HeartbeatInput::Withdraw => {
                 self.withdrawn = true;
                 self.next_beat = self.next_beat.min(now.boot);
             }
-            NodeInput::Stop { leave } => {
+            HeartbeatInput::Stop { leave } => {
                 self.stopping = true;
                 self.left = !leave;
             }

@@ -29,16 +29,16 @@ fn no_hot_loop_while_the_database_is_down() {
     }
 }
 
-fn machine(now: Now) -> Stepped<NodeMachine<fn() -> Figures>> {
+fn machine(now: Now) -> Stepped<HeartbeatMachine<fn() -> Figures>> {
     node(Window::default(), now)
 }
 
-fn node(window: Window, now: Now) -> Stepped<NodeMachine<fn() -> Figures>> {
+fn node(window: Window, now: Now) -> Stepped<HeartbeatMachine<fn() -> Figures>> {
     let (application, host) = ("app".to_owned(), String::new());
     let (id, host_ip, now_db) = (NodeId::fresh(), host.clone(), now.db);
     let node = NewNode { id, application, host_ip, host_name: host, pid: 0, jobs: Vec::new(), now: now_db };
     let figures: fn() -> Figures = Figures::default;
-    Stepped::new(NodeMachine::new(node, window, Default::default(), figures, now))
+    Stepped::new(HeartbeatMachine::new(node, window, Arc::default(), Arc::default(), figures, now))
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_node_that_stops_claiming_says_so_at_once() {
     let now = Now { db: Timestamp::at(1_000_000), boot: Boot::at(1_000_000), apart: 0 };
     let mut machine = machine(now);
     assert!(matches!(machine.next(now), Step::Wait(_)));
-    machine.receive(now, NodeInput::Withdraw);
+    machine.receive(now, HeartbeatInput::Withdraw);
     let mut now = now;
     for _ in 0..2 {
         let Step::Do(Op::Beat(beat)) = machine.next(now) else { panic!("it has something to say") };
@@ -64,7 +64,8 @@ fn a_node_has_drained_once_a_later_heartbeat_shows_that_it_owns_nothing() {
     let mut machine = machine(now);
     let (token, held) = (Token::fresh(), Arc::clone(&machine.held));
     held.add(token);
-    let mut beat = |machine: &mut Stepped<NodeMachine<fn() -> Figures>>, meanwhile: Option<NodeInput>| {
+    let mut beat = |machine: &mut Stepped<HeartbeatMachine<fn() -> Figures>>,
+                    meanwhile: Option<HeartbeatInput>| {
         now.boot += machine.window.beat;
         let said = loop {
             match machine.next(now) {
@@ -79,13 +80,13 @@ fn a_node_has_drained_once_a_later_heartbeat_shows_that_it_owns_nothing() {
         machine.done(now, Ok(Answer::Beat((pulse, None))));
         said
     };
-    assert!(!beat(&mut machine, Some(NodeInput::Drain(true))));
+    assert!(!beat(&mut machine, Some(HeartbeatInput::Drain(true))));
     assert!(!beat(&mut machine, None), "the last was sent before it was told to");
     held.remove(token);
-    assert!(!beat(&mut machine, Some(NodeInput::Drain(true))), "it answered for a claim");
+    assert!(!beat(&mut machine, Some(HeartbeatInput::Drain(true))), "it answered for a claim");
     assert!(beat(&mut machine, None));
-    assert!(beat(&mut machine, Some(NodeInput::Drain(false))), "until it is told otherwise");
-    assert!(!beat(&mut machine, Some(NodeInput::Drain(true))), "it begins anew");
+    assert!(beat(&mut machine, Some(HeartbeatInput::Drain(false))), "until it is told otherwise");
+    assert!(!beat(&mut machine, Some(HeartbeatInput::Drain(true))), "it begins anew");
     assert!(!beat(&mut machine, None));
     assert!(beat(&mut machine, None));
 }
@@ -136,7 +137,7 @@ fn who_lives_is_told_with_every_confirmed_heartbeat() {
     let other = Peer { jobs: vec!["work".to_owned()], ..peer(7) };
     machine.reply(HeartbeatReply::Alive { peers: vec![other.clone()], owned: Vec::new() }, now, now);
     let members = machine.outbox.iter().find_map(|output| match output {
-        NodeOutput::Members(members) => Some(members.clone()),
+        HeartbeatOutput::Members(members) => Some(members.clone()),
         _ => None,
     });
     assert_eq!(members, Some(vec![Member { id: other.id, jobs: other.jobs }]));
@@ -150,11 +151,11 @@ fn at(after: Millis) -> Now {
 }
 
 /// A node whose first heartbeat was confirmed at the beginning.
-fn beating(window: Window) -> Stepped<NodeMachine<fn() -> Figures>> {
+fn beating(window: Window) -> Stepped<HeartbeatMachine<fn() -> Figures>> {
     node(window, at(0))
 }
 
-type Next = Step<Op, NodeOutput>;
+type Next = Step<Op, HeartbeatOutput>;
 
 #[test]
 fn a_promotion_between_two_heartbeats_is_told_once() {
@@ -167,7 +168,7 @@ fn a_promotion_between_two_heartbeats_is_told_once() {
         let (seen, _) = all(&mut machine, after);
         seen.iter()
             .filter(|step| {
-                matches!(step, Step::Tell(NodeOutput::Event(Event::DatabasePromoted { was, is }))
+                matches!(step, Step::Tell(HeartbeatOutput::Event(Event::DatabasePromoted { was, is }))
                     if (was.timeline, is.timeline) == (1, 2))
             })
             .count()
@@ -177,7 +178,7 @@ fn a_promotion_between_two_heartbeats_is_told_once() {
 
 /// Goes to the next heartbeat and answers it `after` the beginning.
 fn beat<F: Fn() -> Figures + Send + 'static>(
-    machine: &mut Stepped<NodeMachine<F>>,
+    machine: &mut Stepped<HeartbeatMachine<F>>,
     after: Millis,
     pulse: HeartbeatReply,
 ) {
@@ -191,7 +192,7 @@ fn alive(peers: Vec<Peer>) -> HeartbeatReply {
 
 /// What comes until the machine waits, and until when (after the beginning) it does.
 fn all<F: Fn() -> Figures + Send + 'static>(
-    machine: &mut Stepped<NodeMachine<F>>,
+    machine: &mut Stepped<HeartbeatMachine<F>>,
     after: Millis,
 ) -> (Vec<Next>, Millis) {
     let mut seen = Vec::new();
@@ -230,7 +231,8 @@ fn a_lease_is_counted_from_the_heartbeats_sending() {
     assert!(matches!(machine.next(at(5_000)), Step::Do(Op::Beat(_))));
     machine.done(at(7_500), Ok(Answer::Beat((alive(Vec::new()), None))));
     let (seen, until) = all(&mut machine, 7_500);
-    let [Step::Tell(NodeOutput::Lease(lease)), Step::Tell(NodeOutput::Members(_))] = &seen[..] else {
+    let [Step::Tell(HeartbeatOutput::Lease(lease)), Step::Tell(HeartbeatOutput::Members(_))] = &seen[..]
+    else {
         panic!("{} steps", seen.len())
     };
     assert_eq!((*lease, until), (Lease { until: Boot::at(BEGIN + 5_000 + 21_000), apart: 0 }, 10_000));
@@ -243,9 +245,9 @@ fn a_heartbeat_sent_before_a_pause_of_the_machine_gives_no_lease() {
     assert!(matches!(machine.next(at(5_000)), Step::Do(Op::Beat(_))));
     let paused = Now { apart: 20_000, ..at(5_010) };
     machine.done(paused, Ok(Answer::Beat((alive(Vec::new()), None))));
-    let Step::Tell(NodeOutput::Lease(lease)) = machine.next(paused) else { panic!("no lease") };
+    let Step::Tell(HeartbeatOutput::Lease(lease)) = machine.next(paused) else { panic!("no lease") };
     assert!(lease.is_doubtful(paused));
-    machine.receive(paused, NodeInput::Beat);
+    machine.receive(paused, HeartbeatInput::Beat);
     assert!(matches!(all(&mut machine, 5_010).0[1], Step::Do(Op::Beat(_))), "it asks again at once");
 }
 
@@ -266,7 +268,7 @@ fn a_node_declares_others_dead_and_never_itself() {
         beat(&mut machine, 5_000 * n, alive(vec![own.clone(), other.clone()]));
         declared.extend(all(&mut machine, 5_000 * n).0.into_iter().filter_map(|step| match step {
             Step::Do(Op::DeclareDead(end)) => Some((n, end)),
-            Step::Tell(NodeOutput::Event(Event::NodeDied { node })) => {
+            Step::Tell(HeartbeatOutput::Event(Event::NodeDied { node })) => {
                 assert_eq!(node, other.id);
                 None
             }
@@ -296,7 +298,7 @@ fn owned(id: i64) -> Stranded {
 
 /// What the node gives up until it waits.
 fn given_up<F: Fn() -> Figures + Send + 'static>(
-    machine: &mut Stepped<NodeMachine<F>>,
+    machine: &mut Stepped<HeartbeatMachine<F>>,
     after: Millis,
 ) -> Vec<(ExecutionId, ExecutionState)> {
     let revoked = |step| match step {
@@ -346,14 +348,14 @@ fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
     let will_be = was.next_incarnation();
     let (seen, until) = all(&mut machine, 5_000);
     let [
-        Step::Tell(NodeOutput::Lease(Lease::NONE)),
-        Step::Tell(NodeOutput::Event(Event::Fenced { old, new })),
+        Step::Tell(HeartbeatOutput::Lease(Lease::NONE)),
+        Step::Tell(HeartbeatOutput::Event(Event::Fenced { old, new })),
         Step::Do(Op::Register(node)),
-        Step::Tell(NodeOutput::Reborn(reborn)),
-        Step::Tell(NodeOutput::Event(Event::Joined { node: joined })),
+        Step::Tell(HeartbeatOutput::Reborn(reborn)),
+        Step::Tell(HeartbeatOutput::Event(Event::Joined { node: joined })),
         Step::Do(Op::Beat(first)),
-        Step::Tell(NodeOutput::Lease(_)),
-        Step::Tell(NodeOutput::Members(_)),
+        Step::Tell(HeartbeatOutput::Lease(_)),
+        Step::Tell(HeartbeatOutput::Members(_)),
     ] = &seen[..]
     else {
         panic!("{} steps", seen.len())
@@ -368,13 +370,13 @@ fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
 fn requests_to_cancel_come_behind_the_tasks_of_an_answer() {
     let mut machine = beating(Window::default());
     let Step::Do(Op::Beat(_)) = machine.next(at(5_000)) else { panic!("a heartbeat is due") };
-    machine.receive(at(5_100), NodeInput::CancelAsked);
+    machine.receive(at(5_100), HeartbeatInput::CancelAsked);
     let reply = HeartbeatReply::Alive { peers: Vec::new(), owned: vec![owned(1)] };
     machine.done(at(5_500), Ok(Answer::Beat((reply, None))));
     let asked = |step: Next| if let Step::Do(op) = step { Some(op.name()) } else { None };
     let asks: Vec<&str> = all(&mut machine, 5_500).0.into_iter().filter_map(asked).collect();
     assert_eq!(asks, ["settling an execution nobody holds", "heartbeat"]);
-    machine.receive(at(5_510), NodeInput::CancelAsked);
+    machine.receive(at(5_510), HeartbeatInput::CancelAsked);
     assert_eq!(all(&mut machine, 5_510).1, 5_500 + CANCELS_EVERY, "and keep their distance");
 }
 
@@ -384,7 +386,7 @@ fn a_cancel_is_noted_as_seen_when_it_is_heard_of() {
     let (asked, beside) = (Stranded { is_cancelled: true, ..owned(1) }, owned(2));
     [asked.token, beside.token].into_iter().for_each(|token| machine.held.add(token));
     let standing = Arc::clone(&machine.standing);
-    let seen = |machine: &mut Stepped<NodeMachine<fn() -> Figures>>, at, owned| {
+    let seen = |machine: &mut Stepped<HeartbeatMachine<fn() -> Figures>>, at, owned| {
         beat(machine, at, HeartbeatReply::Alive { peers: Vec::new(), owned });
         let steps = all(machine, at).0;
         let seen = steps.into_iter().filter_map(|step| match step {
@@ -406,7 +408,7 @@ fn a_cancel_is_noted_as_heard_although_another_heartbeat_comes_first() {
     let mut machine = beating(Window::default());
     let asked = Stranded { is_cancelled: true, ..owned(1) };
     machine.held.add(asked.token);
-    let op = |machine: &mut Stepped<NodeMachine<fn() -> Figures>>| loop {
+    let op = |machine: &mut Stepped<HeartbeatMachine<fn() -> Figures>>| loop {
         match machine.next(at(5_000)) {
             Step::Do(op) => return op,
             Step::Tell(_) => {}
@@ -414,7 +416,7 @@ fn a_cancel_is_noted_as_heard_although_another_heartbeat_comes_first() {
         }
     };
     for _ in 0..2 {
-        machine.receive(at(5_000), NodeInput::Beat);
+        machine.receive(at(5_000), HeartbeatInput::Beat);
         assert!(matches!(op(&mut machine), Op::Beat(_)));
         let reply = HeartbeatReply::Alive { peers: Vec::new(), owned: vec![asked.clone()] };
         machine.done(at(5_000), Ok(Answer::Beat((reply, None))));
@@ -430,8 +432,10 @@ fn a_node_whose_database_was_replaced_holds_no_lease_and_ends() {
     let mut machine = beating(Window::default());
     beat(&mut machine, 5_000, HeartbeatReply::DatabaseReplaced("jobs.db".to_owned()));
     let now = Now { db: Timestamp::at(5_000), boot: Boot::at(5_000), apart: 0 };
-    assert!(matches!(machine.next(now), Step::Tell(NodeOutput::Lease(Lease::NONE))));
-    assert!(matches!(machine.next(now), Step::Tell(NodeOutput::DatabaseReplaced(path)) if path == "jobs.db"));
+    assert!(matches!(machine.next(now), Step::Tell(HeartbeatOutput::Lease(Lease::NONE))));
+    assert!(
+        matches!(machine.next(now), Step::Tell(HeartbeatOutput::DatabaseReplaced(path)) if path == "jobs.db")
+    );
     assert!(matches!(machine.next(now), Step::Stop));
 }
 
@@ -460,7 +464,7 @@ fn a_registration_in_doubt_is_ended_before_the_next() {
     assert_eq!(asked(7_000, Ok(Answer::Retract(()))), ("leaves", first));
     let second = first.next_incarnation();
     assert_eq!(asked(7_000, lost()), ("joins", second));
-    machine.receive(at(8_000), NodeInput::Stop { leave: true });
+    machine.receive(at(8_000), HeartbeatInput::Stop { leave: true });
     let seen = all(&mut machine, 8_000).0;
     assert!(seen.iter().any(|step| matches!(step, Step::Do(Op::Leave(id, _)) if *id == second)));
     assert!(matches!(seen.last(), Some(Step::Stop)));
@@ -473,7 +477,7 @@ fn a_failed_heartbeat_is_repeated_soon() {
         assert!(matches!(machine.next(at(beat)), Step::Do(Op::Beat(_))));
         machine.done(at(beat), Err(Error::new(ErrorKind::Unavailable, "down")));
         let (seen, until) = all(&mut machine, beat);
-        assert!(matches!(seen[..], [Step::Tell(NodeOutput::Event(Event::StoreFailed { .. }))]));
+        assert!(matches!(seen[..], [Step::Tell(HeartbeatOutput::Event(Event::StoreFailed { .. }))]));
         assert_eq!(until, beat + pause);
         assert!(matches!(machine.next(at(until)), Step::Do(Op::Beat(_))));
     }
@@ -483,20 +487,22 @@ fn a_failed_heartbeat_is_repeated_soon() {
 fn a_node_that_stops_leaves_if_nothing_of_it_runs_any_more() {
     for leave in [true, false] {
         let mut machine = beating(Window::default());
-        machine.receive(at(0), NodeInput::Stop { leave });
+        machine.receive(at(0), HeartbeatInput::Stop { leave });
         let seen = all(&mut machine, 0).0;
         let left = match &seen[..] {
-            [Step::Do(Op::Leave(id, _)), Step::Tell(NodeOutput::Left), Step::Stop] => *id == machine.node.id,
+            [Step::Do(Op::Leave(id, _)), Step::Tell(HeartbeatOutput::Left), Step::Stop] => {
+                *id == machine.node.id
+            }
             _ => false,
         };
         let silent = matches!(seen[..], [Step::Stop]);
         assert_eq!((left, silent), (leave, !leave));
     }
     let mut machine = beating(Window::default());
-    machine.receive(at(0), NodeInput::Stop { leave: true });
+    machine.receive(at(0), HeartbeatInput::Stop { leave: true });
     assert!(matches!(machine.next(at(0)), Step::Do(Op::Leave(..))));
     machine.done(at(0), Err(Error::new(ErrorKind::Unavailable, "down")));
-    let Step::Tell(NodeOutput::Event(Event::StoreFailed { .. })) = machine.next(at(0)) else {
+    let Step::Tell(HeartbeatOutput::Event(Event::StoreFailed { .. })) = machine.next(at(0)) else {
         panic!("it says that it has left");
     };
     assert!(matches!(machine.next(at(0)), Step::Stop));

@@ -8,14 +8,14 @@
 //! whole batch fail. Ever smaller parts of the batch are tried until it fails alone. Then it is set aside: it
 //! is tried alone and at its own pace, in turns with the others.
 
-pub(crate) mod limits;
+pub(crate) mod time_limits;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crossbeam::channel::Sender;
 
-use self::limits::{Limited, Limits, Stuck};
+use self::time_limits::{Limited, Limits, Stuck};
 use crate::domain::{
     Boot, BoundOf, Error, ErrorKind, Event, ExecutionId, LONGEST_ERROR, Millis, ScheduleId, Timestamp,
 };

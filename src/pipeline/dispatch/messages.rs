@@ -6,7 +6,7 @@ use crate::domain::{Boot, BoundOf, Event, Millis, NodeId, ScheduleId};
 use crate::pipeline::lanes::LaneId;
 use crate::pipeline::poll::PollPlan;
 use crate::pipeline::pool::Seat;
-use crate::pipeline::start::Ready;
+use crate::pipeline::start::Won;
 use crate::store::{Claimed, ExecutionChange};
 use crate::time::Lease;
 
@@ -54,7 +54,7 @@ pub(crate) enum DispatchInput {
 }
 
 pub(crate) enum DispatchOutput<P> {
-    Won(Vec<Ready<P>>),
+    Won(Vec<Won<P>>),
     GiveBack(ExecutionChange),
     WakePoll,
     /// The lease is in doubt: a heartbeat at once.

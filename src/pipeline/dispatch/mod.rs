@@ -27,7 +27,7 @@ use super::lanes::Lanes;
 use super::plan::{ItemKey, Plan};
 use super::poll::POLL_LIMIT;
 use super::pool::Seat;
-use super::start::Ready;
+use super::start::Won;
 use crate::domain::{Boot, BoundOf, Candidate, Error, ErrorKind, Event, Full, Millis, NodeId, Token};
 use crate::machine::{Machine, Step};
 use crate::members::OwnTokens;
@@ -64,7 +64,8 @@ impl<S: Seats> DispatchMachine<S> {
         node: NodeId,
         held: Arc<OwnTokens>,
         lease: Lease,
-        (lanes, seats): (Lanes, S),
+        lanes: Lanes,
+        seats: S,
         now: Now,
     ) -> Self {
         Self {
@@ -220,7 +221,7 @@ impl<S: Seats> DispatchMachine<S> {
         (item, permit): (ItemKey, Option<S::Permit>),
         claim: Claim,
         now: Now,
-    ) -> Option<Ready<S::Permit>> {
+    ) -> Option<Won<S::Permit>> {
         if !self.holds.is_empty() {
             self.settle_holds(&request.candidate, &claim);
         }
@@ -234,7 +235,7 @@ impl<S: Seats> DispatchMachine<S> {
                     self.give_back(claimed, now);
                     return None;
                 };
-                return Some(Ready { due: request.candidate.due(), permit, claimed });
+                return Some(Won { due: request.candidate.due(), permit, claimed });
             }
             Claim::Lost => {
                 let schedule = Arc::clone(&request.candidate.entry().name);

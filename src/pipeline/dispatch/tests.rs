@@ -136,9 +136,9 @@ impl Bench {
         let held = Arc::new(OwnTokens::default());
         let now = Now { db: START, boot: Boot::at(START.millis()), apart: 0 };
         let seats = Chairs(vec![Arc::clone(&chairs)]);
-        let seats = (Lanes::default(), seats);
         let lease = lease(START + 60_000);
-        let machine = Stepped::new(DispatchMachine::new(node, Arc::clone(&held), lease, seats, now));
+        let machine =
+            Stepped::new(DispatchMachine::new(node, Arc::clone(&held), lease, Lanes::default(), seats, now));
         Self {
             store,
             machine,

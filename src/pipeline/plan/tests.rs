@@ -3,7 +3,7 @@ mod turns;
 use std::sync::Arc;
 
 use super::*;
-use crate::domain::{Cause, Entry, Millis, Token};
+use crate::domain::{Cause, Cursor, Entry, Millis, NextFire, Token};
 use crate::fixtures::simple;
 use crate::pipeline::lanes::{JobLane, LaneSettings};
 use crate::pipeline::pool::PoolLimits;
@@ -113,11 +113,11 @@ fn a_row_that_was_changed_replaces_what_was_planned_of_it() {
     let mut edited = Entry::clone(&simple(1, Timestamp::at(1_250), 1_000, -1, None));
     edited.version = 1;
     let mut moved = Entry::clone(&before);
-    (moved.cursor.prev, moved.cursor.next) = (Some(Timestamp::at(1_000)), Some(Timestamp::at(2_000)));
+    moved.cursor = Cursor { prev: Some(Timestamp::at(1_000)), next: NextFire::At(Timestamp::at(2_000)) };
     let mut repaired = Entry::clone(&before);
     repaired.cursor.prev = Some(Timestamp::at(500));
     let mut set_by_hand = Entry::clone(&before);
-    set_by_hand.cursor.next = Some(Timestamp::at(1_500));
+    set_by_hand.cursor.next = NextFire::At(Timestamp::at(1_500));
     let cases = [
         (edited, vec![1_250, 2_250]),
         (moved, vec![2_000]),

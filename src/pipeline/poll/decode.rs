@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crossbeam::channel::{Receiver, Sender, TryRecvError, unbounded};
 use rustc_hash::FxHashMap;
 
-use super::limits::POLL_LIMIT;
+use super::sizes::POLL_LIMIT;
 use crate::domain::{Entry, Event, ScheduleId, Timestamp};
 use crate::time::Micros;
 

@@ -2,7 +2,7 @@
 //!
 //! The grid is the epoch's: ticks that are late, or skipped, never move those behind them.
 
-use super::limits::SHORT_PAGE;
+use super::sizes::SHORT_PAGE;
 use crate::domain::{Boot, Millis, NodeId, Timestamp};
 use crate::time::Now;
 

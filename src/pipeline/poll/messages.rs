@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::domain::shards::Member;
 use crate::domain::{Boot, Event, NodeId, Occurrence, Pending, Timestamp};
+use crate::misfire::PollReport;
 use crate::store::Page;
 use crate::time::Micros;
-use crate::upkeep::PollReport;
 
 pub(crate) enum PollInput {
     /// Poll between two ticks.

@@ -24,11 +24,11 @@ pub(crate) mod decode;
 mod glances;
 mod grid;
 mod home;
-mod limits;
 mod messages;
 mod pages;
 mod payloads;
 mod rows;
+mod sizes;
 mod skipping;
 
 use std::collections::VecDeque;
@@ -41,20 +41,20 @@ use self::decode::{Catalog, Decoders};
 use self::glances::Glances;
 use self::grid::{Next, Timetable};
 use self::home::Home;
-pub(crate) use self::limits::POLL_LIMIT;
-use self::limits::{OTHERS, SHORT_PAGE};
 pub(crate) use self::messages::{Covered, PollInput, PollOutput, PollPlan};
 use self::pages::{Bookmark, Poll, Signs, Stage};
 use self::rows::PolledRows;
+pub(crate) use self::sizes::POLL_LIMIT;
+use self::sizes::{OTHERS, SHORT_PAGE};
 use self::skipping::{Look, Skipping};
 use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, Event, Millis, NodeId, Timestamp};
 use crate::machine::{Machine, Step};
+use crate::misfire::PollReport;
 use crate::pipeline::expand::{Expanded, expand};
 use crate::store::news::{Glance, GlanceQuery, Marks, News};
 use crate::store::{DueRows, Page, PollQuery, Polled};
-use crate::time::{GRACE, Now, OFFSET_JUMP, Offset, Window, span};
-use crate::upkeep::PollReport;
+use crate::time::{HOME_LEAD, Now, OFFSET_JUMP, Offset, Window, span};
 
 /// Payloads are decoded for so long at least, however late it is.
 const LEAST_DECODING: Millis = 100;
@@ -84,7 +84,8 @@ impl PollMachine {
         node: NodeId,
         application: String,
         catalog: Arc<dyn Catalog>,
-        (window, glance): (Window, Millis),
+        window: Window,
+        glance: Millis,
         offset: Offset,
         now: Now,
     ) -> Self {
@@ -153,7 +154,7 @@ impl PollMachine {
 
     /// Asks for what is overdue, from the first entry on, without its rows.
     fn look(&self, now: Now) -> PollQuery {
-        let late = now.db - GRACE;
+        let late = now.db - HOME_LEAD;
         PollQuery {
             node: self.node,
             application: self.application.clone(),

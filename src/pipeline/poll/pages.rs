@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use super::decode::{Decode, Decoders};
 use super::home::is_whole;
-use super::limits::{LEAST_PAGE, OTHERS, PAGE, PATIENCE, POLL_LIMIT};
 use super::messages::Covered;
 use super::payloads::Payloads;
 use super::rows::PolledRows;
+use super::sizes::{LEAST_PAGE, OTHERS, PAGE, PATIENCE, POLL_LIMIT};
 use crate::domain::{Boot, Entry, Millis, Pending, Timestamp};
 use crate::store::{DueRows, Page, PollQuery, Polled};
 use crate::time::Now;

@@ -6,8 +6,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::limits::{PAGE, PAGE_BYTES, PAYLOADS, POLL_BYTES};
 use super::rows::PolledRows;
+use super::sizes::{PAGE, PAGE_BYTES, PAYLOADS, POLL_BYTES};
 use crate::domain::{Entry, Pending, ScheduleId, Timestamp};
 use crate::store::LargePayload;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::decode::Decoders;
-use super::limits::BACKLOG;
+use super::sizes::BACKLOG;
 use crate::domain::{Entry, Pending, Timestamp};
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl PolledRows {
 
     /// Each row with its due time.
     pub(super) fn rows(&self) -> impl Iterator<Item = (Timestamp, &Arc<Entry>)> {
-        let due = |entry: &Arc<Entry>| entry.cursor.next.unwrap_or(Timestamp::MIN);
+        let due = |entry: &Arc<Entry>| entry.cursor.next.at().unwrap_or(Timestamp::MIN);
         let schedules = self.entries.iter().map(move |entry| (due(entry), entry));
         let pendings = self.pendings.iter().filter(|pending| pending.payload.is_none());
         schedules.chain(pendings.map(|pending| (pending.due, &pending.entry)))

@@ -49,7 +49,8 @@ fn glancing_every(now: Timestamp, glance: Millis) -> Stepped<PollMachine> {
         NodeId(uuid::Uuid::nil()),
         "app".to_owned(),
         Arc::new(Strict),
-        (Window::default(), glance),
+        Window::default(),
+        glance,
         Offset::new(sample(now.millis(), now.millis())),
         at(now),
     ))

@@ -10,7 +10,7 @@ use super::dice::Dice;
 use super::faults::Faults;
 use super::jobs::{self, APPLICATION};
 use super::judge::{self, Pause};
-use crate::domain::{JobSpec, Millis, MisfirePolicy, Overlap, ScheduleState, Timestamp};
+use crate::domain::{JobSpec, Millis, MisfirePolicy, Overlap, PauseAfter, ScheduleState, Timestamp};
 use crate::store::enqueue::queue_of;
 use crate::store::{Definition, Ensured, Store};
 use crate::trigger::{Delay, Simple, Trigger};
@@ -117,7 +117,7 @@ impl Plans {
     /// The schedule made last pauses itself after so many failures, and may have a payload of its own.
     fn pause_after(&mut self, count: Option<u32>, payload: Option<&str>, store: &dyn Store) {
         let made = self.made.last_mut().unwrap();
-        made.definition.pause_after = count;
+        made.definition.pause_after = PauseAfter::of(count);
         if let Some(payload) = payload {
             made.definition.payload = payload.to_owned();
             made.payloads = vec![(Millis::MIN, payload.to_owned())];
@@ -293,7 +293,7 @@ impl Plans {
                 concurrency: jobs::limit_of(&policy.bounds.job),
                 group_concurrency: jobs::limit_of(&policy.bounds.group),
                 exclusive: made.definition.overlap().has_slot(),
-                pause_after: made.definition.pause_after,
+                pause_after: made.definition.pause_after.column(),
                 misfire: made.definition.misfire.as_str().to_owned(),
                 threshold: made.definition.threshold,
                 punctual: made.punctual,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Made, Plans};
-use crate::domain::{ExecutionId, ExecutionState, Millis, ScheduleId, ScheduleState, Timestamp};
+use crate::domain::{ExecutionId, ExecutionState, Millis, NextFire, ScheduleId, ScheduleState, Timestamp};
 use crate::fixtures::Changes;
 use crate::repair::{resume, skip};
 use crate::sim::jobs::{self, APPLICATION};
@@ -15,7 +15,7 @@ use crate::store::audit::{Attribution, AuditQuery};
 use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, OnConflict, UniqueKey, queue_of};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::{Change, Definition, Ensured, ExecutionQuery, ExecutionRow, RemoveChange, Verbs};
-use crate::trigger::{AWAITED, Delay, Trigger};
+use crate::trigger::{Delay, Trigger};
 
 impl Plans {
     fn any(&mut self) -> usize {
@@ -259,7 +259,7 @@ impl Plans {
         let n = self.any();
         let schedule = self.made[n].definition.name.clone();
         let entry = wire.find(APPLICATION, &schedule).unwrap()?;
-        let at = entry.cursor.next?;
+        let at = entry.cursor.next.at()?;
         if wire.is_locked(entry.id) {
             return None;
         }
@@ -267,7 +267,7 @@ impl Plans {
         let named = if self.dice.one_in(4) { entry.cursor.prev.unwrap_or(at) } else { at };
         let at = if wire.is(Sabotage::SkipTheNext) { at } else { named };
         let repair = skip(&entry, at, wire.now().unwrap())?;
-        let is_last = repair.to.next.is_none();
+        let is_last = repair.to.next == NextFire::Never;
         // The store itself: an operator's call is whole.
         if !wire.store.apply_one(Change::Repair(repair)).unwrap().is_done() {
             return None;
@@ -406,8 +406,8 @@ impl Plans {
         let definition = Definition { trigger, ..made.definition.clone() };
         if store.ensure(&definition).unwrap() != Ensured::Unchanged {
             let edited = find();
-            let first = edited.cursor.next.filter(|next| *next != Timestamp::at(AWAITED));
-            assert_eq!(first.is_none(), entry.cursor.next == Some(Timestamp::at(AWAITED)), "{edited:?}");
+            let first = edited.cursor.next.at();
+            assert_eq!(first.is_none(), entry.cursor.next == NextFire::AfterRun, "{edited:?}");
             let generation = edited.generation;
             made.generations.insert(generation, Vec::new());
             made.delays.insert(

@@ -19,7 +19,8 @@ use super::wire::Wire;
 use crate::domain::{Answer, Boot, Event, Millis, NodeId, Timestamp};
 use crate::machine::Machine;
 use crate::members::listener::ListenOutput;
-use crate::members::{NodeInput, NodeMachine, NodeOutput, OwnTokens, Standing, members};
+use crate::members::{HeartbeatInput, HeartbeatMachine, HeartbeatOutput, OwnTokens, Standing, members};
+use crate::misfire::{MisfireInput, MisfireMachine};
 use crate::node::context::Begun;
 use crate::node::lifecycle::{Interruption, Patience, Started, Starting};
 use crate::node::route::{Leaving, Mailboxes, Output, route};
@@ -32,7 +33,6 @@ use crate::pipeline::start::{StartInput, StartMachine};
 use crate::store::news::News;
 use crate::store::{Applied, Claimed, Figures, HeartbeatReply, NewNode, Store};
 use crate::time::{Lease, Micros, Now, Offset, Window};
-use crate::upkeep::{MisfireInput, MisfireMachine};
 
 /// Small, so that pools are full now and then.
 const LIMITS: (usize, usize, usize) = (2, 5, 4);
@@ -133,7 +133,7 @@ pub(super) struct Process {
     start: Actor<StartMachine<Permit>>,
     complete: Actor<CompleteMachine>,
     misfire: Actor<MisfireMachine>,
-    heart: Actor<NodeMachine<fn() -> Figures>>,
+    heart: Actor<HeartbeatMachine<fn() -> Figures>>,
     pub(super) standing: Arc<Standing>,
     /// How much time its heartbeats have covered, worked out from its leases.
     pub covered: Millis,
@@ -199,8 +199,8 @@ impl Process {
         let misfire = MisfireMachine::new(application.clone(), window);
         let misfire = if wire.is(Sabotage::BelieveAnyClock) { misfire.trusting() } else { misfire };
         let catalog = Anything::new(wire.is(Sabotage::DecodeAllAtOnce));
-        let every = (window, glance.unwrap_or(Millis::MAX));
-        let mut polling = PollMachine::new(id, application, Arc::new(catalog), every, known, now);
+        let every = glance.unwrap_or(Millis::MAX);
+        let mut polling = PollMachine::new(id, application, Arc::new(catalog), window, every, known, now);
         polling.receive(now, PollInput::Told(glance.is_none()));
         if !stranger {
             polling.receive(now, PollInput::Members(members(&peers)));
@@ -219,7 +219,8 @@ impl Process {
                 id,
                 Arc::clone(&held),
                 Lease::new(now, window.lease()),
-                (lanes, seats),
+                lanes,
+                seats,
                 now,
             )),
             start: Actor::new(StartMachine::new()),
@@ -229,7 +230,7 @@ impl Process {
             } else {
                 misfire
             }),
-            heart: Actor::new(NodeMachine::new(node, window, (held, Arc::clone(&standing)), figures, now)),
+            heart: Actor::new(HeartbeatMachine::new(node, window, held, Arc::clone(&standing), figures, now)),
             standing,
             covered: 0,
             confirmed: None,
@@ -406,21 +407,21 @@ impl Process {
         let said = !told.is_empty();
         for output in &told {
             match output {
-                NodeOutput::Lease(lease) => self.cover(*lease),
-                NodeOutput::Reborn(node) => self.id = *node,
-                NodeOutput::Event(Event::StoreFailed { operation, .. }) => {
+                HeartbeatOutput::Lease(lease) => self.cover(*lease),
+                HeartbeatOutput::Reborn(node) => self.id = *node,
+                HeartbeatOutput::Event(Event::StoreFailed { operation, .. }) => {
                     self.confirmed = None;
                     if *operation == "heartbeat" && around.wire.is(Sabotage::ForgetfulObserver) {
                         self.heart.machine.forget();
                     }
                 }
-                NodeOutput::Members(_)
-                | NodeOutput::Left
-                | NodeOutput::DatabaseReplaced(_)
-                | NodeOutput::Event(_) => {}
+                HeartbeatOutput::Members(_)
+                | HeartbeatOutput::Left
+                | HeartbeatOutput::DatabaseReplaced(_)
+                | HeartbeatOutput::Event(_) => {}
             }
         }
-        told.retain(|output| !(self.stranger && matches!(output, NodeOutput::Members(_))));
+        told.retain(|output| !(self.stranger && matches!(output, HeartbeatOutput::Members(_))));
         self.deliver(told.into_iter().map(Output::Heartbeat), now);
         said
     }
@@ -493,7 +494,7 @@ impl Mailboxes for Delivery<'_> {
         self.process.misfire.receive(input);
     }
 
-    fn heartbeat(&mut self, input: NodeInput) {
+    fn heartbeat(&mut self, input: HeartbeatInput) {
         self.process.heart.receive(input);
     }
 

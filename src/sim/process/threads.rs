@@ -8,8 +8,8 @@ use crossbeam::channel::{TryRecvError, bounded};
 use super::{GRACE, Job, Process, Surroundings, Task};
 use crate::domain::{Answer, Boot, ExecutionId, JobPolicy, Millis};
 use crate::node::context::{Begun, Cancellation};
-use crate::node::lifecycle::{Lifecycle, Look, Patience, Started};
-use crate::pipeline::complete::limits::Stuck;
+use crate::node::lifecycle::{FutureStep, Lifecycle, Patience, Started};
+use crate::pipeline::complete::time_limits::Stuck;
 use crate::pipeline::complete::{CompleteInput, Reply};
 use crate::pipeline::dispatch::DispatchInput;
 use crate::pipeline::lanes::LaneId;
@@ -159,9 +159,9 @@ impl Process {
             }
             let instants = (task.begun.changes_at(standing, now), self.drops_at);
             match task.patience.look(why, instants, now.boot) {
-                Look::Drop(_) if spares => task.looks_at = Boot::MAX,
-                Look::Drop(why) => (it.ends, task.dropped) = (time, Some(why)),
-                Look::Again(at) => task.looks_at = at,
+                FutureStep::Drop(_) if spares => task.looks_at = Boot::MAX,
+                FutureStep::Drop(why) => (it.ends, task.dropped) = (time, Some(why)),
+                FutureStep::Again(at) => task.looks_at = at,
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Claims: what a won one leaves behind, and what happens to its neighbours in the batch.
 
 use super::*;
-use crate::domain::ExecutionState;
+use crate::domain::{ExecutionState, NextFire};
 
 pub(crate) fn claim_moves_the_cursor_and_leaves_a_row(db: &Bench) {
     let entry = db.schedule("s");
@@ -11,7 +11,10 @@ pub(crate) fn claim_moves_the_cursor_and_leaves_a_row(db: &Bench) {
     assert!(!claimed.is_started());
 
     let after = db.entry("s");
-    assert_eq!(after.cursor, crate::domain::Cursor { prev: Some(db.base), next: Some(db.base + 1_000) });
+    assert_eq!(
+        after.cursor,
+        crate::domain::Cursor { prev: Some(db.base), next: NextFire::At(db.base + 1_000) }
+    );
     assert_eq!(
         (after.version, after.generation, after.state),
         (entry.version, entry.generation, entry.state)

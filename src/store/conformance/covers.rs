@@ -2,7 +2,7 @@
 //! between.
 
 use super::*;
-use crate::domain::{Covers, Cursor, LeftOut, Reason, ScheduleState};
+use crate::domain::{Covers, Cursor, LeftOut, NextFire, Reason, ScheduleState};
 use crate::store::order::{ExecutionOrder, Retry, RunOrder};
 use crate::store::{LedgerRow, Purge, RemoveChange};
 
@@ -27,8 +27,8 @@ impl Bench {
     /// The next `count` occurrences are skipped, in one span.
     fn passes(&self, count: i64, reason: Reason) {
         let entry = self.entry("s");
-        let from = entry.cursor.next.unwrap();
-        let (to, following) = (from + (count - 1) * 1_000, Some(from + count * 1_000));
+        let from = entry.cursor.next.at().unwrap();
+        let (to, following) = (from + (count - 1) * 1_000, NextFire::At(from + count * 1_000));
         let (prev, passed) = (entry.cursor.prev, count.unsigned_abs());
         let row = LedgerRow::Skipped { from, to, count: passed, prev, following, reason, holder: None };
         let cursor = Cursor { prev: Some(to), next: following };
@@ -80,20 +80,20 @@ pub(crate) fn what_is_fired_once_stands_for_all_that_was_missed(db: &Bench) {
         at,
         due: db.now,
         prev: Some(prev),
-        following: Some(at + 1_000),
+        following: NextFire::At(at + 1_000),
         reason,
     };
     let at = db.base + 1_000;
     let rows = vec![pending(at, db.base, Reason::Misfire)];
-    let to = Cursor { prev: Some(at), next: Some(at + 1_000) };
+    let to = Cursor { prev: Some(at), next: NextFire::At(at + 1_000) };
     assert!(db.repaired(&Repair { rows, ..Repair::of(&entry, to, 1, db.now) }));
     let unstarted = db.unstarted(entry.id);
     let entry = db.entry("s");
     let (from, to, last) = (at + 1_000, at + 28_000, at + 29_000);
-    let (prev, following, reason) = (Some(at), Some(last), Reason::Misfire);
+    let (prev, following, reason) = (Some(at), NextFire::At(last), Reason::Misfire);
     let skipped = LedgerRow::Skipped { from, to, count: 28, prev, following, reason, holder: None };
     let rows = vec![skipped, pending(last, to, Reason::Misfire)];
-    let cursor = Cursor { prev: Some(last), next: Some(last + 1_000) };
+    let cursor = Cursor { prev: Some(last), next: NextFire::At(last + 1_000) };
     let repair = Repair { rows, supersede: unstarted, ..Repair::of(&entry, cursor, 29, db.now) };
     assert!(db.repaired(&repair));
     let [pending] = &db.pendings_of(entry.id)[..] else { panic!("one is left") };

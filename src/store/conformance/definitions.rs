@@ -1,7 +1,7 @@
 //! Schedules as clients define, find, pause and see them.
 
 use super::*;
-use crate::domain::{Cursor, ErrorKind, ExecutionState, ScheduleState};
+use crate::domain::{Cursor, ErrorKind, ExecutionState, NextFire, ScheduleState};
 use crate::trigger::{Cron, Fold, Gap};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ impl Bench {
 
 pub(crate) fn a_new_schedule_waits_for_its_first_occurrence(db: &Bench) {
     let entry = db.schedule("s");
-    assert_eq!(entry.cursor, Cursor { prev: None, next: Some(db.base) });
+    assert_eq!(entry.cursor, Cursor { prev: None, next: NextFire::At(db.base) });
     assert_eq!((entry.state, entry.generation), (ScheduleState::Active, 0));
     assert_eq!((&*entry.name, &*entry.job, &*entry.payload), ("s", JOB, "{}"));
     let row = RowKey::Schedule(entry.id);
@@ -32,7 +32,7 @@ pub(crate) fn a_new_schedule_waits_for_its_first_occurrence(db: &Bench) {
 pub(crate) fn a_new_schedule_does_not_fire_for_the_past(db: &Bench) {
     let start = db.base - 30 * 86_400_000;
     let entry = db.create(&Definition { trigger: every(start, 7_000, -1), ..db.definition("s") });
-    let next = entry.cursor.next.unwrap();
+    let next = entry.cursor.next.at().unwrap();
     assert!(next >= db.now && next <= db.store.now().unwrap() + 7_000, "{next}");
     assert_eq!((next - start) % 7_000, 0);
 }
@@ -40,7 +40,7 @@ pub(crate) fn a_new_schedule_does_not_fire_for_the_past(db: &Bench) {
 pub(crate) fn a_one_shot_in_the_past_is_left_to_the_misfire_policy(db: &Bench) {
     let trigger = once("2001-02-03T04:05:06Z");
     let entry = db.create(&Definition { trigger, ..db.definition("s") });
-    assert_eq!(entry.cursor, Cursor { prev: None, next: Some(Timestamp::at(981_173_106_000)) });
+    assert_eq!(entry.cursor, Cursor { prev: None, next: NextFire::At(Timestamp::at(981_173_106_000)) });
     assert_eq!(entry.state, ScheduleState::Active);
     assert_eq!(db.overdue(db.now), ["s"]);
 }
@@ -70,7 +70,7 @@ pub(crate) fn an_unanchored_interval_equals_itself_whenever_it_is_ensured(db: &B
     let every_hour = Trigger::every(3_600 * SECOND).unwrap();
     let definition = Definition { trigger: every_hour, ..db.definition("s") };
     let entry = db.create(&definition);
-    let next = entry.cursor.next.unwrap();
+    let next = entry.cursor.next.at().unwrap();
     assert!(next >= db.now && next <= db.store.now().unwrap(), "it is anchored at its creation");
     assert_eq!(db.ensure(&definition), Ensured::Unchanged);
     db.set(RowKey::Schedule(entry.id), "start_time", &(next - 86_400_000 - 1).to_string());
@@ -149,7 +149,7 @@ pub(crate) fn a_changed_trigger_plans_anew(db: &Bench) {
     let trigger = every(db.base + 500, 2_000, -1);
     assert_eq!(db.ensure(&Definition { trigger, ..definition }), Ensured::Changed);
     let after = db.entry("s");
-    assert_eq!(after.cursor, Cursor { prev: Some(db.base), next: Some(db.base + 500) });
+    assert_eq!(after.cursor, Cursor { prev: Some(db.base), next: NextFire::At(db.base + 500) });
     assert_eq!((after.version, after.generation), (before.version + 1, before.generation + 1));
     assert_eq!(after.state, ScheduleState::Active);
     assert!(is_lost(&db.claim(&db.head(&before))));
@@ -162,7 +162,7 @@ pub(crate) fn a_changed_trigger_with_nothing_left_completes_the_schedule(db: &Be
     db.create(&definition);
     assert_eq!(db.ensure(&Definition { end: Some(db.now - 1_000), ..definition }), Ensured::Changed);
     let entry = db.entry("s");
-    assert_eq!((entry.state, entry.cursor.next), (ScheduleState::Complete, None));
+    assert_eq!((entry.state, entry.cursor.next), (ScheduleState::Complete, NextFire::Never));
 }
 
 /// "Run it now", asked for a second time under the same name.
@@ -172,7 +172,7 @@ pub(crate) fn a_one_shot_moved_into_the_past_is_left_to_the_misfire_policy(db: &
     let before = db.entry("s");
     // Its second instant has passed, too, when it arrives: the caller's clock is behind the database's.
     for (trigger, prev) in [(every(db.now - 500, 0, 0), None), (once("2001-02-03T04:05:06Z"), None)] {
-        let next = trigger.next_after(0).map(Timestamp::at);
+        let next = NextFire::planned(trigger.next_after(0).map(Timestamp::at));
         assert_eq!(db.ensure(&Definition { trigger, ..definition.clone() }), Ensured::Changed);
         let after = db.entry("s");
         assert_eq!((after.state, after.cursor), (ScheduleState::Active, Cursor { prev, next }));
@@ -189,7 +189,7 @@ pub(crate) fn a_one_shot_moved_behind_its_last_fire_time_keeps_it(db: &Bench) {
     drop_claimed(db.claim(&db.head(&db.create(&definition))));
     let trigger = every(db.now - 4_000, 0, 0);
     assert_eq!(db.ensure(&Definition { trigger, ..definition }), Ensured::Changed);
-    let cursor = Cursor { prev: Some(db.now - 9_000), next: Some(db.now - 4_000) };
+    let cursor = Cursor { prev: Some(db.now - 9_000), next: NextFire::At(db.now - 4_000) };
     assert_eq!(db.entry("s").cursor, cursor);
 }
 
@@ -201,7 +201,7 @@ pub(crate) fn a_recurring_trigger_is_not_planned_at_or_before_its_last_fire_time
     let fewer =
         Definition { trigger: every(start, 1_000, 1), end: Some(start + 1_500), ..definition.clone() };
     assert_eq!(db.ensure(&fewer), Ensured::Changed);
-    assert_eq!(db.entry("s").cursor, Cursor { prev: Some(start), next: Some(start + 1_000) });
+    assert_eq!(db.entry("s").cursor, Cursor { prev: Some(start), next: NextFire::At(start + 1_000) });
     for ended in [
         Definition { end: Some(start + 500), ..fewer.clone() },
         Definition { trigger: every(start, 1_000, 0), ..definition },
@@ -210,7 +210,7 @@ pub(crate) fn a_recurring_trigger_is_not_planned_at_or_before_its_last_fire_time
         let entry = db.entry("s");
         assert_eq!(
             (entry.state, entry.cursor),
-            (ScheduleState::Complete, Cursor { prev: Some(start), next: None })
+            (ScheduleState::Complete, Cursor { prev: Some(start), next: NextFire::Never })
         );
     }
 }
@@ -223,7 +223,7 @@ pub(crate) fn a_changed_trigger_revives_a_complete_schedule(db: &Bench) {
     let trigger = every(db.base + 9_000, 0, 0);
     assert_eq!(db.ensure(&Definition { trigger, ..definition }), Ensured::Changed);
     let entry = db.entry("s");
-    assert_eq!((entry.state, entry.cursor.next), (ScheduleState::Active, Some(db.base + 9_000)));
+    assert_eq!((entry.state, entry.cursor.next), (ScheduleState::Active, NextFire::At(db.base + 9_000)));
     drop_claimed(db.claim(&db.head(&entry)));
 }
 
@@ -233,7 +233,7 @@ pub(crate) fn a_changed_trigger_leaves_a_pause(db: &Bench) {
     let trigger = every(db.base + 9_000, 5_000, -1);
     assert_eq!(db.ensure(&Definition { trigger, ..definition }), Ensured::Changed);
     let entry = db.entry("s");
-    assert_eq!((entry.state, entry.cursor.next), (ScheduleState::Paused, Some(db.base + 9_000)));
+    assert_eq!((entry.state, entry.cursor.next), (ScheduleState::Paused, NextFire::At(db.base + 9_000)));
 }
 
 pub(crate) fn a_definition_reads_back_as_it_was_written(db: &Bench) {
@@ -255,7 +255,7 @@ pub(crate) fn a_definition_reads_back_as_it_was_written(db: &Bench) {
     assert_eq!((entry.timing.start(), entry.timing.end()), (definition.start, definition.end));
     assert_eq!((&*entry.payload, entry.priority), (definition.payload.as_str(), -3));
     assert_eq!((entry.misfire, entry.threshold), (MisfirePolicy::DoNothing, 123_456));
-    assert_eq!(entry.cursor.next, entry.timing.next_after(db.base - 1));
+    assert_eq!(entry.cursor.next.at(), entry.timing.next_after(db.base - 1));
     assert_eq!(*db.poll(Timestamp::MAX).entries[0], *entry);
 }
 

@@ -1,12 +1,13 @@
 //! Schedules whose next fire time counts from the end of their last run.
 
 use super::*;
-use crate::domain::{Cause, Cursor, ScheduleState};
+use crate::domain::{Cause, Cursor, NextFire, ScheduleState};
 use crate::repair::{plan_anew, recover};
 use crate::store::RemoveChange;
 use crate::store::audit::Attribution;
 use crate::store::order::{Cancel, ExecutionOrder};
 use crate::store::rules::ChangeKind;
+use crate::trigger::AWAITED;
 use crate::trigger::Delay;
 
 const DELAY: Millis = 60_000;
@@ -26,7 +27,7 @@ impl Bench {
         self.entry("s").cursor
     }
 
-    fn next(&self) -> Option<Timestamp> {
+    fn next(&self) -> NextFire {
         self.cursor().next
     }
 
@@ -51,41 +52,41 @@ impl Bench {
 
 pub(crate) fn the_end_of_a_run_says_when_the_next_is(db: &Bench) {
     let entry = db.delayed("s");
-    assert_eq!(entry.cursor, Cursor { prev: None, next: Some(db.base) });
+    assert_eq!(entry.cursor, Cursor { prev: None, next: NextFire::At(db.base) });
     let first = db.run_head(&entry);
     let id = first.execution();
-    assert_eq!(db.cursor(), Cursor { prev: Some(db.base), next: Some(Timestamp::AWAITED) });
-    assert_eq!(db.ledger(id), Some(Timestamp::AWAITED));
+    assert_eq!(db.cursor(), Cursor { prev: Some(db.base), next: NextFire::AfterRun });
+    assert_eq!(db.ledger(id), NextFire::AfterRun.column());
     assert!(db.polled(db.base + 86_400_000).is_empty(), "nothing is due while it runs");
     let end = succeeded(first, db.end());
     let next = db.end() + DELAY;
     for _ in 0..2 {
         assert_eq!(db.settle(&end), Applied::Done);
-        assert_eq!(db.cursor(), Cursor { prev: Some(db.base), next: Some(next) });
+        assert_eq!(db.cursor(), Cursor { prev: Some(db.base), next: NextFire::At(next) });
         assert_eq!(db.ledger(id), Some(next));
     }
     let second = db.run_head(&db.entry("s"));
-    assert_eq!((second.scheduled(), db.next()), (next, Some(Timestamp::AWAITED)));
+    assert_eq!((second.scheduled(), db.next()), (next, NextFire::AfterRun));
     assert_eq!(db.settle(&end), Applied::Done, "said once more");
-    assert_eq!(db.next(), Some(Timestamp::AWAITED), "the end of another run");
+    assert_eq!(db.next(), NextFire::AfterRun, "the end of another run");
 }
 
 pub(crate) fn an_attempt_that_follows_belongs_to_the_run(db: &Bench) {
     let retry = db.retry_of(db.run_head(&db.delayed("s")));
-    assert_eq!(db.next(), Some(Timestamp::AWAITED), "a retry follows");
+    assert_eq!(db.next(), NextFire::AfterRun, "a retry follows");
     let second = won(db.claim(&retry));
     assert_eq!(db.settle(&succeeded(second, db.end() + 5_000)), Applied::Done);
-    assert_eq!(db.next(), Some(db.end() + 5_000 + DELAY));
+    assert_eq!(db.next(), NextFire::At(db.end() + 5_000 + DELAY));
 }
 
 pub(crate) fn what_is_given_back_or_snoozed_goes_on(db: &Bench) {
     let claimed = db.claim_head(&db.delayed("s"));
     assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
-    assert_eq!(db.next(), Some(Timestamp::AWAITED));
+    assert_eq!(db.next(), NextFire::AfterRun);
     let pending = db.pendings_of(db.entry("s").id).remove(0);
     let request = ClaimRequest { at_once: true, ..db.request(Candidate::Pending(pending)) };
     let snoozed = won(db.claim(&request)).finish(Answer::Snooze(Duration::from_secs(9)), None, db.now);
-    assert_eq!((db.settle(&snoozed), db.next()), (Applied::Done, Some(Timestamp::AWAITED)));
+    assert_eq!((db.settle(&snoozed), db.next()), (Applied::Done, NextFire::AfterRun));
 }
 
 pub(crate) fn the_end_of_a_run_whose_node_died_says_when_the_next_is(db: &Bench) {
@@ -96,7 +97,7 @@ pub(crate) fn the_end_of_a_run_whose_node_died_says_when_the_next_is(db: &Bench)
     stranded.policy.max_attempts = 2;
     let retried = recover(stranded.clone(), db.base, db.end());
     assert!(retried.transition.next().is_some() && db.revoked(&retried));
-    assert_eq!(db.next(), Some(Timestamp::AWAITED), "it is run again");
+    assert_eq!(db.next(), NextFire::AfterRun, "it is run again");
     let again = db.pendings_of(stranded.schedule).remove(0);
     let (at_once, node) = (true, NodeId::fresh());
     let _ = won(db.claim(&ClaimRequest { at_once, node, ..db.request(Candidate::Pending(again)) }));
@@ -104,15 +105,15 @@ pub(crate) fn the_end_of_a_run_whose_node_died_says_when_the_next_is(db: &Bench)
     stranded.policy.max_attempts = 2;
     let given_up = recover(stranded, db.base, db.end());
     assert!(given_up.transition.next().is_none() && db.revoked(&given_up));
-    assert_eq!(db.next(), Some(db.end() + DELAY));
+    assert_eq!(db.next(), NextFire::At(db.end() + DELAY));
 }
 
 pub(crate) fn a_handler_beyond_its_limit_has_not_ended(db: &Bench) {
     let claimed = db.run_head(&db.delayed("s"));
     assert_eq!(db.settle(&claimed.time_out(1, db.end())), Applied::Done);
-    assert_eq!(db.next(), Some(Timestamp::AWAITED));
+    assert_eq!(db.next(), NextFire::AfterRun);
     assert_eq!(db.settle(&claimed.release(None, db.end() + 1)), Applied::Done);
-    assert_eq!(db.next(), Some(db.end() + 1 + DELAY));
+    assert_eq!(db.next(), NextFire::At(db.end() + 1 + DELAY));
 }
 
 pub(crate) fn a_run_that_is_cancelled_before_it_began_has_ended(db: &Bench) {
@@ -121,9 +122,9 @@ pub(crate) fn a_run_that_is_cancelled_before_it_began_has_ended(db: &Bench) {
     let cancelled = db.store.cancel(&ExecutionOrder { application, execution, by }).unwrap();
     assert_eq!(cancelled, Cancel::Done);
     // The database's clock is an hour behind the fire time: the next is behind that, in any case.
-    assert_eq!(db.next(), Some(db.base + 1));
+    assert_eq!(db.next(), NextFire::At(db.base + 1));
     assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Lost);
-    assert_eq!(db.next(), Some(db.base + 1));
+    assert_eq!(db.next(), NextFire::At(db.base + 1));
 }
 
 /// Somebody asked to cancel it as it ran: the retry is not made, or is withdrawn.
@@ -134,17 +135,17 @@ pub(crate) fn a_run_that_is_withdrawn_has_ended(db: &Bench) {
     assert!(matches!(asked, Cancel::Asked { .. }));
     let failed = claimed.finish(Answer::Failed("no".to_owned()), Some(db.base), db.end());
     assert_eq!(db.settle(&failed), Applied::Done);
-    assert_eq!((db.executions().len(), db.next()), (1, Some(db.end() + DELAY)));
+    assert_eq!((db.executions().len(), db.next()), (1, NextFire::At(db.end() + DELAY)));
 
     let again = db.run_head(&db.entry("s"));
     let (application, execution, by) = (db.app.clone(), again.execution(), Attribution::default());
     assert!(db.store.cancel(&ExecutionOrder { application, execution, by }).is_ok());
     let snoozed = again.finish(Answer::Snooze(Duration::from_secs(9)), None, db.now);
-    assert_eq!((db.settle(&snoozed), db.next()), (Applied::Done, Some(Timestamp::AWAITED)));
+    assert_eq!((db.settle(&snoozed), db.next()), (Applied::Done, NextFire::AfterRun));
     let withdrawn = db.store.withdrawn(&db.app, 10).unwrap().remove(0);
     let end = db.end() + 2 * DELAY;
     assert_eq!(db.settle(&withdrawn.cancel(end)), Applied::Done);
-    assert_eq!(db.next(), Some(end + DELAY));
+    assert_eq!(db.next(), NextFire::At(end + DELAY));
 }
 
 pub(crate) fn no_run_follows_beyond_the_end(db: &Bench) {
@@ -153,34 +154,42 @@ pub(crate) fn no_run_follows_beyond_the_end(db: &Bench) {
     assert_eq!(db.settle(&succeeded(first, db.end())), Applied::Done);
     let last = db.run_head(&db.entry("s"));
     let id = last.execution();
-    assert_eq!((db.next(), db.entry("s").state), (None, ScheduleState::Complete), "nothing can follow");
+    assert_eq!(
+        (db.next(), db.entry("s").state),
+        (NextFire::Never, ScheduleState::Complete),
+        "nothing can follow"
+    );
     assert_eq!(db.settle(&succeeded(last, db.end() + DELAY)), Applied::Done);
-    assert_eq!((db.ledger(id), db.next()), (None, None));
+    assert_eq!((db.ledger(id), db.next()), (None, NextFire::Never));
 
     let entry = db.create(&Definition { end: Some(db.base + DELAY), ..db.delayed_by("late", DELAY) });
     let only = db.run_head(&entry);
-    assert_eq!(db.entry("late").cursor.next, Some(Timestamp::AWAITED));
+    assert_eq!(db.entry("late").cursor.next, NextFire::AfterRun);
     assert_eq!(db.settle(&succeeded(only, db.end())), Applied::Done);
     let late = db.entry("late");
-    assert_eq!((late.cursor.next, late.state), (None, ScheduleState::Complete), "it took too long");
+    assert_eq!(
+        (late.cursor.next, late.state),
+        (NextFire::Never, ScheduleState::Complete),
+        "it took too long"
+    );
 }
 
 pub(crate) fn another_delay_counts_from_the_run_under_way(db: &Bench) {
     let claimed = db.run_head(&db.delayed("s"));
     let id = claimed.execution();
     assert_eq!(db.store.ensure(&db.delayed_by("s", 5_000)).unwrap(), Ensured::Changed);
-    assert_eq!(db.cursor(), Cursor { prev: Some(db.base), next: Some(Timestamp::AWAITED) });
+    assert_eq!(db.cursor(), Cursor { prev: Some(db.base), next: NextFire::AfterRun });
     assert_eq!(db.entry("s").generation, 1);
     assert_eq!(db.settle(&succeeded(claimed, db.end())), Applied::Done);
     let next = Some(db.end() + 5_000);
-    assert_eq!((db.next(), db.ledger(id)), (next, next));
+    assert_eq!((db.next().at(), db.ledger(id)), (next, next));
 }
 
 pub(crate) fn another_trigger_does_not_wait_for_the_run_under_way(db: &Bench) {
     let claimed = db.run_head(&db.delayed("s"));
     assert_eq!(db.store.ensure(&db.definition("s")).unwrap(), Ensured::Changed);
     let cursor = db.cursor();
-    assert_eq!(cursor.next, Some(db.base + 1_000));
+    assert_eq!(cursor.next, NextFire::At(db.base + 1_000));
     assert_eq!(db.settle(&succeeded(claimed, db.end())), Applied::Done);
     assert_eq!(db.cursor(), cursor);
 }
@@ -191,7 +200,7 @@ pub(crate) fn a_start_that_is_put_off_during_a_run_is_kept(db: &Bench) {
     let trigger = Trigger::Delay(Delay::new(Some(start.millis()), DELAY).unwrap());
     assert_eq!(db.store.ensure(&Definition { trigger, ..db.definition("s") }).unwrap(), Ensured::Changed);
     assert_eq!(db.settle(&succeeded(claimed, db.end())), Applied::Done);
-    assert_eq!(db.next(), Some(start));
+    assert_eq!(db.next(), NextFire::At(start));
 }
 
 /// Its last fire time was in order. A cursor that waits for its run is left alone, wherever that was.
@@ -215,11 +224,11 @@ pub(crate) fn a_run_that_ended_by_a_clock_ahead_is_planned_anew(db: &Bench) {
     let claimed = db.run_head(&entry);
     assert_eq!(found(), None, "it runs");
     assert_eq!(db.settle(&succeeded(claimed, far)), Applied::Done);
-    assert_eq!(db.next(), Some(far + DELAY));
+    assert_eq!(db.next(), NextFire::At(far + DELAY));
     let ahead = found().expect("it is a day away, for a delay of a minute");
     let repair = plan_anew(&ahead, db.base + 3_600_000).unwrap();
     assert!(db.repaired(&repair));
-    assert_eq!(db.next(), Some(db.base + 3_600_000 + DELAY));
+    assert_eq!(db.next(), NextFire::At(db.base + 3_600_000 + DELAY));
     assert_eq!(found(), None);
 }
 
@@ -239,7 +248,7 @@ pub(crate) fn the_end_of_a_run_does_not_wait_for_a_held_row(db: &Bench) {
     assert_eq!(db.settle(&end), Applied::Done);
     assert!(db.revoked(&given_up));
     for name in ["mine", "theirs"] {
-        assert_eq!(db.entry(name).cursor.next, Some(db.end() + DELAY));
+        assert_eq!(db.entry(name).cursor.next, NextFire::At(db.end() + DELAY));
     }
 }
 
@@ -249,7 +258,7 @@ pub(crate) fn a_paused_schedule_is_planned_by_the_end_of_its_run(db: &Bench) {
     assert!(db.store.pause(entry.id, entry.version, "op", "").unwrap());
     assert_eq!(db.settle(&succeeded(claimed, db.end())), Applied::Done);
     let paused = db.entry("s");
-    assert_eq!((paused.state, paused.cursor.next), (ScheduleState::Paused, Some(db.end() + DELAY)));
+    assert_eq!((paused.state, paused.cursor.next), (ScheduleState::Paused, NextFire::At(db.end() + DELAY)));
 }
 
 /// Its run was the last before the window's end: that once made it COMPLETE.
@@ -262,7 +271,7 @@ pub(crate) fn a_removed_schedule_stays_removed_when_its_run_ends(db: &Bench) {
     assert_eq!(db.settle(&succeeded(claimed, db.end())), Applied::Done);
     let row = db.get(RowKey::Schedule(entry.id), "state");
     assert_eq!(row.as_deref(), Some(ScheduleState::Removed.as_str()));
-    assert_eq!(db.number(RowKey::Schedule(entry.id), "next_fire_time"), Timestamp::AWAITED.millis());
+    assert_eq!(db.number(RowKey::Schedule(entry.id), "next_fire_time"), AWAITED);
 }
 
 pub(crate) fn a_run_by_hand_plans_nothing(db: &Bench) {
@@ -280,8 +289,8 @@ pub(crate) fn a_run_by_hand_plans_nothing(db: &Bench) {
     assert!(matches!(extra.cause, Cause::ByHand { .. }));
     let extra = won(db.claim(&ClaimRequest { at_once: true, ..db.request(Candidate::Pending(extra)) }));
     assert_eq!(db.settle(&succeeded(extra, db.end())), Applied::Done);
-    assert_eq!(db.next(), Some(Timestamp::AWAITED));
+    assert_eq!(db.next(), NextFire::AfterRun);
     let end = succeeded(claimed, db.end() + 1);
     assert!(end.kind() == ChangeKind::Finish && db.settle(&end) == Applied::Done);
-    assert_eq!(db.next(), Some(db.end() + 1 + DELAY));
+    assert_eq!(db.next(), NextFire::At(db.end() + 1 + DELAY));
 }

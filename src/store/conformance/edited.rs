@@ -2,7 +2,7 @@
 //! neighbours go on in any case, and what quarantined a row is mended by a definition.
 
 use super::*;
-use crate::domain::{ErrorKind, ScheduleState};
+use crate::domain::{ErrorKind, NextFire, ScheduleState};
 use crate::pipeline::expand::expand;
 use crate::repair::decide;
 use crate::time::Window;
@@ -227,7 +227,11 @@ pub(crate) fn a_quarantined_row_is_mended_by_a_changed_trigger(db: &Bench) {
         assert_eq!(db.store.ensure(&again).unwrap(), Ensured::Changed, "{column} {value}");
         let entry = db.entry(&again.name);
         assert_eq!((entry.id, entry.state), (id, ScheduleState::Active));
-        assert_eq!((entry.cursor.prev, entry.cursor.next), (None, Some(db.base + 500)), "{column} {value}");
+        assert_eq!(
+            (entry.cursor.prev, entry.cursor.next),
+            (None, NextFire::At(db.base + 500)),
+            "{column} {value}"
+        );
         assert_eq!(db.unreadable(), []);
         drop_claimed(db.claim(&db.head(&entry)));
     }

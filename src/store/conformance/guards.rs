@@ -7,6 +7,7 @@ use crate::repair::Revocation;
 use crate::store::change::{AfterRun, PauseEnd, PolicyChange, WithdrawChange};
 use crate::store::columns::{Datum, JobColumn, number};
 use crate::store::conformance::repairs::fire_once;
+use crate::trigger::AWAITED;
 
 /// Far beyond any id a test database hands out.
 const NO_ID: i64 = 1 << 50;
@@ -491,7 +492,7 @@ fn a_plan_loses(db: &Bench, column: &'static str, (before, after): (String, Stri
     let entry = db.schedule("s");
     let (row, at) = (RowKey::Schedule(entry.id), db.base - 1);
     db.set(row, "prev_fire_time", &at.to_string());
-    db.set(row, "next_fire_time", &Timestamp::AWAITED.millis().to_string());
+    db.set(row, "next_fire_time", &AWAITED.to_string());
     let plan = AfterRun { schedule: entry.id, at, next: Some(db.base) };
     let elsewhere = AfterRun { schedule: ScheduleId(NO_ID), ..plan.clone() };
     assert!(!db.applied(&Change::AfterRun(elsewhere)));
@@ -508,5 +509,5 @@ pub(crate) fn a_plan_behind_a_run_loses_if_only_prev_differs(db: &Bench) {
 }
 
 pub(crate) fn a_plan_behind_a_run_loses_if_only_next_differs(db: &Bench) {
-    a_plan_loses(db, "next_fire_time", (Timestamp::AWAITED.millis().to_string(), db.base.to_string()));
+    a_plan_loses(db, "next_fire_time", (AWAITED.to_string(), db.base.to_string()));
 }

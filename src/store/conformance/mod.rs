@@ -391,7 +391,7 @@ impl Bench {
         let row = RowKey::Schedule(entry.id);
         let text = |time: Option<Timestamp>| time.unwrap_or(NO_TIME).to_string();
         self.set(row, "prev_fire_time", &text(entry.cursor.prev));
-        self.set(row, "next_fire_time", &text(entry.cursor.next));
+        self.set(row, "next_fire_time", &text(entry.cursor.next.column()));
     }
 
     pub fn lock(&self, id: ScheduleId) -> Box<dyn Send + '_> {

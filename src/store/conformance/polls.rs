@@ -1,7 +1,7 @@
 //! The rows that a poll brings, their order, and those that it leaves out.
 
 use super::*;
-use crate::domain::shards;
+use crate::domain::{NextFire, shards};
 
 pub(crate) fn the_windows_edge_is_exclusive(db: &Bench) {
     db.schedule("s");
@@ -17,7 +17,7 @@ pub(crate) fn overdue_rows_are_visible_to_the_poll(db: &Bench) {
     db.set(RowKey::Schedule(entry.id), "next_fire_time", "981173106000");
     let entries = db.poll(db.now).entries;
     assert_eq!(entries.len(), 1);
-    assert_eq!(entries[0].cursor.next, Some(Timestamp::at(981_173_106_000)));
+    assert_eq!(entries[0].cursor.next, NextFire::At(Timestamp::at(981_173_106_000)));
 }
 
 pub(crate) fn overdue_pendings_are_visible_to_the_poll(db: &Bench) {
@@ -316,7 +316,7 @@ pub(crate) fn the_earliest_fire_time_of_listed_active_jobs_is_told(db: &Bench) {
     };
     let earliest = |jobs: &[&str], from, until| listing(jobs, from, until).earliest;
     let at = db.base;
-    assert_eq!(mine.cursor.next, Some(at));
+    assert_eq!(mine.cursor.next, NextFire::At(at));
     assert_eq!(earliest(&[JOB], Timestamp::at(0), Timestamp::MAX), Some(at));
     assert_eq!(earliest(&[JOB, "other"], Timestamp::at(0), Timestamp::MAX), Some(at - 5_000));
     assert_eq!(earliest(&[JOB, "other"], at - 4_999, Timestamp::MAX), Some(at));

@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 
 use super::*;
-use crate::domain::{Cursor, ExecutionState, Reason, ScheduleState};
+use crate::domain::{Cursor, ExecutionState, NextFire, Reason, ScheduleState};
 use crate::store::{LedgerRow, OrphanWalk, Purge, Purged};
 
 const HOUR: Millis = 3_600_000;
@@ -13,7 +13,7 @@ impl Bench {
     fn long_running(&self, name: &str) -> Arc<Entry> {
         let start = self.now - self.now.millis() % 1_000 - 4 * HOUR;
         let entry = self.create(&Definition { trigger: every(start, 1_000, -1), ..self.definition(name) });
-        self.rewind(&Entry { cursor: Cursor { prev: None, next: Some(start) }, ..(*entry).clone() });
+        self.rewind(&Entry { cursor: Cursor { prev: None, next: NextFire::At(start) }, ..(*entry).clone() });
         self.entry(name)
     }
 
@@ -22,7 +22,7 @@ impl Bench {
         let start = self.now - self.now.millis() % 1_000 - 4 * HOUR;
         let definition = Definition { trigger: every(start, interval, 0), ..self.definition("once") };
         let entry = self.create(&definition);
-        self.rewind(&Entry { cursor: Cursor { prev: None, next: Some(start) }, ..(*entry).clone() });
+        self.rewind(&Entry { cursor: Cursor { prev: None, next: NextFire::At(start) }, ..(*entry).clone() });
         (definition, entry.id)
     }
 
@@ -31,7 +31,7 @@ impl Bench {
         let definition = Definition { trigger: every(self.base, interval, -1), ..self.definition("s") };
         assert_eq!(self.store.ensure(&definition).unwrap(), Ensured::Changed);
         let anew = self.entry("s");
-        self.rewind(&Entry { cursor: Cursor { next: Some(next), ..anew.cursor }, ..(*anew).clone() });
+        self.rewind(&Entry { cursor: Cursor { next: NextFire::At(next), ..anew.cursor }, ..(*anew).clone() });
     }
 
     /// When what is old enough to be purged has ended.
@@ -43,7 +43,7 @@ impl Bench {
     fn fire(&self, name: &str, at: Timestamp) -> Timestamp {
         let entry = self.entry(name);
         assert_eq!(self.settle(&succeeded(self.run_head(&entry), at)), Applied::Done);
-        entry.cursor.next.unwrap()
+        entry.cursor.next.at().unwrap()
     }
 
     fn purge_step(&self, limit: usize, after: String) -> Purged {
@@ -79,7 +79,7 @@ impl Bench {
         assert_eq!(self.settle(&failed), Applied::Done);
         self.pendings_of(entry.id)
             .into_iter()
-            .find(|pending| Some(pending.scheduled) == entry.cursor.next)
+            .find(|pending| NextFire::At(pending.scheduled) == entry.cursor.next)
             .unwrap()
     }
 
@@ -120,7 +120,7 @@ fn an_open_occurrence_holds_all_behind_it(db: &Bench, state: ExecutionState) {
     }
     let behind = db.fire("s", db.long_ago());
     assert_eq!(db.purge(), 1);
-    assert_eq!(db.left("s"), [(entry.cursor.next.unwrap(), 1), (behind, 1)]);
+    assert_eq!(db.left("s"), [(entry.cursor.next.at().unwrap(), 1), (behind, 1)]);
     assert_eq!(db.purge(), 0);
 }
 
@@ -206,8 +206,8 @@ pub(crate) fn what_stays_has_no_gap(db: &Bench) {
         let ends = if round < 4 { db.long_ago() } else { db.now };
         db.fire("s", ends);
         let entry = db.entry("s");
-        let from = entry.cursor.next.unwrap();
-        let (to, following) = (from + 2_000, Some(from + 3_000));
+        let from = entry.cursor.next.at().unwrap();
+        let (to, following) = (from + 2_000, NextFire::At(from + 3_000));
         let (prev, reason) = (entry.cursor.prev, Reason::Misfire);
         let rows = vec![LedgerRow::Skipped { from, to, count: 3, prev, following, reason, holder: None }];
         let cursor = Cursor { prev: Some(to), next: following };
@@ -226,7 +226,7 @@ pub(crate) fn what_stays_has_no_gap(db: &Bench) {
 /// A schedule that is re-timed often has many short generations: one a walk would never catch up.
 pub(crate) fn all_generations_that_ended_long_ago_go_in_one_walk(db: &Bench) {
     let entry = db.long_running("s");
-    let start = entry.cursor.next.unwrap();
+    let start = entry.cursor.next.at().unwrap();
     for generation in 1..=100 {
         db.fire("s", db.long_ago());
         db.retime(500 + generation, start + 5_000 * generation);
@@ -241,7 +241,7 @@ pub(crate) fn an_open_occurrence_holds_its_generation_alone(db: &Bench) {
     db.fire("s", db.long_ago());
     let open = db.run_head(&db.entry("s"));
     let behind = db.fire("s", db.long_ago());
-    db.retime(500, entry.cursor.next.unwrap() + 5_000);
+    db.retime(500, entry.cursor.next.at().unwrap() + 5_000);
     db.fire("s", db.long_ago());
     assert_eq!((db.purge(), db.left("s")), (2, vec![(open.scheduled(), 1), (behind, 1)]));
 }
@@ -251,7 +251,7 @@ pub(crate) fn an_open_first_occurrence_holds_its_generation_alone(db: &Bench) {
     let entry = db.long_running("s");
     let open = db.run_head(&entry);
     let behind = db.fire("s", db.long_ago());
-    db.retime(500, entry.cursor.next.unwrap() + 5_000);
+    db.retime(500, entry.cursor.next.at().unwrap() + 5_000);
     db.fire("s", db.long_ago());
     assert_eq!((db.purge(), db.left("s")), (1, vec![(open.scheduled(), 1), (behind, 1)]));
 }
@@ -262,7 +262,7 @@ pub(crate) fn a_one_shot_goes_once_its_execution_is_gone(db: &Bench) {
     for (name, repeats) in [("once", 0), ("young", 0), ("twice", 1)] {
         let trigger = every(start, i64::from(repeats > 0) * 1_000, repeats);
         let entry = db.create(&Definition { trigger, ..db.definition(name) });
-        db.rewind(&Entry { cursor: Cursor { prev: None, next: Some(start) }, ..(*entry).clone() });
+        db.rewind(&Entry { cursor: Cursor { prev: None, next: NextFire::At(start) }, ..(*entry).clone() });
         for _ in 0..=repeats {
             db.fire(name, if name == "young" { db.now } else { db.long_ago() });
         }
@@ -281,7 +281,7 @@ pub(crate) fn a_one_shot_goes_once_its_execution_is_gone(db: &Bench) {
     let entry = db.create(&Definition { trigger: every(start, 0, 0), ..db.definition("once") });
     assert_eq!(
         (entry.state, entry.cursor),
-        (ScheduleState::Complete, Cursor { prev: Some(start), next: None })
+        (ScheduleState::Complete, Cursor { prev: Some(start), next: NextFire::Never })
     );
     assert_eq!(db.purge_step(1_000, String::new()).schedules, 1, "and leaves again");
 }
@@ -370,7 +370,7 @@ pub(crate) fn a_mark_in_the_future_lets_a_new_one_shot_run(db: &Bench) {
     db.set(RowKey::App(&db.app), "ledger_from", &(db.now + HOUR).to_string());
     let start = db.now - 1_000;
     let entry = db.create(&Definition { trigger: every(start, 0, 0), ..db.definition("now") });
-    assert_eq!((entry.state, entry.cursor.next), (ScheduleState::Active, Some(start)));
+    assert_eq!((entry.state, entry.cursor.next), (ScheduleState::Active, NextFire::At(start)));
 }
 
 pub(crate) fn a_node_that_ended_long_ago_goes_unless_an_execution_names_it(db: &Bench) {

@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::domain::{Error, ErrorKind, Reason, ScheduleState};
+use crate::domain::{Error, ErrorKind, NextFire, Reason, ScheduleState};
 use crate::store::{Figures, Heartbeat, HeartbeatReply};
 
 const THREADS: usize = 4;
@@ -192,7 +192,7 @@ pub(crate) fn many_ensuring_at_once_leave_one_row(db: &Bench) {
         assert_eq!(created, 1, "{ensured:?}");
         assert!(ensured.iter().all(|ensured| *ensured != Ensured::Changed), "{ensured:?}");
         assert_eq!(db.store.schedules(Some(&db.app)).unwrap().len(), round + 1);
-        assert_eq!(db.entry(&name).cursor.next, Some(db.base));
+        assert_eq!(db.entry(&name).cursor.next, NextFire::At(db.base));
     }
 }
 
@@ -208,7 +208,7 @@ pub(crate) fn a_claim_and_a_pause_of_one_row_never_both_come_first(db: &Bench) {
         let after = db.entry(&entry.name);
         assert_eq!(after.state, ScheduleState::Paused);
         let next = if results[0] { db.base + 1_000 } else { db.base };
-        assert_eq!(after.cursor.next, Some(next));
+        assert_eq!(after.cursor.next, NextFire::At(next));
         assert!(is_lost(&db.claim(&db.head(&after))), "nothing is claimed after the pause");
     }
 }

@@ -1,7 +1,7 @@
 //! Removed schedules: nothing of them is claimed, what waits is cancelled, and the name can be used again.
 
 use super::*;
-use crate::domain::{Cursor, ScheduleState};
+use crate::domain::{Cursor, NextFire, ScheduleState};
 use crate::store::{Purge, RemoveChange, Withdrawn};
 
 impl Bench {
@@ -92,7 +92,11 @@ pub(crate) fn a_removed_schedule_that_is_made_again_is_a_new_one(db: &Bench) {
     assert_eq!(db.state_of(entry.id).as_deref(), Some("REMOVED"));
     let anew = db.create(&Definition { payload: "7".to_owned(), ..definition });
     assert_eq!((anew.id, anew.generation, anew.state), (entry.id, 1, ScheduleState::Active));
-    assert_eq!(anew.cursor, Cursor { prev: None, next: Some(db.base) }, "its first fire time lies ahead");
+    assert_eq!(
+        anew.cursor,
+        Cursor { prev: None, next: NextFire::At(db.base) },
+        "its first fire time lies ahead"
+    );
     assert_eq!(db.schedule_row(anew.id).pause.reason, "");
     assert_eq!(db.ending(first_id), cancelled(), "what was handed back since does not run with its payload");
     assert!(db.claim_head(&anew).fence() > fence);

@@ -1,7 +1,7 @@
 //! Cursor moves by the misfire handler and by a resume, and the rows that call for them.
 
 use super::*;
-use crate::domain::{Cursor, ExecutionState, Reason, ScheduleState};
+use crate::domain::{Cursor, ExecutionState, NextFire, Reason, ScheduleState};
 use crate::repair::{plan_anew, skip};
 use crate::store::{CursorAhead, LedgerRow, Move, PauseRow, Section};
 
@@ -19,7 +19,7 @@ impl Bench {
 pub(super) fn fire_once(db: &Bench, entry: &Entry) -> Repair {
     let [first, second, third, fourth] = seconds(db, entry);
     let prev = entry.cursor.prev;
-    let to = Cursor { prev: Some(third), next: Some(fourth) };
+    let to = Cursor { prev: Some(third), next: NextFire::At(fourth) };
     Repair {
         rows: vec![
             LedgerRow::Skipped {
@@ -27,7 +27,7 @@ pub(super) fn fire_once(db: &Bench, entry: &Entry) -> Repair {
                 to: second,
                 count: 2,
                 prev,
-                following: Some(third),
+                following: NextFire::At(third),
                 reason: Reason::Misfire,
                 holder: None,
             },
@@ -35,7 +35,7 @@ pub(super) fn fire_once(db: &Bench, entry: &Entry) -> Repair {
                 at: third,
                 due: db.now,
                 prev: Some(second),
-                following: Some(fourth),
+                following: NextFire::At(fourth),
                 reason: Reason::Misfire,
             },
         ],
@@ -45,7 +45,7 @@ pub(super) fn fire_once(db: &Bench, entry: &Entry) -> Repair {
 
 /// The entry's next four occurrences.
 fn seconds(db: &Bench, entry: &Entry) -> [Timestamp; 4] {
-    let first = entry.cursor.next.unwrap_or(db.base);
+    let first = entry.cursor.next.at().unwrap_or(db.base);
     [first, first + 1_000, first + 2_000, first + 3_000]
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn a_repair_moves_the_cursor_and_accounts_for_it(db: &Bench) {
     let [first, second, third, fourth] = seconds(db, &entry);
     assert!(db.repaired(&fire_once(db, &entry)));
     let after = db.entry("s");
-    assert_eq!(after.cursor, Cursor { prev: Some(third), next: Some(fourth) });
+    assert_eq!(after.cursor, Cursor { prev: Some(third), next: NextFire::At(fourth) });
     assert_eq!((after.version, after.generation), (entry.version + 1, entry.generation));
     assert_eq!(after.state, ScheduleState::Active);
     assert_eq!(db.number(RowKey::Schedule(entry.id), "time_triggered"), 3);
@@ -118,7 +118,7 @@ pub(crate) fn a_locked_row_is_left_out_of_a_page_of_repairs(db: &Bench) {
 pub(crate) fn a_repair_that_cannot_write_all_rows_changes_nothing(db: &Bench) {
     let entry = db.schedule("s");
     let [_, _, third, _] = seconds(db, &entry);
-    let ahead = Cursor { prev: None, next: Some(third) };
+    let ahead = Cursor { prev: None, next: NextFire::At(third) };
     db.rewind(&Entry { cursor: ahead, ..(*entry).clone() });
     drop_claimed(db.claim(&db.head(&db.entry("s"))));
     db.rewind(&entry);
@@ -133,7 +133,7 @@ pub(crate) fn a_repair_that_cannot_write_all_rows_changes_nothing(db: &Bench) {
 pub(crate) fn a_repair_without_a_next_fire_time_completes_the_schedule(db: &Bench) {
     let entry = db.create(&Definition { trigger: every(db.base, 0, 0), ..db.definition("once") });
     let repair = db.repair(&entry);
-    assert_eq!(repair.to, Cursor { prev: Some(db.base), next: None });
+    assert_eq!(repair.to, Cursor { prev: Some(db.base), next: NextFire::Never });
     assert!(db.repaired(&repair));
     let row = db.schedule_row(entry.id);
     assert_eq!((row.state.as_str(), row.next, row.prev), ("COMPLETE", None, Some(db.base)));
@@ -242,7 +242,7 @@ pub(crate) fn cursors_ahead_of_the_clock_are_found_and_planned_anew(db: &Bench) 
     assert!(found(Some(Timestamp::at(0))).is_empty());
     let after = db.entry("ahead");
     let seen = (after.cursor, after.generation, after.state);
-    assert_eq!(seen, (Cursor { prev: None, next: Some(db.base) }, 1, ScheduleState::Active));
+    assert_eq!(seen, (Cursor { prev: None, next: NextFire::At(db.base) }, 1, ScheduleState::Active));
     drop_claimed(db.claim(&db.head(&after)));
     assert_eq!(db.executions()[0].generation, 1);
 }
@@ -250,12 +250,12 @@ pub(crate) fn cursors_ahead_of_the_clock_are_found_and_planned_anew(db: &Bench) 
 /// Planned anew, tonight's occurrence would be run although somebody had skipped it.
 pub(crate) fn a_cursor_that_a_skip_has_moved_stays_ahead(db: &Bench) {
     let entry = db.schedule("s");
-    let at = entry.cursor.next.unwrap();
+    let at = entry.cursor.next.at().unwrap();
     assert!(at > db.now + 60_000, "it is an hour ahead");
     assert!(db.repaired(&skip(&entry, at, db.now).unwrap()));
     let page = db.store.unreadable(&walk(db, Some(Timestamp::at(0)))).unwrap();
     assert_eq!((page.broken, page.ahead), (Vec::new(), Vec::new()));
-    assert_eq!(db.entry("s").cursor, Cursor { prev: Some(at), next: Some(at + 1_000) });
+    assert_eq!(db.entry("s").cursor, Cursor { prev: Some(at), next: NextFire::At(at + 1_000) });
 }
 
 fn walk(db: &Bench, ahead: Option<Timestamp>) -> UnreadableQuery {

@@ -2,7 +2,7 @@
 //! for.
 
 use super::*;
-use crate::domain::{ExecutionState, ScheduleState};
+use crate::domain::{ExecutionState, PauseAfter, ScheduleState};
 use crate::repair::{recover, resume, skip};
 use crate::store::audit::{Attribution, AuditQuery};
 use crate::store::order::{Cancel, ExecutionOrder, Retry};
@@ -10,6 +10,7 @@ use crate::store::streak::{Reach, Streak, StreakQuery};
 
 impl Bench {
     fn pausing(&self, name: &str, pause_after: Option<u32>) -> Arc<Entry> {
+        let pause_after = PauseAfter::of(pause_after);
         self.create(&Definition { pause_after, ..self.definition(name) })
     }
 
@@ -95,7 +96,7 @@ pub(crate) fn deaths_are_a_streak_whether_or_not_failures_count(db: &Bench) {
     assert_eq!(streak.reason, "2 occurrences in a row killed their nodes");
     assert!(db.revoked(&recover(dying, db.now, db.now)));
     assert_eq!(db.streak(), Some(streak), "it is stored");
-    let definition = Definition { pause_after: Some(0), ..db.definition("s") };
+    let definition = Definition { pause_after: PauseAfter::Never, ..db.definition("s") };
     assert_eq!(db.store.ensure(&definition).unwrap(), Ensured::Changed);
     assert_eq!(db.streak(), None, "it is not to pause itself");
 }
@@ -131,7 +132,7 @@ pub(crate) fn another_trigger_ends_a_streak(db: &Bench) {
     db.pausing("s", Some(2));
     db.fails_once();
     let trigger = every(db.base + 500, 2_000, -1);
-    let definition = Definition { trigger, pause_after: Some(2), ..db.definition("s") };
+    let definition = Definition { trigger, pause_after: PauseAfter::of(Some(2)), ..db.definition("s") };
     assert_eq!(db.store.ensure(&definition).unwrap(), Ensured::Changed);
     db.fails_once();
     assert_eq!(db.streak(), None);
@@ -150,7 +151,7 @@ pub(crate) fn what_was_cancelled_or_asked_for_belongs_to_no_streak(db: &Bench) {
     assert_eq!(db.settle(&claimed.time_out(1, db.now)), Applied::Done);
     assert_eq!(db.settle(&claimed.release(None, db.now)), Applied::Done);
     let entry = db.entry("s");
-    assert!(db.repaired(&skip(&entry, entry.cursor.next.unwrap(), db.now).unwrap()));
+    assert!(db.repaired(&skip(&entry, entry.cursor.next.at().unwrap(), db.now).unwrap()));
     let ordered = db.ordered(&db.run_order("s"));
     let ordered = db.request(Candidate::Pending(db.find_pending(ordered).unwrap()));
     let ordered = won(db.claim(&ClaimRequest { at_once: true, ..ordered }));
@@ -217,7 +218,7 @@ pub(crate) fn the_pause_for_a_streak_loses_against_an_edit(db: &Bench) {
     db.pausing("s", Some(1));
     db.fails_once();
     let (change, audit) = db.streak().expect("one is enough").pause();
-    let definition = Definition { pause_after: Some(9), ..db.definition("s") };
+    let definition = Definition { pause_after: PauseAfter::of(Some(9)), ..db.definition("s") };
     assert_eq!(db.store.ensure(&definition).unwrap(), Ensured::Changed);
     assert_eq!(db.store.apply_audited(change, &audit).unwrap(), Applied::Lost);
     assert_eq!(db.entry("s").state, ScheduleState::Active);
@@ -229,7 +230,7 @@ pub(crate) fn a_streak_reaches_beyond_many_skipped_occurrences(db: &Bench) {
     db.fails_once();
     for _ in 0..120 {
         let entry = db.entry("s");
-        assert!(db.repaired(&skip(&entry, entry.cursor.next.unwrap(), db.now).unwrap()));
+        assert!(db.repaired(&skip(&entry, entry.cursor.next.at().unwrap(), db.now).unwrap()));
     }
     db.fails_once();
     assert!(db.streak().is_some());
@@ -241,7 +242,7 @@ pub(crate) fn what_was_not_run_takes_no_place_of_a_failure(db: &Bench) {
     db.fails_once();
     for _ in 0..4 {
         let entry = db.entry("s");
-        assert!(db.repaired(&skip(&entry, entry.cursor.next.unwrap(), db.now).unwrap()));
+        assert!(db.repaired(&skip(&entry, entry.cursor.next.at().unwrap(), db.now).unwrap()));
     }
     db.fails_once();
     let streak = |rows, scanned| {

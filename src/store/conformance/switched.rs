@@ -1,7 +1,7 @@
 //! Jobs, nodes and applications that are paused, drained and resumed, and pauses that end by themselves.
 
 use super::*;
-use crate::domain::{ExecutionState, Reason, ScheduleState};
+use crate::domain::{ExecutionState, NextFire, Reason, ScheduleState};
 use crate::repair::pass_paused;
 use crate::store::audit::{Attribution, AuditEntry, AuditQuery};
 use crate::store::switch::{
@@ -175,7 +175,7 @@ pub(crate) fn what_a_pause_held_back_is_passed_as_paused(db: &Bench) {
     assert!(db.repaired(&repair));
     assert!(!db.repaired(&repair), "its cursor has moved");
     assert_eq!(db.entry("first").state, ScheduleState::Active);
-    assert_eq!(db.entry("first").cursor.next, Some(db.base + 6_000));
+    assert_eq!(db.entry("first").cursor.next, NextFire::At(db.base + 6_000));
     assert_eq!(db.passed(Some(JOB), until), [""; 0]);
     let rows = db.executions();
     let row = (rows[0].state.as_str(), rows[0].reason.as_str(), rows[0].scheduled, rows[0].count);

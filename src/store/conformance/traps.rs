@@ -1,7 +1,7 @@
 //! Faults of earlier schedulers of this design that a store could have.
 
 use super::*;
-use crate::domain::{Cursor, ExecutionState, ScheduleState};
+use crate::domain::{Cursor, ExecutionState, NextFire, ScheduleState};
 use crate::store::{Figures, Heartbeat, HeartbeatReply};
 
 /// Moving the cursor was all a claim did: a crash before the end, and nobody knew of the occurrence any more.
@@ -122,7 +122,7 @@ pub(crate) fn a_row_another_node_fired_and_rearmed_is_not_fired_again(db: &Bench
     let (seen, in_hand) = fired("as it was, but newer");
     let repair = db.repair(&db.entry("as it was, but newer"));
     assert!(db.repaired(&Repair { to: seen.cursor, passed: 0, ..repair }));
-    assert_eq!(db.entry("as it was, but newer").cursor, Cursor { prev: None, next: Some(db.base) });
+    assert_eq!(db.entry("as it was, but newer").cursor, Cursor { prev: None, next: NextFire::At(db.base) });
     loses("as it was, but newer", &in_hand);
 
     let done = db.executions().into_iter().filter(|row| row.state == ExecutionState::Succeeded.as_str());

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::rows::{Execution, Schedule};
 use super::tables::Tables;
-use crate::domain::{ExecutionId, Millis, NodeId, Reason, ScheduleId, ScheduleState, Timestamp, after_run};
+use crate::domain::{
+    ExecutionId, Millis, NextFire, NodeId, Reason, ScheduleId, ScheduleState, Timestamp, after_run,
+};
 use crate::store::change::{AfterRun, Seen, WithdrawChange};
 use crate::store::columns::{Column, Datum, NO_TIME, NONE};
 use crate::store::order::ExecutionOrder;
@@ -100,7 +102,7 @@ impl Tables {
         let Some(row) = self.schedule(run.schedule) else { return };
         let is_there = !row.is(ScheduleState::Removed);
         let awaits =
-            is_there && run.origin == 0 && row.prev == Some(at) && row.next == Some(Timestamp::AWAITED);
+            is_there && run.origin == 0 && row.prev == Some(at) && row.next == NextFire::AfterRun.column();
         let columns = &row.shape.columns;
         let some = |time: Option<Millis>| time.map(Timestamp::at).filter(|time| *time != NO_TIME);
         let (delay, window) = (columns.repeat_interval, (some(columns.start_time), some(columns.end_time)));

@@ -5,8 +5,8 @@ use super::hooks::{SlotFault, Touch};
 use super::rows::{Execution, matches};
 use super::tables::Tables;
 use crate::domain::{
-    Bounds, Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, Noted, Occurrence, Pending, Room,
-    ScheduleState, Token,
+    Bounds, Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, NextFire, Noted, Occurrence,
+    Pending, Room, ScheduleState, Token,
 };
 use crate::store::columns::{Column, Datum};
 use crate::store::{Blocked, Claim, ClaimRequest, Claimed, Result, Unstarted, guard};
@@ -138,7 +138,7 @@ impl Tables {
             claimed: Some(request.now),
             started: request.started(),
             prev: occurrence.prev,
-            following: occurrence.following,
+            following: occurrence.following.column(),
             ..Execution::new(id, &row.application, occurrence.at, owned_state(request))
         };
         self.edit_schedule(id, |row| {
@@ -146,7 +146,7 @@ impl Tables {
             row.fence = fence;
             row.take_slot((row.generation, 0, occurrence.at));
             row.triggered = row.triggered.saturating_add(1);
-            if occurrence.following.is_none() {
+            if occurrence.following == NextFire::Never {
                 row.put(ScheduleState::Complete);
             }
         });

@@ -18,7 +18,7 @@ impl Tables {
 
     /// One execution with a key, unless another keeps that.
     pub(super) fn enqueue_unique(&mut self, order: &EnqueueOrder) -> Result<Keyed> {
-        let missing = || Error::new(ErrorKind::Data, "enqueue: an execution without a key");
+        let missing = || Error::new(ErrorKind::Data, "an execution without a key").during("enqueue");
         let unique = order.key.as_ref().ok_or_else(missing)?;
         let queue = self.queue(&order.application, &order.job)?;
         let (due, chance) = (order.due(self.now), self.fresh_id());
@@ -66,7 +66,8 @@ impl Tables {
             key: key.clone(),
             ..Execution::asked(queue, &application, due, (origin, Reason::Enqueued))
         };
-        let taken = |_| Error::new(ErrorKind::Conflict, "enqueue: others have drawn the same origins");
+        let taken =
+            |_| Error::new(ErrorKind::Conflict, "others have drawn the same origins").during("enqueue");
         let runs: Vec<Execution> = order.payloads.iter().zip(origin..).enumerate().map(run).collect();
         runs.into_iter().map(|run| self.insert_run(run).map_err(taken)).collect()
     }
@@ -78,7 +79,7 @@ impl Tables {
         }
         let job_id = self.put_job(application, job);
         let row = QueueRow::new(job, job_id)
-            .map_err(|error| Error::new(ErrorKind::Data, format!("enqueue: {error}")))?;
+            .map_err(|error| Error::new(ErrorKind::Data, error.to_string()).during("enqueue"))?;
         let (name, state) = ((self.application(application), &*row.name), QueueRow::STATE.as_str());
         let schedule = Schedule::new(name, Text::Borrowed(state), row.settings, row.when.into());
         let id = self.fresh_id();

@@ -331,7 +331,7 @@ impl Schedule {
 
     pub(super) fn move_to(&mut self, cursor: Cursor) {
         self.prev = Some(cursor.prev.unwrap_or(NO_TIME));
-        self.next = Some(cursor.next.unwrap_or(NO_TIME));
+        self.next = Some(cursor.next.column().unwrap_or(NO_TIME));
     }
 
     pub(super) fn put(&mut self, state: ScheduleState) {

@@ -40,7 +40,7 @@ impl Tables {
         let row = Schedule {
             shard: shards::of(&definition.name),
             prev: Some(cursor.prev.unwrap_or(NO_TIME)),
-            next: Some(cursor.next.unwrap_or(NO_TIME)),
+            next: Some(cursor.next.column().unwrap_or(NO_TIME)),
             fence,
             ..Schedule::new(name, state.into(), settings, wanted.when.clone().into())
         };

@@ -9,7 +9,7 @@
 //! claim       claims of planned occurrences and of waiting executions, and the bounds of jobs
 //! verbs       the table of changes, and what clients and nodes change
 //! poll        schedules and executions to be planned, and the news of others' changes
-//! upkeep      what the misfire handler looks for and removes
+//! misfire      what the misfire handler looks for and removes
 //! views       views for people
 //! migrate     the schema
 //! ```
@@ -18,10 +18,10 @@ mod claim;
 mod connection;
 mod dialect;
 mod migrate;
+mod misfire;
 mod poll;
 mod rows;
 mod session;
-mod upkeep;
 mod verbs;
 mod views;
 
@@ -41,9 +41,9 @@ pub use connection::caller::CallerConnection;
 pub(crate) use connection::target::Target;
 pub use migrate::MigrationReport;
 pub(crate) use migrate::{check_schema, migrate};
+use misfire::{orphans, purge, purge_queue, streak, unreadable};
 use session::Session;
 use session::fault::{Fault, Step};
-use upkeep::{orphans, purge, streak, unreadable};
 use verbs::calls::{calls, shared_verbs};
 pub(crate) use verbs::joined::joined;
 use verbs::{audit, change, ensure, node, order, queue, switch};
@@ -240,7 +240,8 @@ impl Store for SqlStore {
         read unreadable(query: &UnreadableQuery) -> UnreadablePage =
             "look for broken schedules", unreadable::unreadable;
         write purge(purge: &Purge) -> Purged = "purge the ledger", purge::purge;
-        write purge_queues(walk: &QueueWalk) -> PurgedQueues = "purge enqueued executions", queue::purge;
+        write purge_queues(walk: &QueueWalk) -> PurgedQueues =
+            "purge enqueued executions", purge_queue::purge;
         write purge_orphans(walk: &OrphanWalk) -> PurgedOrphans =
             "purge executions without a schedule", orphans::purge;
         write ended_pauses(application: &str) -> Vec<EndedPause> = "look for ended pauses", switch::ended;

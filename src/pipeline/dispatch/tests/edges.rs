@@ -411,8 +411,8 @@ impl Seats for Waiting {
 }
 
 fn machine<S: Seats>(seats: S, now: Now) -> Stepped<DispatchMachine<S>> {
-    let (node, seats) = (NodeId::fresh(), (Lanes::default(), seats));
-    Stepped::new(DispatchMachine::new(node, Arc::default(), lease(Timestamp::MAX), seats, now))
+    let (node, lanes) = (NodeId::fresh(), Lanes::default());
+    Stepped::new(DispatchMachine::new(node, Arc::default(), lease(Timestamp::MAX), lanes, seats, now))
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn bench(chairs: usize, is_its_own: bool) -> (Bench, Arc<AtomicUsize>) {
     let second = Arc::new(AtomicUsize::new(chairs));
     let seats = Chairs(vec![Arc::clone(&bench.chairs), Arc::clone(&second)]);
     let (node, held, now) = (bench.node, Arc::clone(&bench.held), bench.now());
-    let machine = DispatchMachine::new(node, held, lease(START + 90_000), (lanes, seats), now);
+    let machine = DispatchMachine::new(node, held, lease(START + 90_000), lanes, seats, now);
     bench.machine = Stepped::new(machine);
     (bench, second)
 }

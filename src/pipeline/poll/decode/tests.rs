@@ -29,7 +29,7 @@ fn rows(ids: std::ops::Range<i64>, job: &str) -> Vec<Arc<Entry>> {
 }
 
 fn ask(decoders: &mut Decoders, rows: &[Arc<Entry>]) -> Option<Decode> {
-    decoders.ask(rows.iter().map(|row| (row.cursor.next.unwrap(), row)), 1_000_000)
+    decoders.ask(rows.iter().map(|row| (row.cursor.next.at().unwrap(), row)), 1_000_000)
 }
 
 fn ids(decode: &Decode) -> Vec<Vec<i64>> {

@@ -4,7 +4,7 @@ use crate::fixtures::cron;
 use crate::machine::{Step, Stepped};
 use crate::pipeline::poll::PollMachine;
 use crate::pipeline::poll::calls::{Answer, Op};
-use crate::pipeline::poll::limits::PATIENCE;
+use crate::pipeline::poll::sizes::PATIENCE;
 use crate::pipeline::poll::tests::{answer, asked, at, decode, machine, planned, until_asked};
 use crate::store::Polled;
 

@@ -5,7 +5,7 @@ use crate::machine::{Step, Stepped};
 use crate::pipeline::poll::calls::Op;
 use crate::pipeline::poll::tests::{PERIOD, answer, asked, at, decode, machine, tell, told_earliest};
 use crate::pipeline::poll::{PollInput, PollMachine, PollOutput};
-use crate::time::GRACE;
+use crate::time::HOME_LEAD;
 
 /// How long a store call may take.
 const CALL: Millis = 3_000;
@@ -46,7 +46,7 @@ fn comes_to_nothing(machine: &mut Stepped<PollMachine>, now: Timestamp) {
 
 /// Where polls that skip begin after one that was asked for then and knew of nothing due.
 fn before_a_poll(asked: Timestamp) -> Timestamp {
-    asked - GRACE - MARGIN
+    asked - HOME_LEAD - MARGIN
 }
 
 /// A machine whose first poll, at `now`, knew of nothing due and whose second failed.
@@ -100,7 +100,7 @@ fn polls_that_skip_begin_at_the_first_pending_execution_that_a_poll_or_a_look_sa
     let begin = Timestamp::at(10_000_000);
     let mut machine = behind_a_failed_poll(begin);
     let floor = |machine: &PollMachine, now| machine.skipping.pending_floor(at(now));
-    assert_eq!(floor(&machine, begin), begin - GRACE - PENDING_MARGIN);
+    assert_eq!(floor(&machine, begin), begin - HOME_LEAD - PENDING_MARGIN);
     let told = |machine: &mut Stepped<PollMachine>, now, earliest_pending| {
         let polled = Polled { earliest_pending, ..answer(now, Vec::new()) };
         tell(machine, now, polled);
@@ -114,7 +114,7 @@ fn polls_that_skip_begin_at_the_first_pending_execution_that_a_poll_or_a_look_sa
             told(&mut machine, now + IN_VAIN + 1, Some(begin - 5_000));
         } else {
             told(&mut machine, now, Some(now));
-            assert_eq!(floor(&machine, now), now - GRACE - PENDING_MARGIN);
+            assert_eq!(floor(&machine, now), now - HOME_LEAD - PENDING_MARGIN);
         }
     }
     assert_eq!(floor(&machine, now), begin - 5_000);

@@ -27,7 +27,7 @@ pub(crate) fn planned_want(planned: &[PlannedRequest<'_>]) -> BatchRows {
         .times("prev_fire_time", occurrences().map(|it| it.prev))
         .times("next_fire_time", occurrences().map(|it| it.at))
         .ints("version", occurrences().map(|it| it.entry.version))
-        .times("following", occurrences().map(|it| it.following))
+        .times("following", occurrences().map(|it| it.following.column()))
         .texts("token", requests().map(|it| it.token.to_string()))
         .alike("node", requests().map(|it| it.node))
         .alike("claimed", requests().map(|it| it.now))

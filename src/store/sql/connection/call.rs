@@ -188,7 +188,7 @@ impl SqlStore {
 
     pub(crate) fn error(&self, operation: &str, fault: Fault) -> Error {
         let (kind, follows) = (fault.kind.error_kind(), fault.kind.follows());
-        self.connections.target.clean(fault).error(kind, &format!("{operation}: {follows}"))
+        self.connections.target.clean(fault).error(kind, follows).during(operation)
     }
 
     /// Reads the database's clock, with ours before and after.

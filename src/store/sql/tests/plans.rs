@@ -8,20 +8,21 @@ use super::fixture::{self, Database};
 use crate::domain::shards::Share;
 use crate::domain::{
     Boot, Bounds, Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, LeftOut,
-    MisfirePolicy, NodeId, Occurrence, Overlap, Reason, ScheduleId, ScheduleState, Timestamp, Token,
+    MisfirePolicy, NextFire, NodeId, Occurrence, Overlap, PauseAfter, Reason, ScheduleId, ScheduleState,
+    Timestamp, Token,
 };
 use crate::store::change::PolicyChange;
 use crate::store::sql::claim::{self, bounds, planned};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::dialect::mariadb::claims as mariadb_claims;
 use crate::store::sql::dialect::postgres::{claims, notes::ended};
+use crate::store::sql::misfire::{purge, streak, unreadable};
 use crate::store::sql::poll::{self, due};
 use crate::store::sql::rows::entry::Payload;
 use crate::store::sql::rows::open_executions::Whose;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::batch::{BatchRows, update};
 use crate::store::sql::session::statement::{Statement, Value, sql};
-use crate::store::sql::upkeep::{purge, streak, unreadable};
 use crate::store::sql::verbs::{change, node};
 use crate::store::sql::views::covers::Stretch;
 use crate::store::sql::views::{covers, inspect};
@@ -227,7 +228,7 @@ fn requests(count: i64) -> Vec<ClaimRequest> {
             payload: "{}".into(),
             state: ScheduleState::Active,
             timing: timing.clone(),
-            cursor: Cursor { prev: None, next: Some(START + id * 1_000) },
+            cursor: Cursor { prev: None, next: NextFire::At(START + id * 1_000) },
             version: 0,
             generation: 0,
             priority: 0,
@@ -237,7 +238,7 @@ fn requests(count: i64) -> Vec<ClaimRequest> {
             bounds: Bounds::NONE,
             recover: true,
             overlap: Overlap::Skip,
-            pause_after: None,
+            pause_after: PauseAfter::Deaths,
             is_queue: false,
         });
         let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());

@@ -134,7 +134,7 @@ fn insert(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Pr
     ));
     let insert = insert
         .bind_all((definition.application.as_str(), definition.name.as_str(), shards::of(&definition.name)))
-        .bind_all((planned.state, planned.cursor.prev, planned.cursor.next, fence));
+        .bind_all((planned.state, planned.cursor.prev, planned.cursor.next.column(), fence));
     Ok(cells.into_iter().fold(insert, Statement::bind))
 }
 
@@ -208,7 +208,7 @@ fn change(
 fn retimed(update: Statement, when: &When, planned: PlannedRow) -> Statement {
     set_all(update, When::COLUMNS, when.cells())
         .push(", generation = generation + 1, prev_fire_time = ?, next_fire_time = ?, state = ?")
-        .bind_all((planned.cursor.prev, planned.cursor.next, planned.state))
+        .bind_all((planned.cursor.prev, planned.cursor.next.column(), planned.state))
 }
 
 /// A schedule's row, whether or not it can be understood; its row `e` is locked by these words.

@@ -6,12 +6,12 @@ use super::*;
 use crate::domain::{Error, ErrorKind, Event, ExecutionState};
 use crate::fixtures::stranded;
 use crate::machine::{Operation, Step, Stepped};
+use crate::misfire::calls::{Answer, Op};
+use crate::misfire::takeover::FIRST;
+use crate::misfire::tests::{NOW, at, id, in_a_pass, keeping, nothing_found, polled, written};
+use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput};
 use crate::store::memory::MemoryStore;
 use crate::store::{Applied, StrandedPage};
-use crate::upkeep::calls::{Answer, Op};
-use crate::upkeep::takeover::FIRST;
-use crate::upkeep::tests::{NOW, at, id, in_a_pass, keeping, nothing_found, polled, written};
-use crate::upkeep::{MisfireInput, MisfireMachine, MisfireOutput};
 
 fn streak(query: &StreakQuery) -> Option<Streak> {
     let (application, reason) = ("app".to_owned(), "why".to_owned());

@@ -80,7 +80,7 @@ pub(super) struct Overdue {
 impl Overdue {
     /// The schedule as this repair leaves it, if that does not reach the present.
     pub(super) fn after(&self, repair: &Repair) -> Option<Self> {
-        let is_behind = repair.to.next.is_some_and(|next| next <= repair.now);
+        let is_behind = repair.to.next.at().is_some_and(|next| next <= repair.now);
         // A repair raises the version.
         let (cursor, version) = (repair.to, repair.version + 1);
         is_behind

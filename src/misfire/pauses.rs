@@ -71,9 +71,9 @@ mod tests {
     use crate::domain::{Event, MisfirePolicy};
     use crate::fixtures::{behind, cron};
     use crate::machine::{Step, Stepped};
+    use crate::misfire::calls::{Answer, Op};
+    use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput, PollReport};
     use crate::store::Applied;
-    use crate::upkeep::calls::{Answer, Op};
-    use crate::upkeep::{MisfireInput, MisfireMachine, MisfireOutput, PollReport};
 
     const JOB: &str = "job";
 

@@ -2,5 +2,6 @@
 
 pub(super) mod orphans;
 pub(super) mod purge;
+pub(super) mod purge_queue;
 pub(super) mod streak;
 pub(super) mod unreadable;

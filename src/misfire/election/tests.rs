@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::machine::Stepped;
+use crate::misfire::calls::{Answer, Asked};
+use crate::misfire::tests::*;
+use crate::misfire::{FAILURE_PAUSE, MisfireInput, MisfireMachine, PollReport};
 use crate::store::{Applied, Purged};
-use crate::upkeep::calls::{Answer, Asked};
-use crate::upkeep::tests::*;
-use crate::upkeep::{FAILURE_PAUSE, MisfireInput, MisfireMachine, PollReport};
 
 /// An idle cluster pays for neither an election before its time nor a search for schedules that cannot have
 /// stalled.

@@ -1,14 +1,14 @@
 //! The walk in search of unreadable rows.
 
 use super::*;
-use crate::domain::{Cursor, Entry, Error, ErrorKind, MisfirePolicy};
+use crate::domain::{Cursor, Entry, Error, ErrorKind, MisfirePolicy, NextFire};
 use crate::fixtures::behind;
 use crate::machine::{Operation, Step, Stepped};
+use crate::misfire::MisfireMachine;
+use crate::misfire::calls::{Answer, Op};
+use crate::misfire::tests::{NOW, TODAY, at, keeping, nothing_found, polled, run};
 use crate::store::Applied;
 use crate::store::{CursorAhead, SeenSchedule, UnreadablePage, UnreadableRow};
-use crate::upkeep::MisfireMachine;
-use crate::upkeep::calls::{Answer, Op};
-use crate::upkeep::tests::{NOW, TODAY, at, keeping, nothing_found, polled, run};
 
 /// However many rows there are, a pass walks over a step of them; once at the end, it begins anew.
 #[test]
@@ -95,7 +95,7 @@ fn a_pass_finds_all_pages_of_cursors_ahead() {
         Ok(match op {
             Op::FindUnreadable(_) => {
                 pages -= 1;
-                let cursor = Cursor { prev: Some(NOW + 100_000), next: Some(NOW + 101_000) };
+                let cursor = Cursor { prev: Some(NOW + 100_000), next: NextFire::At(NOW + 101_000) };
                 let entry = Entry { cursor, ..behind(MisfirePolicy::FireOnce, 1_000) };
                 let ahead = vec![CursorAhead { entry, seen: NOW }; 10];
                 let next = (pages > 0).then_some(ScheduleId(9));
@@ -114,7 +114,7 @@ fn a_pass_finds_all_pages_of_cursors_ahead() {
 /// The database's clock steps back between the search and the writing: all cursors look ahead then.
 #[test]
 fn a_clock_that_steps_in_a_pass_is_believed_no_more() {
-    let cursor = Cursor { prev: Some(NOW + 100_000), next: Some(NOW + 101_000) };
+    let cursor = Cursor { prev: Some(NOW + 100_000), next: NextFire::At(NOW + 101_000) };
     let entry = Entry { cursor, ..behind(MisfirePolicy::FireOnce, 1_000) };
     // When the clock steps: not at all, as the election is answered, or as the search is.
     for steps_at in [None, Some("electing the misfire handler"), Some("looking for broken rows")] {

@@ -1,15 +1,15 @@
 //! Repairs and their events.
 
 use super::*;
-use crate::domain::{Boot, Cursor, Entry, Event, ExecutionId};
+use crate::domain::{Boot, Cursor, Entry, Event, ExecutionId, NextFire};
 use crate::fixtures::cron;
 use crate::machine::Step;
+use crate::misfire::calls::{Answer, Op};
+use crate::misfire::tests::{NOW, at, in_a_pass, none_stranded, overdue_rows, run};
+use crate::misfire::{MisfireOutput, takeover, tests};
 use crate::repair::MOST_PASSED;
 use crate::store::Applied;
 use crate::time::Now;
-use crate::upkeep::calls::{Answer, Op};
-use crate::upkeep::tests::{NOW, at, in_a_pass, none_stranded, overdue_rows, run};
-use crate::upkeep::{MisfireOutput, takeover, tests};
 
 /// It took a pass for each 100,000 occurrences.
 #[test]
@@ -17,8 +17,10 @@ fn a_schedule_that_is_days_behind_is_repaired_in_one_pass_after_all_others() {
     let mut machine = in_a_pass(None);
     let now = Now { db: NOW + 250_000_000, ..at(0) };
     let far = cron(1, "* * * * * ?", NOW);
-    let near =
-        Entry { cursor: Cursor { prev: None, next: Some(now.db - 70_000) }, ..cron(2, "0 * * * * ?", NOW) };
+    let near = Entry {
+        cursor: Cursor { prev: None, next: NextFire::At(now.db - 70_000) },
+        ..cron(2, "0 * * * * ?", NOW)
+    };
     machine.pass.last(takeover::search("app", ExecutionId(0)));
     machine.found_overdue(OverduePage { entries: vec![far, near], ..overdue_rows([]) }, now);
     let (mut steps, mut repairs) = (Vec::new(), Vec::new());
@@ -38,7 +40,7 @@ fn a_schedule_that_is_days_behind_is_repaired_in_one_pass_after_all_others() {
         assert_eq!((repairs[before].to, repairs[before].passed), (repairs[after].cursor, MOST_PASSED));
         assert_eq!(repairs[before].version + 1, repairs[after].version);
     }
-    assert!(repairs[3].to.next.is_some_and(|next| next > now.db));
+    assert!(repairs[3].to.next.at().is_some_and(|next| next > now.db));
 }
 
 /// Whoever moved its cursor, it is not where this pass believed it to be.

@@ -1,7 +1,7 @@
 //! Time limits, and handlers that return around them.
 
 use super::*;
-use crate::pipeline::complete::limits::Deadline;
+use crate::pipeline::complete::time_limits::Deadline;
 
 const LIMIT: Millis = 10;
 

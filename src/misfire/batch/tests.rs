@@ -3,9 +3,9 @@
 use super::*;
 use crate::domain::{Entry, Error, ErrorKind, MisfirePolicy, ScheduleId};
 use crate::fixtures::{behind, cron};
+use crate::misfire::calls::{Answer, Op};
+use crate::misfire::tests::{NOW, at, batch, in_a_pass, overdue_rows, repaired, repairs, run};
 use crate::store::{Applied, OverduePage, Repair};
-use crate::upkeep::calls::{Answer, Op};
-use crate::upkeep::tests::{NOW, at, batch, in_a_pass, overdue_rows, repaired, repairs, run};
 
 /// One transaction for each schedule, and so much time for each pass: hours of catching up after an outage.
 #[test]

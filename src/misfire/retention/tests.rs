@@ -7,13 +7,13 @@ use crate::domain::ExecutionState;
 use crate::fixtures::Changes;
 use crate::fixtures::{claim, definition};
 use crate::machine::{Operation, Step, Stepped};
+use crate::misfire::calls::{Answer, Op};
+use crate::misfire::tests::{TODAY, keeping, nothing_found, pass, polled};
+use crate::misfire::{MisfireMachine, MisfireOutput};
 use crate::store::memory::MemoryStore;
 use crate::store::{ExecutionQuery, Verbs};
 use crate::time::Window;
 use crate::trigger::Trigger;
-use crate::upkeep::calls::{Answer, Op};
-use crate::upkeep::tests::{TODAY, keeping, nothing_found, pass, polled};
-use crate::upkeep::{MisfireMachine, MisfireOutput};
 
 const HOUR: Millis = 3_600_000;
 

@@ -1,6 +1,6 @@
 //! Occurrences in a row that failed.
 
-use crate::domain::{ExecutionId, ScheduleId, ScheduleState, Timestamp};
+use crate::domain::{ExecutionId, PauseAfter, ScheduleId, ScheduleState, Timestamp};
 use crate::store::columns::NO_TIME;
 use crate::store::repairs::called;
 use crate::store::sql::session::Session;
@@ -32,7 +32,7 @@ pub(crate) fn streak(session: &mut dyn Session, query: &StreakQuery) -> Step<Opt
     let (Some(version), Ok(pause_after)) = (version, when::pause_after(pause_after)) else {
         return Ok(None);
     };
-    if state != ScheduleState::Active.as_str() || pause_after == Some(0) {
+    if state != ScheduleState::Active.as_str() || pause_after == PauseAfter::Never {
         return Ok(None);
     }
     for reach in [query.reach.at_most(Reach::FIRST), query.reach] {

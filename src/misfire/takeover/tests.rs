@@ -3,10 +3,10 @@
 use crate::domain::{Event, ExecutionState};
 use crate::fixtures::stranded;
 use crate::machine::Step;
+use crate::misfire::MisfireOutput;
+use crate::misfire::calls::{Answer, Op};
+use crate::misfire::tests::{at, id, keeping};
 use crate::store::{Applied, StrandedPage};
-use crate::upkeep::MisfireOutput;
-use crate::upkeep::calls::{Answer, Op};
-use crate::upkeep::tests::{at, id, keeping};
 
 /// The newest ran last: it is taken back last, and the event says that it was given up.
 #[test]
