@@ -13,6 +13,10 @@ pub struct ScheduleId(pub(crate) i64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ExecutionId(pub(crate) i64);
 
+/// The row id of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct JobId(pub(crate) i64);
+
 impl ScheduleId {
     /// The number stored in `QRTZ_EXECUTE.id`.
     #[must_use]
@@ -92,7 +96,7 @@ macro_rules! shown {
     )*};
 }
 
-shown!(ScheduleId, ExecutionId, NodeId, Token);
+shown!(ScheduleId, ExecutionId, JobId, NodeId, Token);
 
 #[cfg(test)]
 mod tests {

@@ -68,7 +68,7 @@ pub(super) fn find_passed(query: PassedQuery, seen: SeenSwitch) -> Call {
 mod tests {
     use super::super::tests::{NOW, REPORT, at, in_a_pass, nothing_found, run};
     use super::*;
-    use crate::domain::{Event, MisfirePolicy};
+    use crate::domain::{Event, JobId, MisfirePolicy};
     use crate::fixtures::{behind, cron};
     use crate::machine::{Step, Stepped};
     use crate::misfire::calls::{Answer, Op};
@@ -78,7 +78,7 @@ mod tests {
     const JOB: &str = "job";
 
     fn paused_job() -> EndedPause {
-        let (row, state) = (SwitchRow::Job(1, JOB.to_owned()), "PAUSED".to_owned());
+        let (row, state) = (SwitchRow::Job(JobId(1), JOB.to_owned()), "PAUSED".to_owned());
         EndedPause::Switch(SeenSwitch { row, state, since: Some(NOW) })
     }
 

@@ -11,7 +11,7 @@ use super::rules::{ChangeKind, Rule};
 use super::switch::{SwitchChange, SwitchRow};
 use super::transition::{ExecutionChange, NextAttempt, Transition};
 use crate::domain::{
-    Cursor, Entry, ExecutionId, ExecutionState, JobSettings, NextFire, NodeId, Reason, ScheduleId,
+    Cursor, Entry, ExecutionId, ExecutionState, JobId, JobSettings, NextFire, NodeId, Reason, ScheduleId,
     ScheduleState, Timestamp, Token,
 };
 use crate::trigger::AWAITED;
@@ -140,7 +140,7 @@ pub(crate) struct SeenSchedule {
 /// A job's settings as its node has them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PolicyChange {
-    pub job: i64,
+    pub job: JobId,
     /// The guard: the settings that were read.
     pub seen: JobSettings,
     pub becomes: JobSettings,
@@ -458,12 +458,12 @@ impl Change {
             (Self::Replace(change), ClaimToken) => Datum::Uuid(change.token.0),
             (Self::Withdraw(change), Application) => Datum::Text(&change.application),
             (Self::Withdraw(change), ExecuteId) => Datum::Number(change.schedule.0),
-            (Self::Policy(change), Id) => Datum::Number(change.job),
+            (Self::Policy(change), Id) => Datum::Number(change.job.0),
             (Self::Policy(change), Job(column)) => column.value(&change.seen),
             (Self::Switch(change), State) => Datum::Text(&change.seen.state),
             (Self::Switch(change), PausedTime) => Datum::time(change.seen.since),
             (Self::Switch(change), _) => match (column, &change.seen.row) {
-                (Id, SwitchRow::Job(id, _)) => Datum::Number(*id),
+                (Id, SwitchRow::Job(id, _)) => Datum::Number(id.0),
                 (Uuid, SwitchRow::Node(id)) => Datum::Uuid(id.0),
                 (Application, SwitchRow::Application(name)) => Datum::Text(name),
                 (EndedTime, SwitchRow::Node(_)) => Datum::time(None),

@@ -4,7 +4,7 @@ use super::audit::{Attribution, AuditEntry};
 use super::columns::{Cell, LARGEST_PAYLOAD, LONGEST_STREAK, Settings, Spec, When};
 use super::when::{self, Present};
 use crate::domain::{
-    Cursor, JobPolicy, JobSpec, Millis, MisfirePolicy, NextFire, Overlap, PauseAfter, ScheduleState,
+    Cursor, JobId, JobPolicy, JobSpec, Millis, MisfirePolicy, NextFire, Overlap, PauseAfter, ScheduleState,
     Timestamp,
 };
 use crate::store::columns::NO_TIME;
@@ -88,7 +88,7 @@ impl Definition {
                  for never"
             ));
         }
-        self.settings(0).check()
+        self.settings(JobId(0)).check()
     }
 
     /// The trigger within its window, for a row that is made at `now`.
@@ -102,9 +102,9 @@ impl Definition {
     }
 
     /// The columns of its row, but for its trigger's, if its job's row is this.
-    pub(crate) fn settings(&self, job: i64) -> Settings {
+    pub(crate) fn settings(&self, job: JobId) -> Settings {
         Settings {
-            job: Some(job),
+            job: Some(job.0),
             payload: self.payload.as_str().into(),
             priority: Some(self.priority.into()),
             misfire: self.misfire.as_str().to_owned(),
@@ -155,7 +155,7 @@ pub enum Ensured {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prepared {
     /// The job's row. One that the caller's transaction made would hold up every node with that job.
-    pub job: i64,
+    pub job: JobId,
     /// The mark above which the fences of a new schedule begin.
     pub fence_from: i64,
 }

@@ -12,7 +12,7 @@ use super::columns::{NO_PRIORITY, NONE, QUEUE, Settings, When};
 use super::definition::Definition;
 use super::news::{News, Notifier};
 use super::when;
-use crate::domain::{Boot, ExecutionId, JobSpec, Millis, ScheduleState, Timestamp, Token};
+use crate::domain::{Boot, ExecutionId, JobId, JobSpec, Millis, ScheduleState, Timestamp, Token};
 use crate::trigger::{Timing, TriggerError};
 
 /// The names of queues begin with it, those of schedules never.
@@ -139,7 +139,7 @@ impl QueueRow {
     /// planned.
     pub(crate) const STATE: ScheduleState = ScheduleState::Complete;
 
-    pub(crate) fn new(job: &JobSpec, id: i64) -> Result<Self, TriggerError> {
+    pub(crate) fn new(job: &JobSpec, id: JobId) -> Result<Self, TriggerError> {
         let definition = Definition::new(&queue_of(&job.name), &job.name, when::of_queue()?);
         let timing = Timing::new(definition.trigger.clone(), None, None)?;
         let when = When { job_type: QUEUE.to_owned(), ..When::of(&timing) };

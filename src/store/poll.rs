@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::domain::shards::Share;
-use crate::domain::{Entry, NodeId, Pending, ScheduleId, Timestamp};
+use crate::domain::{Entry, JobId, NodeId, Pending, ScheduleId, Timestamp};
 use crate::time::TimeSample;
 
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ pub(crate) enum DueRows {
 /// `until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Section {
-    pub job: i64,
+    pub job: JobId,
     pub shard: i64,
     pub after: (Timestamp, i64),
     pub until: Timestamp,
@@ -67,13 +67,13 @@ pub(crate) struct Section {
 
 impl Section {
     /// The sections of a job in a shard: overdue rows, of which there may be any number, and the others.
-    pub(crate) fn both(job: i64, shard: i64, query: &PollQuery) -> [Self; 2] {
+    pub(crate) fn both(job: JobId, shard: i64, query: &PollQuery) -> [Self; 2] {
         let late = query.late.clamp(query.from, query.until.max(query.from));
         [Self::new(job, shard, late..query.until), Self::new(job, shard, query.from..late)]
     }
 
     /// The rows due in this span.
-    pub(crate) fn new(job: i64, shard: i64, due: Range<Timestamp>) -> Self {
+    pub(crate) fn new(job: JobId, shard: i64, due: Range<Timestamp>) -> Self {
         Self { job, shard, after: (due.start - 1, i64::MAX), until: due.end }
     }
 }

@@ -1,6 +1,6 @@
 //! The walks of retention: what their steps ask for, and what they come to.
 
-use crate::domain::{Millis, ScheduleId, Timestamp};
+use crate::domain::{JobId, Millis, ScheduleId, Timestamp};
 
 /// One step of a walk over the application's schedules, by name.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,16 +47,16 @@ impl QueueWalk {
 /// Behind this origin in the queue of the job with this id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueuePlace {
-    pub job: i64,
+    pub job: JobId,
     pub origin: i64,
 }
 
 impl QueuePlace {
     /// Before all queues.
-    pub(crate) const FIRST: Self = Self { job: i64::MIN, origin: i64::MIN };
+    pub(crate) const FIRST: Self = Self { job: JobId(i64::MIN), origin: i64::MIN };
 
     /// Behind a job's whole queue.
-    pub(crate) fn behind(job: i64) -> Self {
+    pub(crate) fn behind(job: JobId) -> Self {
         Self { job, origin: i64::MAX }
     }
 }

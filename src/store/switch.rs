@@ -1,7 +1,7 @@
 //! Jobs, nodes and applications that somebody pauses, drains or resumes.
 
 use super::audit::{Attribution, AuditEntry};
-use crate::domain::{Entry, NodeId, ScheduleState, Timestamp};
+use crate::domain::{Entry, JobId, NodeId, ScheduleState, Timestamp};
 
 /// What a pause holds back, beside a single schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ pub(crate) struct SeenSwitch {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SwitchRow {
     /// By its id, and its name for people.
-    Job(i64, String),
+    Job(JobId, String),
     Node(NodeId),
     Application(String),
 }

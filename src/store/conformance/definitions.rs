@@ -1,7 +1,7 @@
 //! Schedules as clients define, find, pause and see them.
 
 use super::*;
-use crate::domain::{Cursor, ErrorKind, ExecutionState, NextFire, ScheduleState};
+use crate::domain::{Cursor, ErrorKind, ExecutionState, JobId, NextFire, ScheduleState};
 use crate::trigger::{Cron, Fold, Gap};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -110,7 +110,7 @@ pub(crate) fn a_changed_payload_leaves_the_cursor(db: &Bench) {
         // Each differs from the row as it was made in one field alone.
         assert_eq!(db.ensure(&change), Ensured::Changed, "{change:?}");
         let stored = db.schedule_row(entry.id).settings;
-        assert_eq!(stored, change.settings(stored.job.unwrap()));
+        assert_eq!(stored, change.settings(JobId(stored.job.unwrap())));
         let after = db.entry("s");
         assert_eq!((after.version, after.generation), (entry.version + 2 * at - 1, entry.generation));
         assert_eq!((after.cursor, after.state), (before.cursor, before.state));

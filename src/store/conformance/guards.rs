@@ -2,7 +2,7 @@
 //! Each case then puts the column back and sees the same change win, so that nothing else was in its way.
 
 use super::*;
-use crate::domain::{ExecutionState, JobSettings, Reason, ScheduleState};
+use crate::domain::{ExecutionState, JobId, JobSettings, Reason, ScheduleState};
 use crate::repair::Revocation;
 use crate::store::change::{AfterRun, PauseEnd, PolicyChange, WithdrawChange};
 use crate::store::columns::{Datum, JobColumn, number};
@@ -333,7 +333,7 @@ pub(crate) fn a_policy_loses_if_only_one_of_its_values_differs(db: &Bench) {
     let (seen, becomes) = (job(JOB).settings, JobSettings::from(becomes));
     let change = |seen: &JobSettings, becomes: &JobSettings| {
         let (seen, becomes) = (seen.clone(), becomes.clone());
-        Change::Policy(PolicyChange { job: id, seen, becomes, now: db.now })
+        Change::Policy(PolicyChange { job: JobId(id), seen, becomes, now: db.now })
     };
     for column in JobColumn::ALL {
         let altered = match column.value(&seen) {

@@ -1,7 +1,7 @@
 //! Jobs, nodes and applications that are paused, drained and resumed, and pauses that end by themselves.
 
 use super::*;
-use crate::domain::{ExecutionState, NextFire, Reason, ScheduleState};
+use crate::domain::{ExecutionState, JobId, NextFire, Reason, ScheduleState};
 use crate::repair::pass_paused;
 use crate::store::audit::{Attribution, AuditEntry, AuditQuery};
 use crate::store::switch::{
@@ -33,7 +33,7 @@ impl Bench {
         let job = RowKey::Job(&self.app, JOB);
         let id = self.number(job, "id");
         [
-            (job, SwitchRow::Job(id, JOB.to_owned())),
+            (job, SwitchRow::Job(JobId(id), JOB.to_owned())),
             (RowKey::Node(self.node), SwitchRow::Node(self.node)),
             (RowKey::App(&self.app), SwitchRow::Application(self.app.clone())),
         ]

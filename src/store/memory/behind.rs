@@ -10,7 +10,7 @@ use super::hooks::{BoundsFault, CoversFault, HeldKey, MemberFault, SlotFault};
 use super::rows::{Execution, Shape, Text};
 use super::tables::Tables;
 use super::{MemoryStore, Shared};
-use crate::domain::{Error, ErrorKind, ExecutionId, Millis, NodeId, ScheduleId, Timestamp, Token};
+use crate::domain::{Error, ErrorKind, ExecutionId, JobId, Millis, NodeId, ScheduleId, Timestamp, Token};
 use crate::sim::judge;
 use crate::store::Result;
 use crate::store::columns::{Cell, Column, Datum, JobColumn, NO_TIME};
@@ -310,7 +310,7 @@ impl Tables {
         self.hooks.held.contains(&HeldKey::Execution(id))
     }
 
-    pub(super) fn is_job_held(&self, id: i64) -> bool {
+    pub(super) fn is_job_held(&self, id: JobId) -> bool {
         self.hooks.held.contains(&HeldKey::Job(id))
     }
 
@@ -463,7 +463,7 @@ impl Tables {
             "id" => Some(id.to_string()),
             "state" => Some(job.state.to_string()),
             "paused_time" => Some(written(job.pause.since)),
-            _ => match job.value(id, job_column(column)?) {
+            _ => match job.value(id.0, job_column(column)?) {
                 Datum::Number(number) => Some(number.to_string()),
                 Datum::Text(text) => Some(text.to_owned()),
                 _ => return None,

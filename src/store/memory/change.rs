@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::rows::{Execution, Schedule};
 use super::tables::Tables;
 use crate::domain::{
-    ExecutionId, Millis, NextFire, NodeId, Reason, ScheduleId, ScheduleState, Timestamp, after_run,
+    ExecutionId, JobId, Millis, NextFire, NodeId, Reason, ScheduleId, ScheduleState, Timestamp, after_run,
 };
 use crate::store::change::{AfterRun, Seen, WithdrawChange};
 use crate::store::columns::{Column, Datum, NO_TIME, NONE};
@@ -191,10 +191,10 @@ impl Tables {
         done
     }
 
-    fn change_job(&mut self, change: &Change, id: i64) -> bool {
+    fn change_job(&mut self, change: &Change, id: JobId) -> bool {
         let now = self.now;
         let Some(job) = self.jobs.get_mut(&id) else { return false };
-        let after = after(change, now, |column| job.value(id, column));
+        let after = after(change, now, |column| job.value(id.0, column));
         let done = after.is_some();
         after.into_iter().flatten().for_each(|(column, value)| job.set(column, value));
         done

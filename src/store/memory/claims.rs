@@ -5,7 +5,7 @@ use super::hooks::{SlotFault, Touch};
 use super::rows::{Execution, matches};
 use super::tables::Tables;
 use crate::domain::{
-    Bounds, Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, NextFire, Noted, Occurrence,
+    Bounds, Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, JobId, NextFire, Noted, Occurrence,
     Pending, Room, ScheduleState, Token,
 };
 use crate::store::columns::{Column, Datum};
@@ -77,14 +77,14 @@ impl Tables {
     }
 
     /// The entry's job and its bounds, if it has some.
-    fn bounds_of(&self, entry: &Entry) -> Option<(i64, Bounds)> {
+    fn bounds_of(&self, entry: &Entry) -> Option<(JobId, Bounds)> {
         let row = self.schedule(entry.id.0).filter(|_| !entry.bounds.is_none())?;
         let bounds = self.hooks.bounds(self.jobs.get(&row.job())?.settings.policy.bounds);
         (!bounds.is_none()).then_some((row.job(), bounds))
     }
 
     /// What is left of a job's bounds. Executions that do not count any more are forgotten.
-    fn room(&mut self, job: i64, bounds: Bounds) -> Room {
+    fn room(&mut self, job: JobId, bounds: Bounds) -> Room {
         let mut noted = Vec::new();
         for (key, (group, claimed)) in self.bounded.range((job, i64::MIN)..=(job, i64::MAX)) {
             let runs = self.is_under_way(ExecutionId(key.1));

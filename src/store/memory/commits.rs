@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::rows::{App, BoundedRow, Execution, Job, Key, Node, Schedule, UniqueKey};
 use super::table::Written;
-use crate::domain::{NodeId, Timestamp};
+use crate::domain::{JobId, NodeId, Timestamp};
 use crate::store::audit::AuditRow;
 use crate::store::order::CancelRow;
 
@@ -18,7 +18,7 @@ use crate::store::order::CancelRow;
 pub(super) enum RowKey {
     App(Arc<str>),
     Node(NodeId),
-    Job(i64),
+    Job(JobId),
     JobName(Arc<str>, Arc<str>),
     Schedule(i64),
     ScheduleName(Arc<str>, Arc<str>),
@@ -26,7 +26,7 @@ pub(super) enum RowKey {
     Attempt(Key),
     Cancel(i64),
     Stuck(i64),
-    Bounded((i64, i64)),
+    Bounded((JobId, i64)),
     Key(UniqueKey),
     Audit(i64),
 }
@@ -36,12 +36,12 @@ pub(super) enum RowKey {
 pub(super) struct WriteSet {
     pub(super) apps: Vec<Written<Arc<str>, App>>,
     pub(super) nodes: Vec<Written<NodeId, Node>>,
-    pub(super) jobs: Vec<Written<i64, Job>>,
+    pub(super) jobs: Vec<Written<JobId, Job>>,
     pub(super) schedules: Vec<Written<i64, Schedule>>,
     pub(super) runs: Vec<Written<i64, Execution>>,
     pub(super) cancels: Vec<Written<i64, CancelRow>>,
     pub(super) stuck: Vec<Written<i64, ()>>,
-    pub(super) bounded: Vec<Written<(i64, i64), BoundedRow>>,
+    pub(super) bounded: Vec<Written<(JobId, i64), BoundedRow>>,
     pub(super) keys: Vec<Written<UniqueKey, i64>>,
     pub(super) audit: Vec<Written<i64, AuditRow>>,
     /// The rows by which it is certified.

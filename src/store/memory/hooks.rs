@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crossbeam::channel::Receiver;
 
 use super::rows::Execution;
-use crate::domain::{Bound, Bounds, ExecutionId, Millis, Rate, ScheduleId};
+use crate::domain::{Bound, Bounds, ExecutionId, JobId, Millis, Rate, ScheduleId};
 use crate::sim::judge;
 use crate::store::rules::ChangeKind;
 
@@ -112,7 +112,7 @@ impl CoversFault {
 pub(super) enum HeldKey {
     Schedule(ScheduleId),
     Execution(ExecutionId),
-    Job(i64),
+    Job(JobId),
 }
 
 /// What a member may fail to do.

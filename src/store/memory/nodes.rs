@@ -8,7 +8,7 @@ use super::rows::{App, Node, Pause, Schedule, Text};
 use super::tables::{Index, Tables};
 use crate::domain::shards::SHARDS;
 use crate::domain::{
-    Cause, Entry, Error, ErrorKind, ExecutionId, NodeId, Pending, ScheduleId, ScheduleState, Timestamp,
+    Cause, Entry, Error, ErrorKind, ExecutionId, JobId, NodeId, Pending, ScheduleId, ScheduleState, Timestamp,
 };
 use crate::store::columns::Column;
 use crate::store::guard;
@@ -108,7 +108,7 @@ impl Tables {
             next: None,
         };
         if let Some(index) = self.index(&query.application) {
-            let listed: BTreeSet<i64> = self.active(index, &query.listed).collect();
+            let listed: BTreeSet<JobId> = self.active(index, &query.listed).collect();
             let is_listed = |id: i64| self.schedule(id).is_some_and(|row| listed.contains(&row.job()));
             let end = query.until.max(query.late);
             let mut due = within(&index.due, (query.from - 1, i64::MAX), end);
@@ -134,7 +134,7 @@ impl Tables {
 
     /// The shards of each active job that the query wants, and the names.
     fn wanted<'q>(&self, index: &Index, query: &'q PollQuery) -> WantedRows<'q> {
-        let mut shards: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
+        let mut shards: BTreeMap<JobId, BTreeSet<i64>> = BTreeMap::new();
         for share in &query.shares {
             for job in self.active(index, &share.jobs) {
                 shards.entry(job).or_default().extend(&share.shards);
@@ -144,7 +144,7 @@ impl Tables {
     }
 
     /// Those of the jobs that are active.
-    fn active<'t>(&'t self, index: &'t Index, names: &'t [String]) -> impl Iterator<Item = i64> + 't {
+    fn active<'t>(&'t self, index: &'t Index, names: &'t [String]) -> impl Iterator<Item = JobId> + 't {
         let ids = names.iter().filter_map(|name| index.jobs.get(name.as_str()).copied());
         ids.filter(|id| self.jobs.get(id).is_some_and(|job| job.state == ScheduleState::Active.as_str()))
     }
@@ -301,7 +301,7 @@ fn without_large(mut entry: Entry, polled: &mut Polled) -> Entry {
 
 /// The rows a poll asks for.
 struct WantedRows<'q> {
-    shards: BTreeMap<i64, BTreeSet<i64>>,
+    shards: BTreeMap<JobId, BTreeSet<i64>>,
     names: BTreeSet<&'q str>,
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::rows::{Execution, Schedule, Text};
 use super::tables::Tables;
-use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, JobSpec, Millis, Reason};
+use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, JobId, JobSpec, Millis, Reason};
 use crate::store::enqueue::{
     EnqueueOrder, Keyed, OnConflict, QueueRow, first_origin, origins_before, queue_of,
 };
@@ -92,7 +92,7 @@ impl Tables {
         let queues = self.index(&walk.application).into_iter().flat_map(|index| index.schedules.values());
         let queues = queues.filter_map(|id| Some((self.schedule(*id)?.job(), *id)));
         let is_queue = |id: i64| self.schedule(id).is_some_and(Schedule::is_queue);
-        let is_left = |job: i64| job > from || job == from && behind < i64::MAX;
+        let is_left = |job: JobId| job > from || job == from && behind < i64::MAX;
         let next = queues.filter(|(job, id)| is_queue(*id) && is_left(*job)).min();
         let Some((job, queue)) = next else { return PurgedQueues::default() };
         let after = if job == from { behind } else { i64::MIN };

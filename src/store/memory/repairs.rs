@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::rows::{App, Execution};
 use super::tables::{Index, Tables};
 use crate::domain::{
-    Attempt, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, MisfirePolicy, NodeId, Reason,
+    Attempt, Entry, ExecutionId, ExecutionState, JobId, JobPolicy, Millis, MisfirePolicy, NodeId, Reason,
     ScheduleId, ScheduleState, Timestamp,
 };
 use crate::store::columns::Column;
@@ -71,12 +71,12 @@ impl Tables {
         let due = query.from..query.before;
         let behind = index.due.range((due.start, i64::MIN)..(due.end, i64::MIN).max((due.start, i64::MIN)));
         let late = behind.filter_map(|(_, id)| self.schedule(*id));
-        let sections: BTreeSet<(i64, i64)> = late.map(|row| (row.job(), row.shard)).collect();
+        let sections: BTreeSet<(JobId, i64)> = late.map(|row| (row.job(), row.shard)).collect();
         sections.into_iter().map(|(job, shard)| Section::new(job, shard, due.clone())).collect()
     }
 
     /// Whether the job is active and some live node of the application lists it.
-    fn is_served(&self, application: &str, job: i64) -> bool {
+    fn is_served(&self, application: &str, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|job| {
             let mut live = self.nodes.values().filter(|node| node.ended.is_none());
             job.state == ScheduleState::Active.as_str()

@@ -103,7 +103,7 @@ impl Tables {
         self.bounded.replay(&set.bounded);
         self.keys.replay(&set.keys);
         self.audit.replay(&set.audit);
-        let ids = [&set.jobs.last().map(|it| it.key), &set.schedules.last().map(|it| it.key)];
+        let ids = [&set.jobs.last().map(|it| it.key.0), &set.schedules.last().map(|it| it.key)];
         let more = [&set.runs.last().map(|it| it.key), &set.audit.last().map(|it| it.key)];
         ids.into_iter().chain(more).flatten().for_each(|id| self.ids.pass(*id));
     }
@@ -126,7 +126,7 @@ impl Tables {
         }
         self.commits = Some(commits);
         let last = [self.runs.keys().next_back(), self.schedules.keys().next_back()];
-        let more = [self.jobs.keys().next_back(), self.audit.keys().next_back()];
+        let more = [self.jobs.keys().next_back().map(|id| &id.0), self.audit.keys().next_back()];
         self.ids.last = last.into_iter().chain(more).flatten().copied().max().unwrap_or(0);
         self.timeline += 1;
         lost

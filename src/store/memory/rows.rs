@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::domain::shards::SHARDS;
 use crate::domain::{
-    Cursor, Entry, ExecutionId, ExecutionState, JobSettings, Millis, NodeId, Overlap, Reason, ScheduleId,
-    ScheduleState, Timestamp, Token,
+    Cursor, Entry, ExecutionId, ExecutionState, JobId, JobSettings, Millis, NodeId, Overlap, Reason,
+    ScheduleId, ScheduleState, Timestamp, Token,
 };
 use crate::store::columns::{Column, Datum, NO_TIME, NONE, QUEUE, Settings, When, instant, number};
 use crate::store::enqueue::read_tags;
@@ -320,8 +320,8 @@ impl Schedule {
     }
 
     /// The id of its job's row.
-    pub(super) fn job(&self) -> i64 {
-        self.settings.job.unwrap_or(NONE)
+    pub(super) fn job(&self) -> JobId {
+        JobId(self.settings.job.unwrap_or(NONE))
     }
 
     /// The fire time the poll's index holds: only active rows have one.

@@ -6,7 +6,7 @@ use super::commits::RowKey;
 use super::hooks::Touch;
 use super::rows::Schedule;
 use super::tables::Tables;
-use crate::domain::{Entry, ScheduleState, Timestamp};
+use crate::domain::{Entry, JobId, ScheduleState, Timestamp};
 use crate::store::change::PauseEnd;
 use crate::store::switch::{EndedPause, PassedQuery, Scope, SeenSwitch, SwitchChange, SwitchOrder};
 use crate::store::switch::{Switch, SwitchRow, Switched};
@@ -118,7 +118,7 @@ impl Tables {
 
     pub(super) fn job_rows(&self, application: &str) -> Vec<JobRow> {
         let Some(index) = self.index(application) else { return Vec::new() };
-        let row = |(name, id): (&Arc<str>, &i64)| {
+        let row = |(name, id): (&Arc<str>, &JobId)| {
             let job = self.jobs.get(id)?;
             let is_of = |schedule: &i64| {
                 let is_shown = |row: &&Schedule| !row.is(ScheduleState::Removed) && !row.is_queue();

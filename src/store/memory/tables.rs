@@ -8,7 +8,7 @@ use super::hooks::Hooks;
 use super::rows::{App, BoundedRow, Execution, IndexedBy, Job, Key, Node, Pause, Schedule, Slot, UniqueKey};
 use super::table::Table;
 use crate::domain::{
-    Entry, Error, ErrorKind, ExecutionId, JobSpec, Lineage, NodeId, ScheduleState, Timestamp,
+    Entry, Error, ErrorKind, ExecutionId, JobId, JobSpec, Lineage, NodeId, ScheduleState, Timestamp,
 };
 use crate::store::audit::AuditRow;
 use crate::store::change::PolicyChange;
@@ -51,14 +51,14 @@ pub(super) struct Index {
     /// PENDING executions by (due time, id).
     pub pending: BTreeSet<(Timestamp, i64)>,
     pub schedules: BTreeMap<Arc<str>, i64>,
-    pub jobs: BTreeMap<Arc<str>, i64>,
+    pub jobs: BTreeMap<Arc<str>, JobId>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tables {
     pub apps: Table<Arc<str>, App>,
     pub nodes: Table<NodeId, Node>,
-    pub jobs: Table<i64, Job>,
+    pub jobs: Table<JobId, Job>,
     pub(super) schedules: Table<i64, Schedule>,
     pub(super) runs: Table<i64, Execution>,
     indexes: BTreeMap<Arc<str>, Index>,
@@ -73,7 +73,7 @@ pub(super) struct Tables {
     /// QRTZ_STUCK: executions that ran out of time and whose handlers have not returned.
     pub stuck: Table<i64, ()>,
     /// QRTZ_BOUNDED: by job and execution, the group and when it was claimed.
-    pub bounded: Table<(i64, i64), BoundedRow>,
+    pub bounded: Table<(JobId, i64), BoundedRow>,
     /// QRTZ_KEY: by queue, key and period, the origin of the execution enqueued last with it.
     pub keys: Table<UniqueKey, i64>,
     /// By id.
@@ -147,13 +147,13 @@ impl Tables {
     }
 
     /// Inserts the job if it is missing; its id.
-    pub(super) fn put_job(&mut self, application: &str, spec: &JobSpec) -> i64 {
+    pub(super) fn put_job(&mut self, application: &str, spec: &JobSpec) -> JobId {
         let application = self.application(application);
         let known = self.index(&application).and_then(|index| index.jobs.get(spec.name.as_str()).copied());
         if let Some(id) = known {
             return id;
         }
-        let id = self.fresh_id();
+        let id = JobId(self.fresh_id());
         let (name, state) = (spec.name.as_str().into(), ScheduleState::Active.as_str().into());
         let job = Job { application, name, state, pause: Pause::default(), settings: spec.settings.clone() };
         self.index_job(id, &job);
@@ -162,7 +162,7 @@ impl Tables {
     }
 
     /// A job of a copy of the tables is found by its name.
-    pub(super) fn index_job(&mut self, id: i64, job: &Job) {
+    pub(super) fn index_job(&mut self, id: JobId, job: &Job) {
         let index = self.indexes.entry(Arc::clone(&job.application)).or_default();
         index.jobs.insert(Arc::clone(&job.name), id);
     }

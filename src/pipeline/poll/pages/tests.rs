@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::{Cause, Error, ErrorKind, ExecutionId, Token};
+use crate::domain::{Cause, Error, ErrorKind, ExecutionId, JobId, Token};
 use crate::fixtures::cron;
 use crate::machine::{Step, Stepped};
 use crate::pipeline::poll::calls::{Answer, Op};
@@ -99,12 +99,12 @@ fn a_poll_that_fails_halves_the_page_and_one_that_does_not_doubles_it() {
 }
 
 fn section(job: i64) -> Section {
-    Section { job, shard: 0, after: (Timestamp::at(-1), 0), until: Timestamp::at(0) }
+    Section { job: JobId(job), shard: 0, after: (Timestamp::at(-1), 0), until: Timestamp::at(0) }
 }
 
 fn sections(query: &PollQuery) -> Vec<i64> {
     let DueRows::Sections(sections) = &query.page.schedules else { return Vec::new() };
-    sections.iter().map(|section| section.job).collect()
+    sections.iter().map(|section| section.job.0).collect()
 }
 
 /// Then it plans what it has, and the next begins where this one stopped.

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::domain::{Entry, Noted, Room, Timestamp};
+use crate::domain::{Entry, JobId, Noted, Room, Timestamp};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::rows::policy;
 use crate::store::sql::session::Session;
@@ -27,7 +27,7 @@ pub(crate) enum Lock {
 
 /// A job's row, locked by this transaction.
 pub(crate) struct Locked {
-    job: i64,
+    job: JobId,
     now: Timestamp,
     /// What may be claimed; none if the job has no bounds any more.
     pub room: Option<Room>,
@@ -41,7 +41,7 @@ pub(crate) fn lock(session: &mut dyn Session, entries: &[&Entry], groups: &[Opti
     let row = sql("SELECT j.id FROM QRTZ_JOB j WHERE j.job_class = ?").bind(name);
     let row = row.push(" AND j.id IN (SELECT e.pid FROM QRTZ_EXECUTE e WHERE e.id IN ");
     let row = row.list(entries.iter().map(|entry| entry.id.0)).push(")");
-    let Some(job) = session.one(&row, Row::int)? else { return Ok(Lock::Gone) };
+    let Some(job) = session.one(&row, |row| row.int().map(JobId))? else { return Ok(Lock::Gone) };
     let (bounds, clock) = (policy::bounds_columns("j"), dialect.clock());
     let row = sql(format!("SELECT {bounds}, {clock} AS now FROM QRTZ_JOB j WHERE j.id = ?")).bind(job);
     let row = row.push(&dialect.lock_free("j"));
@@ -98,7 +98,7 @@ pub(crate) fn note(
 
 /// The executions of a job that may count, or those of some groups: whether each is under way (claimed, or
 /// beyond its time limit), when it was claimed, and its group.
-pub(crate) fn noted(dialect: Dialect, job: i64, groups: Option<BTreeSet<&str>>) -> Statement {
+pub(crate) fn noted(dialect: Dialect, job: JobId, groups: Option<BTreeSet<&str>>) -> Statement {
     let noted = sql(format!(
         "SELECT c.execution_id, CASE WHEN r.state IN ('CLAIMED', 'RUNNING') \
          OR (r.state = 'TIMED_OUT' AND r.finished_time = -1) THEN 1 ELSE 0 END AS runs, c.claimed_time, \
@@ -113,12 +113,12 @@ pub(crate) fn noted(dialect: Dialect, job: i64, groups: Option<BTreeSet<&str>>) 
 }
 
 /// Forgets executions of a job, each with its group.
-pub(crate) fn forget(session: &mut dyn Session, job: i64, executions: &[(i64, &str)]) -> Step<()> {
+pub(crate) fn forget(session: &mut dyn Session, job: JobId, executions: &[(i64, &str)]) -> Step<()> {
     let dialect = session.dialect();
     for some in executions.chunks(dialect.batch()) {
         let want = BatchRows::new(some.iter().map(|(id, _)| *id))
             .texts("group_key", some.iter().map(|(_, group)| (*group).to_owned()))
-            .same("job", job);
+            .same("job", job.0);
         let condition = "c.job_id = w.job AND c.group_key = w.group_key AND c.execution_id = w.id";
         session.execute(&delete(dialect, ("QRTZ_BOUNDED", "c"), &want, condition))?;
     }

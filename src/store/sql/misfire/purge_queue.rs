@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::purge;
-use crate::domain::{Millis, Timestamp};
+use crate::domain::{JobId, Millis, ScheduleId, Timestamp};
 use crate::store::columns::NONE;
 use crate::store::enqueue::{origins_before, queue_of};
 use crate::store::sql::claim::bounds;
@@ -55,7 +55,7 @@ pub(crate) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQ
     bounds::forget(session, job, &grouped.collect::<Vec<_>>())?;
     let origins: Vec<i64> = firsts.iter().map(|attempt| attempt.origin).collect();
     let removed = purge::remove(session, &origins, |dialect, origins| {
-        let want = BatchRows::new(origins.iter().copied()).same("queue", queue);
+        let want = BatchRows::new(origins.iter().copied()).same("queue", queue.0);
         let condition = dialect.seek("r.execute_id", "w.queue") + " AND r.generation = 0 AND r.origin = w.id";
         delete(dialect, ("QRTZ_RUN", "r"), &want, &condition)
     })?;
@@ -69,7 +69,7 @@ pub(crate) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQ
 /// The oldest executions of a queue behind an origin, each with all its attempts; and whether no more follow.
 fn page(
     session: &mut dyn Session,
-    queue: i64,
+    queue: ScheduleId,
     after: i64,
     before: Timestamp,
     limit: usize,
@@ -92,14 +92,14 @@ fn page(
 }
 
 /// Removes the rows of these executions' keys, unless they name others by now.
-fn remove_keys(session: &mut dyn Session, queue: i64, executions: &[&Attempt]) -> Step<()> {
+fn remove_keys(session: &mut dyn Session, queue: ScheduleId, executions: &[&Attempt]) -> Step<()> {
     let key = |it: &&Attempt| it.key.as_ref().map(|(key, period)| (it.origin, key.clone(), *period));
     let keys: Vec<(i64, String, Millis)> = executions.iter().filter_map(key).collect();
     purge::remove(session, &keys, |dialect, keys| {
         let want = BatchRows::new(keys.iter().map(|(origin, ..)| *origin))
             .texts("unique_key", keys.iter().map(|(_, key, _)| key.clone()))
             .ints("key_period", keys.iter().map(|(.., period)| *period))
-            .same("queue", queue);
+            .same("queue", queue.0);
         let condition = "k.unique_key = w.unique_key AND k.execute_id = w.queue \
                          AND k.key_period = w.key_period AND k.origin = w.id";
         delete(dialect, ("QRTZ_KEY", "k"), &want, condition)
@@ -110,27 +110,29 @@ fn remove_keys(session: &mut dyn Session, queue: i64, executions: &[&Attempt]) -
 /// Where a walk goes on.
 enum NextQueue {
     Of {
-        job: i64,
-        queue: i64,
+        job: JobId,
+        queue: ScheduleId,
         /// In which its executions count towards a rate of the job or its groups.
         span: Millis,
     },
     /// The jobs up to this one have none; all that are left if it is none.
-    NoneUpTo(Option<i64>),
+    NoneUpTo(Option<JobId>),
 }
 
 fn next_queue(session: &mut dyn Session, walk: &QueueWalk) -> Step<NextQueue> {
     /// How many jobs are looked at.
     const PAGE: usize = 256;
-    let from = walk.after.job.saturating_add(i64::from(walk.after.origin == i64::MAX));
+    let QueuePlace { job, origin } = walk.after;
+    let from = job.0.saturating_add(i64::from(origin == i64::MAX));
     let jobs = sql(format!(
         "SELECT j.id, j.job_class, {} FROM QRTZ_JOB j WHERE j.application = ? AND j.id >= ? ORDER BY j.id \
          LIMIT ?",
         policy::bounds_columns("j")
     ));
     let jobs = jobs.bind(walk.application.as_str()).bind(from).bind(PAGE);
-    let jobs: Vec<(i64, String, Millis)> = session
-        .all(&jobs, |row| Ok((row.int()?, queue_of(&row.loose_text()?), policy::bounds(row)?.span())))?;
+    let jobs: Vec<(JobId, String, Millis)> = session.all(&jobs, |row| {
+        Ok((JobId(row.int()?), queue_of(&row.loose_text()?), policy::bounds(row)?.span()))
+    })?;
     let Some((last, ..)) = jobs.last() else {
         return Ok(NextQueue::NoneUpTo(None));
     };
@@ -138,7 +140,8 @@ fn next_queue(session: &mut dyn Session, walk: &QueueWalk) -> Step<NextQueue> {
         sql("SELECT e.name, e.id FROM QRTZ_EXECUTE e WHERE e.job_type = 'QUEUE' AND e.application = ? \
                       AND e.name IN ");
     let queues = queues.bind(walk.application.as_str()).list(jobs.iter().map(|(_, name, _)| name.as_str()));
-    let queues: HashMap<String, i64> = session.all(&queues, |row| Ok((row.loose_text()?, row.int()?)))?;
+    let queues: HashMap<String, ScheduleId> =
+        session.all(&queues, |row| Ok((row.loose_text()?, ScheduleId(row.int()?))))?;
     let mut of_jobs = jobs.iter().filter_map(|(job, name, span)| Some((*job, *queues.get(name)?, *span)));
     Ok(match of_jobs.next() {
         Some((job, queue, span)) => NextQueue::Of { job, queue, span },
@@ -147,7 +150,13 @@ fn next_queue(session: &mut dyn Session, walk: &QueueWalk) -> Step<NextQueue> {
 }
 
 /// The attempts at executions whose origins lie behind one and before another, the oldest first.
-pub(crate) fn oldest(queue: i64, after: i64, until: i64, before: Timestamp, limit: usize) -> Statement {
+pub(crate) fn oldest(
+    queue: ScheduleId,
+    after: i64,
+    until: i64,
+    before: Timestamp,
+    limit: usize,
+) -> Statement {
     sql(format!(
         "SELECT {} FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = 0 \
          AND r.origin > ? AND r.origin < ? \

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::domain::JobId;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::rows::entry::{Payload, Raw};
 use crate::store::sql::session::statement::{Statement, sql};
@@ -9,7 +10,7 @@ use crate::store::{PollQuery, Section};
 
 /// What one statement brings: schedules of these jobs in some shards, or of some names.
 pub(crate) struct Part<'q> {
-    pub(crate) jobs: Vec<i64>,
+    pub(crate) jobs: Vec<JobId>,
     pub(crate) among: Among<'q>,
 }
 
@@ -19,8 +20,8 @@ pub(crate) enum Among<'q> {
 }
 
 /// Mostly one: nodes that list the same jobs share them all alike.
-pub(crate) fn parts<'q>(query: &'q PollQuery, ids: &HashMap<String, i64>) -> Vec<Part<'q>> {
-    let known = |jobs: &[String]| jobs.iter().filter_map(|job| ids.get(job).copied()).collect::<Vec<i64>>();
+pub(crate) fn parts<'q>(query: &'q PollQuery, ids: &HashMap<String, JobId>) -> Vec<Part<'q>> {
+    let known = |jobs: &[String]| jobs.iter().filter_map(|job| ids.get(job).copied()).collect::<Vec<JobId>>();
     let shares = query
         .shares
         .iter()

@@ -16,7 +16,7 @@ use super::session::statement::{Row, Statement, answer, padded, sql};
 use super::verbs::node;
 use crate::domain::shards::SHARDS;
 use crate::domain::{
-    Cause, Entry, ExecutionId, MisfirePolicy, Pending, Reason, ScheduleId, Timestamp, Token, shards,
+    Cause, Entry, ExecutionId, JobId, MisfirePolicy, Pending, Reason, ScheduleId, Timestamp, Token, shards,
 };
 use crate::store::switch::{PassedQuery, Switch};
 use crate::store::{
@@ -151,9 +151,9 @@ pub(crate) fn payloads(session: &mut dyn Session, schedules: &[ScheduleId]) -> S
 
 /// The ids of an application's active jobs, by name. Questions for due rows name the job by its id, a
 /// constant: only then does MariaDB seek the fire time in the index as well.
-pub(crate) fn jobs(session: &mut dyn Session, application: &str) -> Step<HashMap<String, i64>> {
+pub(crate) fn jobs(session: &mut dyn Session, application: &str) -> Step<HashMap<String, JobId>> {
     let question = sql("SELECT job_class, id FROM QRTZ_JOB WHERE application = ? AND state = 'EXECUTING'");
-    session.all(&question.bind(application), |row| Ok((row.text()?, row.int()?)))
+    session.all(&question.bind(application), |row| Ok((row.text()?, JobId(row.int()?))))
 }
 
 answer! {
@@ -247,8 +247,8 @@ fn heads() -> String {
 }
 
 /// The sections of what is due in this span of these jobs in all shards.
-pub(crate) fn sections(jobs: &[i64], due: &Range<Timestamp>) -> Vec<Section> {
-    let section = |job: i64| shards::every().map(move |shard| Section::new(job, shard, due.clone()));
+pub(crate) fn sections(jobs: &[JobId], due: &Range<Timestamp>) -> Vec<Section> {
+    let section = |job: JobId| shards::every().map(move |shard| Section::new(job, shard, due.clone()));
     jobs.iter().flat_map(|job| section(*job)).collect()
 }
 
@@ -295,7 +295,7 @@ pub(crate) fn section_rows(
             dialect.join()
         )
     };
-    let nothing = Section { job: -1, shard: 0, after: (Timestamp::EPOCH, 0), until: Timestamp::EPOCH };
+    let nothing = Section { job: JobId(-1), shard: 0, after: (Timestamp::EPOCH, 0), until: Timestamp::EPOCH };
     let size = padded(sections.len());
     let question = sql((0..size).map(section).collect::<Vec<String>>().join(" UNION ALL "));
     sections.iter().copied().chain(std::iter::repeat(nothing)).take(size).fold(
@@ -476,7 +476,7 @@ pub(crate) fn passed(session: &mut dyn Session, query: &PassedQuery) -> Step<Vec
     let jobs = sql(format!("SELECT j.id FROM QRTZ_JOB j WHERE j.application = ? {paused}"));
     let jobs = jobs.bind(query.application.as_str());
     let jobs = query.job.iter().fold(jobs, |jobs, job| jobs.bind(job.as_str()));
-    let jobs: Vec<i64> = session.all(&jobs, Row::int)?;
+    let jobs: Vec<JobId> = session.all(&jobs, |row| row.int().map(JobId))?;
     let mut entries = Vec::new();
     for sections in sections(&jobs, &(Timestamp::EPOCH..query.before)).chunks(SECTIONS) {
         let mut see = |_, raw: Raw| entries.extend(raw.understand().ok());
@@ -492,7 +492,7 @@ pub(crate) fn passed(session: &mut dyn Session, query: &PassedQuery) -> Step<Vec
 /// The sections of all jobs that have rows behind.
 fn sections_behind(session: &mut dyn Session, query: &OverdueQuery) -> Step<Vec<Section>> {
     let due = query.from..query.before;
-    let section = |row: &mut Row| Ok(Section::new(row.int()?, row.int()?, due.clone()));
+    let section = |row: &mut Row| Ok(Section::new(JobId(row.int()?), row.int()?, due.clone()));
     session.all(&behind(&query.application, &due), section)
 }
 
@@ -536,7 +536,7 @@ pub(crate) fn unstarted_of(dialect: Dialect, application: &str, schedules: Vec<i
 }
 
 /// The ids of the active jobs that some live node has a handler for, while the application is switched on.
-pub(crate) fn listed(session: &mut dyn Session, application: &str) -> Step<Vec<i64>> {
+pub(crate) fn listed(session: &mut dyn Session, application: &str) -> Step<Vec<JobId>> {
     let names = listed_jobs(session, application)?;
     if names.is_empty() {
         return Ok(Vec::new());

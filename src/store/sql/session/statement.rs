@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::fault::{Fault, Step};
-use crate::domain::{NodeId, Timestamp, Token};
+use crate::domain::{JobId, NodeId, ScheduleId, Timestamp, Token};
 use crate::store::columns::{Cell, Column, Datum, NO_TIME, Spec, Stored};
 use crate::store::guard::Guard;
 
@@ -41,6 +41,8 @@ values! {
     i64: value => Self::Int(value);
     Timestamp: at => Self::Int(at.millis());
     Option<Timestamp>: at => at.unwrap_or(NO_TIME).into();
+    JobId: id => Self::Int(id.0);
+    ScheduleId: id => Self::Int(id.0);
     usize: value => Self::Int(i64::try_from(value).unwrap_or(i64::MAX));
     &str: value => Self::Text(value.to_owned());
     String: value => Self::Text(value);

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::fixture::{self, Database};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Boot, Bounds, Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, LeftOut,
+    Boot, Bounds, Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobId, JobPolicy, JobSpec, LeftOut,
     MisfirePolicy, NextFire, NodeId, Occurrence, Overlap, PauseAfter, Reason, ScheduleId, ScheduleState,
     Timestamp, Token,
 };
@@ -103,7 +103,12 @@ fn others() -> Vec<(&'static str, Change)> {
         ("remove", Change::Remove(removal)),
         (
             "policy",
-            Change::Policy(PolicyChange { job: 1, seen: JobPolicy::DEFAULT.into(), becomes, now: START }),
+            Change::Policy(PolicyChange {
+                job: JobId(1),
+                seen: JobPolicy::DEFAULT.into(),
+                becomes,
+                now: START,
+            }),
         ),
         ("declare dead", end(Some(1))),
         ("leave", end(None)),
@@ -455,7 +460,7 @@ fn the_rows_of_a_job_nobody_runs_are_not_read(database: &Database) {
     let query = PollQuery { shares, from: Timestamp::EPOCH, until: late, late, ..poll_of(&application) };
     let mut jobs = poll::jobs(session.as_mut(), &application).unwrap();
     let nobodys = jobs.remove("nobodys").unwrap();
-    let ids: Vec<i64> = jobs.values().copied().collect();
+    let ids: Vec<JobId> = jobs.values().copied().collect();
     let mut statements = vec![
         ("sections behind", poll::behind(&application, &(Timestamp::EPOCH..late))),
         ("overdue", section_rows(dialect, &query, &poll::sections(&ids, &(Timestamp::EPOCH..late))[..64])),
@@ -570,7 +575,7 @@ fn a_groups_bound_reads_that_group_alone(database: &Database) {
     session.batch(&fill).unwrap();
     analyze(session.as_mut());
     let job = session.rows(&sql(job)).unwrap().remove(0).int().unwrap();
-    let noted = bounds::noted(dialect, job, Some(["customer-7", "customer-9"].into()));
+    let noted = bounds::noted(dialect, JobId(job), Some(["customer-7", "customer-9"].into()));
     assert_eq!(session.rows(&noted).unwrap().len(), 2);
     let read = read(session.as_mut(), &noted);
     assert!(read < 50 || dialect == Dialect::Sqlite, "{read} rows: {}", noted.text);
@@ -707,7 +712,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
         change::statement_for_test(Dialect::Postgres, &outcomes(1)),
         next_attempts(3),
     ];
-    let jobs = std::collections::HashMap::from([("work".to_owned(), 1)]);
+    let jobs = std::collections::HashMap::from([("work".to_owned(), JobId(1))]);
     let parts = due::parts(&query, &jobs);
     let stalled = poll::behind(&application, &(Timestamp::EPOCH..START));
     let with_slots = [claims::claim_waiting(&want, true), claims::claim_skipping(&want, true)];

@@ -1,7 +1,7 @@
 //! Definitions: making and changing schedules.
 
 use super::{audit, change, node};
-use crate::domain::{Entry, ScheduleId, ScheduleState, Timestamp, shards};
+use crate::domain::{Entry, JobId, ScheduleId, ScheduleState, Timestamp, shards};
 use crate::store::change::WithdrawChange;
 use crate::store::columns::{Cell, Column, Settings, When};
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
@@ -139,7 +139,7 @@ fn insert(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Pr
 }
 
 /// The job's row, made if it is missing.
-fn job(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Prepared>) -> Step<i64> {
+fn job(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Prepared>) -> Step<JobId> {
     match prepared {
         Some(prepared) => Ok(prepared.job),
         None => {

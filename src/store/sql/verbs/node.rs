@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::change;
-use crate::domain::{ExecutionId, JobSettings, JobSpec, Millis, NodeId, Timestamp};
+use crate::domain::{ExecutionId, JobId, JobSettings, JobSpec, Millis, NodeId, Timestamp};
 use crate::store::change::PolicyChange;
 use crate::store::columns::{Column, JobColumn};
 use crate::store::sql::dialect::Dialect;
@@ -68,7 +68,12 @@ fn own_jobs(session: &mut dyn Session, application: &str, specs: &[JobSpec], now
 }
 
 /// The id of the job's row, which is made if it is missing.
-pub(crate) fn job(session: &mut dyn Session, application: &str, spec: &JobSpec, now: Timestamp) -> Step<i64> {
+pub(crate) fn job(
+    session: &mut dyn Session,
+    application: &str,
+    spec: &JobSpec,
+    now: Timestamp,
+) -> Step<JobId> {
     let found = jobs_there(session, application, &[spec], now)?.remove(&spec.name).map(|(id, _)| id);
     let problem = || format!("job {:?} is not there after its INSERT", spec.name);
     found.ok_or_else(|| Fault::new(FaultKind::Conflict, problem()))
@@ -80,7 +85,7 @@ fn jobs_there(
     application: &str,
     specs: &[&JobSpec],
     now: Timestamp,
-) -> Step<HashMap<String, (i64, JobSettings)>> {
+) -> Step<HashMap<String, (JobId, JobSettings)>> {
     let rows = job_rows(session, application, specs)?;
     let missing: Vec<&&JobSpec> = specs.iter().filter(|spec| !rows.contains_key(&spec.name)).collect();
     if missing.is_empty() {
@@ -103,13 +108,13 @@ fn job_rows(
     session: &mut dyn Session,
     application: &str,
     specs: &[&JobSpec],
-) -> Step<HashMap<String, (i64, JobSettings)>> {
+) -> Step<HashMap<String, (JobId, JobSettings)>> {
     let question = sql(format!(
         "SELECT j.job_class, j.id, {} FROM QRTZ_JOB j WHERE j.application = ? AND j.job_class IN ",
         settings_columns("j", JobColumn::ALL)
     ));
     let question = question.bind(application).list(specs.iter().map(|spec| spec.name.as_str()));
-    session.all(&question, |row| Ok((row.text()?, (row.int()?, settings(row, JobColumn::ALL)?))))
+    session.all(&question, |row| Ok((row.text()?, (JobId(row.int()?), settings(row, JobColumn::ALL)?))))
 }
 
 /// As [`is_election_due`](crate::time::is_election_due) says, in one statement.

@@ -1,7 +1,7 @@
 //! Executions that are enqueued.
 
 use super::{change, node};
-use crate::domain::{ExecutionId, ExecutionState, JobSpec, Millis, Reason, Timestamp, Token};
+use crate::domain::{ExecutionId, ExecutionState, JobSpec, Millis, Reason, ScheduleId, Timestamp, Token};
 use crate::store::columns::{NO_PRIORITY, NONE, Settings, When};
 use crate::store::enqueue::{
     DueAt, EnqueueOrder, Keyed, OnConflict, QueueRow, first_origin, queue_of, read_tags,
@@ -87,15 +87,15 @@ pub(crate) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) ->
 }
 
 /// The id of the job's queue, if it has one.
-fn queue_id(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Option<i64>> {
+fn queue_id(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Option<ScheduleId>> {
     let question = sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name = ?");
     let question = question.bind(order.application.as_str()).bind(queue_of(&order.job.name));
-    session.one(&question, Row::int)
+    session.one(&question, |row| row.int().map(ScheduleId))
 }
 
 /// A row of QRTZ_KEY.
 struct KeyRow {
-    queue: i64,
+    queue: ScheduleId,
     key: String,
     period: Millis,
 }
@@ -197,7 +197,7 @@ pub(crate) fn key_of(session: &mut dyn Session, execution: ExecutionId) -> Step<
     let question = sql("SELECT r.execute_id, r.origin, r.unique_key, r.key_period FROM QRTZ_RUN r \
                         WHERE r.id = ? AND r.unique_key IS NOT NULL");
     let Some(mut row) = session.rows(&question.bind(execution.0))?.pop() else { return Ok(None) };
-    let (queue, origin) = (row.int()?, row.int()?);
+    let (queue, origin) = (ScheduleId(row.int()?), row.int()?);
     let key = KeyRow { queue, key: row.text()?, period: row.maybe_int()?.unwrap_or(NONE) };
     let named = key.take(session, origin)?;
     Ok(Some(KeyedExecution { origin, key, named }))
@@ -267,7 +267,7 @@ fn taken(fault: Fault) -> Fault {
 /// Executions of these origins are found by these tags no more.
 pub(crate) fn remove_tags(
     session: &mut dyn Session,
-    queue: i64,
+    queue: ScheduleId,
     executions: &[(i64, &Vec<String>)],
 ) -> Step<()> {
     let of_one = |(origin, tags): &(i64, &Vec<String>)| {
@@ -278,7 +278,7 @@ pub(crate) fn remove_tags(
     purge::remove(session, &tags, |dialect, tags| {
         let want = BatchRows::new(tags.iter().map(|(origin, _)| *origin))
             .texts("tag", tags.iter().map(|(_, tag)| tag.clone()))
-            .same("queue", queue);
+            .same("queue", queue.0);
         let condition = "t.tag = w.tag AND t.execute_id = w.queue AND t.origin = w.id";
         delete(dialect, ("QRTZ_TAG", "t"), &want, condition)
     })?;

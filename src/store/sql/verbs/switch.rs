@@ -1,7 +1,7 @@
 //! Jobs, nodes and applications that somebody pauses, drains or resumes, and pauses that end by themselves.
 
 use super::{audit, change};
-use crate::domain::Timestamp;
+use crate::domain::{JobId, Timestamp};
 use crate::store::audit::AuditEntry;
 use crate::store::change::PauseEnd;
 use crate::store::sql::dialect::Dialect;
@@ -54,7 +54,7 @@ fn seen(dialect: Dialect, order: &SwitchOrder) -> Statement {
 fn seen_row(row: &mut Row, scope: &Scope, application: &str) -> Step<SeenSwitch> {
     let id = row.int()?;
     let row_of = match scope {
-        Scope::Job(name) => SwitchRow::Job(id, name.clone()),
+        Scope::Job(name) => SwitchRow::Job(JobId(id), name.clone()),
         Scope::Node(node) => SwitchRow::Node(*node),
         Scope::Application => SwitchRow::Application(application.to_owned()),
     };
@@ -130,7 +130,7 @@ fn ending(columns: &str, application: &str) -> Statement {
 fn ended_switch(row: &mut Row) -> Step<SeenSwitch> {
     let (kind, id, name) = (row.int()?, row.int()?, row.loose_text()?);
     let row_of = match kind {
-        0 => SwitchRow::Job(id, name),
+        0 => SwitchRow::Job(JobId(id), name),
         1 => {
             SwitchRow::Node(name.parse().map_err(|_| Fault::undecodable(format!("node {name:?} has no id")))?)
         }

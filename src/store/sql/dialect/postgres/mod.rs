@@ -156,7 +156,11 @@ impl Database for Postgres {
                  AND {sought} OFFSET 0) AS e JOIN QRTZ_JOB j ON j.id = e.pid \
                  WHERE e.pid = p.id AND e.state = 'EXECUTING'"
             ))
-            .bind_all((Value::Ints(Arc::new(part.jobs.clone())), among, query.application.as_str()));
+            .bind_all((
+                Value::Ints(Arc::new(part.jobs.iter().map(|job| job.0).collect())),
+                among,
+                query.application.as_str(),
+            ));
         let question = if part.is_named() { question } else { question.bind(query.from).bind(query.until) };
         due::ended(question, query, limit)
     }
