@@ -41,6 +41,11 @@ impl Database {
         }
     }
 
+    /// Whether what it counts by its own clock is counted in virtual time.
+    pub(super) fn keeps_virtual_time(&self) -> bool {
+        matches!(self, Self::Memory(..))
+    }
+
     pub(super) fn store(&self) -> &dyn Store {
         match self {
             Self::Memory(store, _) => store.as_ref(),

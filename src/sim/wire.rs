@@ -11,8 +11,8 @@ use super::sabotage::{Route, Sabotage};
 use super::{jobs, judge};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Boot, Covers, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId,
-    Timestamp, Token,
+    Boot, Covers, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Rate, Reason,
+    ScheduleId, Timestamp, Token,
 };
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 use crate::store::enqueue::{EnqueueOrder, Keyed};
@@ -64,6 +64,8 @@ pub(super) struct Wires {
     no_polls: AtomicBool,
     /// No poll ends that begins with the first entry: somebody holds an old snapshot open.
     old_snapshot: AtomicBool,
+    /// Jobs have no rates: those are counted by the database's clock, which does not keep virtual time.
+    no_rates: bool,
 }
 
 impl Wires {
@@ -84,7 +86,12 @@ impl Wires {
             seen: Mutex::default(),
             no_polls: AtomicBool::new(false),
             old_snapshot: AtomicBool::new(false),
+            no_rates: false,
         }
+    }
+
+    pub(super) fn without_rates(self) -> Self {
+        Self { no_rates: true, ..self }
     }
 
     /// It is `now`, and the database's clock is wrong by `error`.
@@ -603,7 +610,13 @@ impl Store for Wire<'_> {
     }
 
     fn register(&self, node: &NewNode) -> Result<TimeSample> {
-        self.store.register(node).map(|_| self.sample())
+        let mut node = node.clone();
+        if self.shared.no_rates {
+            for bounds in node.jobs.iter_mut().map(|job| &mut job.settings.policy.bounds) {
+                (bounds.job.rate, bounds.group.rate) = (Rate::default(), Rate::default());
+            }
+        }
+        self.store.register(&node).map(|_| self.sample())
     }
 
     fn elect(&self, application: &str, now: Timestamp, interval: Millis) -> Result<Applied> {

@@ -163,8 +163,9 @@ impl Cluster {
         let stream = |n| Dice::new(scenario.seed, n);
         let (now, ends) = (database.begin(), database.begin() + scenario.span);
         let slot = |n| NodeSlot { process: None, restart_at: now, dice: stream(100 + n) };
+        let wires = Wires::new(stream(3), sabotages);
         let mut cluster = Self {
-            wires: Wires::new(stream(3), sabotages),
+            wires: if database.keeps_virtual_time() { wires } else { wires.without_rates() },
             plans: Plans::new(stream(0), ends, scenario.faults),
             slots: (0..scenario.nodes as u64).map(slot).collect(),
             graves: Vec::new(),
@@ -435,8 +436,14 @@ impl Cluster {
         let is_kept = |it: &Covering| !lost.iter().any(|lost: &Effect| lost.execution == it.execution);
         let coverings = self.coverings.into_iter().filter(is_kept).collect();
         let early = if self.lost.has_other_clocks { OTHER_CLOCK } else { 0 };
+        let mut plans = self.plans.outcome(store);
+        if !self.database.keeps_virtual_time() {
+            plans.iter_mut().for_each(|plan| {
+                (plan.concurrency.rate, plan.group_concurrency.rate) = (None, None);
+            });
+        }
         History {
-            plans: self.plans.outcome(store),
+            plans,
             executions,
             effects,
             coverings,
