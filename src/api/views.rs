@@ -134,7 +134,7 @@ view! {
         state: String = label(row.state),
         /// Its trigger in words.
         trigger: String = row.when.describe(),
-        /// What it is for, in the words of whoever made it.
+        /// Its purpose, as its description says.
         description: String = row.settings.description.to_string(),
         /// The last fire time the cursor passed.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
@@ -196,7 +196,7 @@ view! {
         group_concurrency: Option<u32> = row.settings.policy.bounds.group.concurrency,
         /// How many of each may begin within a span of time.
         group_rate: Option<RateView> = row.settings.policy.bounds.group.rate().map(RateView::from),
-        /// What it is for, in the words of whoever wrote it.
+        /// Its purpose, as its description says.
         description: String = row.settings.description.into_owned(),
         /// Who paused it; empty while it is active.
         paused_by: String = row.pause.by,

@@ -36,11 +36,18 @@ pub(crate) struct BoundOf {
     pub group: Option<Arc<str>>,
 }
 
+/// Whose bound it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BoundScope {
+    Job,
+    Group,
+}
+
 /// Why another execution may not be claimed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full {
-    /// Its group has no room; the job has.
-    pub of_group: bool,
+    /// Which of the two has no room.
+    pub scope: BoundScope,
     /// When there is room again; none if an execution has to end first.
     pub until: Option<Timestamp>,
 }
@@ -58,7 +65,7 @@ impl Bounds {
         !self.job.is_none() || group.is_some()
     }
 
-    /// For so long a claim counts towards a rate.
+    /// How long a claim counts towards a rate.
     #[cfg(any(feature = "sql", test))]
     pub(crate) fn span(&self) -> Millis {
         let per = |bound: &Bound| bound.rate().map_or(0, |rate| rate.per);

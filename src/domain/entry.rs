@@ -112,7 +112,7 @@ pub(crate) struct Pending {
     pub generation: i64,
     /// 0 = planned; else the manual request that asked for it.
     pub origin: i64,
-    /// The token it was seen with: whoever touches the row changes it.
+    /// The token it was seen with; every change of the row changes it.
     pub token: Token,
     pub cause: Cause,
     /// Its own payload and priority, in place of its schedule's.

@@ -112,7 +112,7 @@ impl Error {
         Self { source: Some(source), ..self }
     }
 
-    /// The same error, of a change that may have been made all the same.
+    /// The same error, of a change that may have been made in spite of it.
     #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database loses answers"))]
     pub(crate) fn unknown(self) -> Self {
         Self { kind: ErrorKind::Unknown, ..self }

@@ -67,6 +67,11 @@ pub enum Event {
         /// Why it failed.
         error: Error,
     },
+    /// The node has stopped but could not record that: it is found dead, and so its row ends a little later.
+    LeaveFailed {
+        /// Why it failed.
+        error: Error,
+    },
     /// The commit of some claims is unknown: their rows are being locked to find out.
     CommitUnknown {
         /// How many claims.
@@ -344,6 +349,9 @@ impl Event {
             Self::StoreFailed { operation, error } => {
                 format!("{operation} failed, will be tried again: {}", error.behind(operation))
             }
+            Self::LeaveFailed { error } => {
+                format!("cannot record that the node has left, it will be found dead: {error:#}")
+            }
             Self::CommitUnknown { claims } => {
                 format!("the commit of {} is unknown: asking the database for it", counted(claims, "claim"))
             }
@@ -422,7 +430,7 @@ impl Event {
             }
             Self::DatabasePromoted { was, is } => format!(
                 "another copy of the database answers (a standby was promoted): {is}, before {was}; if it \
-                 was asynchronous, what it lacks is lost, and claims in that are made again"
+                 was asynchronous, commits that it lacks are lost, and their occurrences may run again"
             ),
             Self::RuntimeEnded => {
                 "the tokio runtime of the async handlers was shut down: this node stops; shut the scheduler \
@@ -441,8 +449,7 @@ impl Event {
     }
 }
 
-/// One line, whatever others' texts in it hold: rows, payloads, drivers, handlers and panics all have their
-/// say.
+/// One line, also where texts from rows, payloads, drivers, handlers or panics have several.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         /// Characters; observers get the whole texts.
@@ -483,6 +490,7 @@ mod tests {
             Event::ClaimLost { schedule: name() },
             Event::LaneChanged { job: name(), lane: Arc::from("slow") },
             Event::StoreFailed { operation: "poll", error: Error::new(ErrorKind::Refused, text) },
+            Event::LeaveFailed { error: Error::new(ErrorKind::Refused, text) },
             Event::Quarantined { schedule: name(), reason: reason() },
             Event::Repaired { schedule: name(), what: "repaired" },
             Event::Exhausted { attempt: attempt(), deaths: 2 },

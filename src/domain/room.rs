@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::bounds::{Bound, Bounds, Full, Rate};
-use super::{Millis, Timestamp};
+use super::{BoundScope, Millis, Timestamp};
 
 /// An execution of a job with bounds that was claimed lately.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,10 +64,10 @@ impl Room {
     /// Takes a place for an execution, if there is one for it.
     pub(crate) fn take(&mut self, group: Option<&str>) -> Result<(), Full> {
         let Bounds { job: of_all, group: of_each } = self.bounds;
-        self.job.check(&of_all, self.now).map_err(|until| Full { of_group: false, until })?;
+        self.job.check(&of_all, self.now).map_err(|until| Full { scope: BoundScope::Job, until })?;
         if let Some(group) = group.filter(|_| !of_each.is_none()) {
             let used = self.groups.entry(group.to_owned()).or_default();
-            used.check(&of_each, self.now).map_err(|until| Full { of_group: true, until })?;
+            used.check(&of_each, self.now).map_err(|until| Full { scope: BoundScope::Group, until })?;
             used.take(&of_each, self.now);
         }
         self.job.take(&of_all, self.now);
@@ -151,8 +151,8 @@ mod tests {
         Bounds { job: bound(job), group: bound(group) }
     }
 
-    const JOB_IS_FULL: Result<(), Full> = Err(Full { of_group: false, until: None });
-    const GROUP_IS_FULL: Result<(), Full> = Err(Full { of_group: true, until: None });
+    const JOB_IS_FULL: Result<(), Full> = Err(Full { scope: BoundScope::Job, until: None });
+    const GROUP_IS_FULL: Result<(), Full> = Err(Full { scope: BoundScope::Group, until: None });
 
     #[test]
     fn what_runs_takes_places_of_its_job_and_its_group() {
@@ -182,13 +182,13 @@ mod tests {
         assert_eq!(room.take(None), Ok(()));
         assert_eq!(
             room.take(None),
-            Err(Full { of_group: false, until: Some(NOW + 100) }),
+            Err(Full { scope: BoundScope::Job, until: Some(NOW + 100) }),
             "with those next due"
         );
         let mut room = Room::new(per_second(None, Some(1)), NOW, claimed);
-        assert_eq!(room.take(Some("a")), Err(Full { of_group: true, until: Some(NOW + 700) }));
+        assert_eq!(room.take(Some("a")), Err(Full { scope: BoundScope::Group, until: Some(NOW + 700) }));
         assert_eq!(room.take(Some("b")), Ok(()));
-        assert_eq!(room.take(Some("b")), Err(Full { of_group: true, until: Some(NOW + 1_000) }));
+        assert_eq!(room.take(Some("b")), Err(Full { scope: BoundScope::Group, until: Some(NOW + 1_000) }));
         room.leave(Some("b"));
         assert_eq!(room.take(Some("b")), Ok(()));
     }
@@ -197,7 +197,7 @@ mod tests {
     fn a_rate_that_became_lower_waits_for_as_many_as_are_too_many() {
         let claimed = [900, 500, 200].map(|ago| noted(None, ago, false));
         let mut room = Room::new(per_second(Some(2), None), NOW, claimed.clone());
-        assert_eq!(room.take(None), Err(Full { of_group: false, until: Some(NOW + 500) }));
+        assert_eq!(room.take(None), Err(Full { scope: BoundScope::Job, until: Some(NOW + 500) }));
         assert_eq!(Room::new(per_second(None, Some(2)), NOW, claimed).take(None), Ok(()));
     }
 
@@ -224,7 +224,7 @@ mod tests {
     fn a_clock_that_was_set_back_stops_no_job_for_longer_than_its_span() {
         let ahead = [noted(None, -3_600_000, false), noted(None, -999, false)];
         let mut room = Room::new(per_second(Some(1), None), NOW, ahead);
-        assert_eq!(room.take(None), Err(Full { of_group: false, until: Some(NOW + 1_999) }));
+        assert_eq!(room.take(None), Err(Full { scope: BoundScope::Job, until: Some(NOW + 1_999) }));
         let ahead = vec![((), noted(None, -1_000, false))];
         assert_eq!(Room::of_noted(per_second(Some(1), None), NOW, ahead.clone()).1, ahead);
     }

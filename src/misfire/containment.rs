@@ -32,7 +32,7 @@ pub(super) struct Containment {
     /// Schedules that are not counted for deaths before the next takeover, as a count of theirs has failed.
     withheld: BTreeSet<ScheduleId>,
     delays: BTreeMap<ScheduleId, Delay>,
-    /// Schedules are counted in turn, whichever fail again and again.
+    /// The schedule counted last; counting goes on behind it, so that one that keeps failing starves none.
     last: ScheduleId,
     /// Nothing is counted before this.
     hold: Boot,

@@ -242,8 +242,8 @@ impl MisfireMachine {
         self.pass.next(self.election.stand(&self.application, now));
     }
 
-    /// Whatever keeps polls from ending must not keep dead nodes' executions from being taken over. Anything
-    /// may be late then.
+    /// Stands for election while polls do not end: dead nodes' executions must be taken over all the same.
+    /// Without a poll's findings, anything may be late.
     fn stand_without_polls(&mut self, now: Now) {
         if self.election.is_due_without_polls(now) && self.is_idle() && self.report.node_enabled {
             self.report.any_late = true;
@@ -275,8 +275,8 @@ impl MisfireMachine {
             self.pass.last(takeover::withdrawn(&self.application));
         }
         if app_enabled {
-            let before = if any_late { self.overdue_before(now) } else { Timestamp::MIN };
-            self.pass.last(self.quarantine.search(&self.application, floor..before, now));
+            let overdue = any_late.then(|| floor..self.overdue_before(now));
+            self.pass.last(self.quarantine.search(&self.application, overdue, now));
         }
         self.retention.begin_pass(now);
     }
@@ -327,7 +327,7 @@ impl MisfireMachine {
         }
     }
 
-    /// Whether a list is not to be written any more, by its first: the application was switched off or the
+    /// Whether a list is obsolete, judged by its first entry: the application was switched off or the
     /// clock has stepped after the search.
     fn is_obsolete(&self, first: Option<&Unwritten>, now: Now) -> bool {
         match first {
@@ -403,7 +403,7 @@ impl MisfireMachine {
         self.pass.write_last(ahead.into_iter().map(Unwritten::Ahead));
         // All schedules may be ahead alike: they do not wait for further passes.
         if next.is_some() {
-            self.pass.last(self.quarantine.search(&self.application, Timestamp::MIN..Timestamp::MIN, now));
+            self.pass.last(self.quarantine.search(&self.application, None, now));
         }
     }
 

@@ -26,9 +26,9 @@ const STEADY: Millis = 300_000;
 
 /// The walk over all schedules.
 pub(super) struct Quarantine {
-    /// The last step began behind this schedule,
+    /// The last step began behind this schedule.
     stepped_from: ScheduleId,
-    /// and the next one begins behind this.
+    /// The next step begins behind this schedule.
     next_step: ScheduleId,
     pub(super) clock: SteadyClock,
 }
@@ -66,16 +66,17 @@ impl Quarantine {
         Self { stepped_from: FIRST, next_step: FIRST, clock: SteadyClock::default() }
     }
 
-    /// The walk's next step, together with the schedules due in this span of database time.
-    pub(super) fn search(&mut self, application: &str, due: Range<Timestamp>, now: Now) -> Call {
+    /// The walk's next step, together with the schedules due in this span of database time, if there is one.
+    pub(super) fn search(&mut self, application: &str, due: Option<Range<Timestamp>>, now: Now) -> Call {
         self.clock.saw(now);
         self.stepped_from = self.next_step;
+        let (from, before) = due.map_or((Timestamp::MIN, Timestamp::MIN), |due| (due.start, due.end));
         let query = UnreadableQuery {
             application: application.to_owned(),
             after: self.stepped_from,
             step: STEP,
-            from: due.start,
-            before: due.end,
+            from,
+            before,
             limit: PER_SEARCH,
             ahead: self.clock.is_believed(now).then_some(now.db + CURSOR_AHEAD),
         };

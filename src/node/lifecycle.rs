@@ -1,7 +1,7 @@
 //! The life of a claimed execution on its thread, or as a task: begin, write its start, run, end.
 //!
-//! [`Lifecycle::of`] decides the first step, each step's end the next; whoever performs them (a pool thread,
-//! a task, the simulator) decides nothing.
+//! [`Lifecycle::of`] decides the first step, each step's end the next. A pool thread, a task or the simulator
+//! performs the steps and decides nothing.
 
 use crate::domain::{Answer, Boot, ExecutionId, JobPolicy};
 use crate::pipeline::complete::time_limits::{Deadline, Limited, Stuck};
@@ -158,7 +158,7 @@ impl Starting {
 
 #[cfg(feature = "tokio")]
 impl Starting {
-    /// Nobody waits for its start any more: it goes back, whatever comes of that.
+    /// Nobody waits for its start any more: it goes back, whether or not that start is stored.
     pub(crate) fn give_back(self, now: Now) -> ExecutionChange {
         self.0.give_back(now.db)
     }

@@ -57,7 +57,7 @@ pub(crate) enum Output<P> {
     Pool(LaneId, Notice),
 }
 
-/// Takes an output to whoever acts on it.
+/// Takes an output to the machine, or the node, that acts on it.
 pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
     match output {
         Output::Poll(output) => match output {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use crossbeam::channel::{Sender, bounded};
 
 use crate::domain::user_code::{brief, guarded, with_causes};
@@ -132,7 +133,8 @@ impl Runner {
                 incarnation: self.standing.incarnation(),
                 time_is_up_at: running.time_is_up_at(),
             },
-            fire_time: claimed.scheduled().utc().unwrap_or_default(),
+            // One beyond the calendar is shown as its end.
+            fire_time: claimed.scheduled().utc().unwrap_or(DateTime::<Utc>::MAX_UTC),
             attempt: claimed.attempt(),
             fence: claimed.fence(),
             cause: claimed.cause().clone(),

@@ -1,7 +1,7 @@
 //! Performs the life of a claimed execution as a task of the application's tokio runtime: the steps are those
 //! of a pool thread (`node/runner.rs`), and only the waiting differs.
 //!
-//! Whatever drops a task before its end, the end of the runtime above all, makes it hand back what it has.
+//! A task that is dropped before its end, mostly with its runtime, hands its execution back.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -271,7 +271,7 @@ impl Handler {
 
 impl Drop for Handler {
     fn drop(&mut self) {
-        // It was interrupted, whatever it says.
+        // It was interrupted: an answer from now on does not count.
         self.end().ok();
     }
 }

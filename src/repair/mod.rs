@@ -1,13 +1,13 @@
 //! Pure decisions on missed occurrences, those that would overlap, pauses that end, cursors ahead of the
 //! clock, and executions whose node is gone.
 
-mod ahead;
+mod anew;
 mod missed;
 mod overlap;
 mod recover;
 mod resume;
 
-pub(crate) use ahead::plan_anew;
+pub(crate) use anew::plan_anew;
 #[cfg(test)]
 use missed::MOST_FIRED;
 pub(crate) use missed::{MOST_PASSED, decide, searched};

@@ -3,8 +3,8 @@
 use crate::domain::{ExecutionState, Millis, Reason, Timestamp, Token};
 use crate::store::{ExecutionChange, NextAttempt, Stranded, Transition};
 
-/// Executions that ran side by side on a dead node begin again this far apart: one that kills its node takes
-/// the others along only once.
+/// Executions that ran side by side on a dead node begin again this far apart, so that an execution that
+/// kills its node interrupts the others only once.
 const APART: Millis = 1_000;
 /// How many instants they are spread over: the ninth begins together with the first.
 const MOST_APART: Millis = 8;
@@ -54,8 +54,8 @@ pub(crate) fn recover(stranded: Stranded, due: Timestamp, now: Timestamp) -> Rev
     Revocation { stranded, transition, now }
 }
 
-/// Decides for all executions of dead nodes. The newest run last: one that kills its node mostly does so
-/// soon.
+/// Decides for all executions of dead nodes. The newest are due last: an execution that kills its node
+/// usually does so early.
 pub(crate) fn recover_apart(mut found: Vec<Stranded>, now: Timestamp) -> Vec<Revocation> {
     found.sort_by_key(|stranded| stranded.id);
     let mut ran = 0;

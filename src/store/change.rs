@@ -486,7 +486,7 @@ impl Change {
             (Self::Execution(change), Fresh) => {
                 change.fresh().map_or_else(|| value.missing(), |token| Datum::Uuid(token.0))
             }
-            (Self::Execution(change), Why) => Datum::Text(change.meaning().2.map_or("", Reason::as_str)),
+            (Self::Execution(change), Why) => Datum::Text(change.meaning().reason.map_or("", Reason::as_str)),
             (Self::Execution(change), Error) => Datum::Text(change.error().map_or("", String::as_str)),
             (Self::Execution(ExecutionChange { transition: Transition::Snooze(_, due), .. }), Due) => {
                 Datum::instant(*due)

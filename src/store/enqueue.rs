@@ -1,7 +1,7 @@
 //! Executions that are enqueued: each is one row of QRTZ_RUN, without a schedule of its own.
 //!
 //! They are stored under the queue of their job: a row of QRTZ_EXECUTE that never fires, made with the first
-//! of them. So whatever is joined with an execution's schedule finds its name, job and settings there.
+//! of them. So a query that joins executions with their schedules finds a name, a job and settings there.
 //! Nothing locks or changes that row: each execution is claimed by itself, and its fence counts its own
 //! claims.
 

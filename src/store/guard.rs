@@ -13,10 +13,6 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    const fn new(name: &'static str, columns: &'static [Column]) -> Self {
-        Self { name, columns }
-    }
-
     /// All columns, those that a test has blinded the guard to as well.
     pub(crate) fn every(&self) -> impl Iterator<Item = Column> {
         self.columns.iter().copied()
@@ -47,65 +43,72 @@ const POLICY_COLUMNS: [Column; JobColumn::ALL.len() + 1] = {
     columns
 };
 
-/// A planned claim.
-pub(crate) const CLAIM: Guard = Guard::new("claim", CURSOR);
-/// A misfire repair, or a resume.
-pub(crate) const REPAIR: Guard = Guard::new("repair", CURSOR);
-/// The row of a one-shot that ended long ago, or of a removed schedule, is deleted.
-pub(crate) const FORGET: Guard = Guard::new("forget", CURSOR);
-/// A schedule that waits for the end of a run is planned.
-pub(crate) const AFTER_RUN: Guard =
-    Guard::new("after a run", &[Column::Id, Column::State, Column::PrevFireTime, Column::NextFireTime]);
-/// A client's edit that moves the cursor.
-pub(crate) const RETIME: Guard = Guard::new("retime", CURSOR);
-/// Any other change a client makes to a schedule's row.
-pub(crate) const EDIT: Guard = Guard::new("edit", &[Column::Id, Column::State, Column::Version]);
-/// The claim of a PENDING execution.
-pub(crate) const TAKE: Guard = Guard::new("take", EXECUTION);
-/// CLAIMED becomes RUNNING.
-pub(crate) const START: Guard = Guard::new("start", EXECUTION);
-/// An outcome, or a hand-back, of one's own execution.
-pub(crate) const OUTCOME: Guard = Guard::new("outcome", EXECUTION);
-/// The handler of an execution that ran out of time has returned, or its node is gone.
-pub(crate) const RELEASE: Guard = Guard::new("release", EXECUTION);
-/// An unstarted execution gives way to a later repair's.
-pub(crate) const SUPERSEDE: Guard = Guard::new("supersede", EXECUTION);
-/// An execution is taken from a node.
-pub(crate) const REVOKE: Guard = Guard::new("revoke", EXECUTION);
-/// The execution an attempt follows on, as the same transaction has just left it.
-pub(crate) const SETTLED: Guard = Guard::new("settled", EXECUTION);
-/// A row goes into ERROR, read as loosely as what cannot be understood demands.
-pub(crate) const QUARANTINE: Guard = Guard::new("quarantine", &[Column::Id, Column::Version, Column::State]);
-/// A job is paused or resumed.
-pub(crate) const SWITCH_JOB: Guard =
-    Guard::new("switch a job", &[Column::Id, Column::State, Column::PausedTime]);
-/// A node is paused, drained or resumed.
-pub(crate) const SWITCH_NODE: Guard =
-    Guard::new("switch a node", &[Column::Uuid, Column::State, Column::PausedTime, Column::EndedTime]);
-/// An application is paused or resumed.
-pub(crate) const SWITCH_APP: Guard =
-    Guard::new("switch an application", &[Column::Application, Column::State, Column::PausedTime]);
-/// An application notes when the next pause in it ends.
-pub(crate) const PAUSE_END: Guard = Guard::new("pause end", &[Column::Application, Column::PauseEnds]);
-/// A schedule is removed, whether or not its row can be understood.
-pub(crate) const REMOVE: Guard = Guard::new("remove", &[Column::Id, Column::Version, Column::State]);
-/// An execution that has not begun is cancelled.
-pub(crate) const CANCEL: Guard = Guard::new("cancel", EXECUTION);
-/// An enqueued execution that waits takes over another's request.
-pub(crate) const REPLACE: Guard = Guard::new("replace", EXECUTION);
-/// The PENDING executions of a removed schedule end.
-pub(crate) const WITHDRAW: Guard =
-    Guard::new("withdraw", &[Column::Application, Column::State, Column::ExecuteId]);
-/// A node tells its jobs' policies.
-pub(crate) const POLICY: Guard = Guard::new("policy", &POLICY_COLUMNS);
-/// A node that has not ended, and has not moved since it was seen.
-pub(crate) const DEATH: Guard = Guard::new("death", &[Column::Uuid, Column::Beat, Column::EndedTime]);
-/// A node's own heartbeat.
-pub(crate) const HEARTBEAT: Guard = Guard::new("heartbeat", &[Column::Uuid, Column::EndedTime]);
-/// A node says that it has stopped.
-pub(crate) const LEAVE: Guard = Guard::new("leave", &[Column::Uuid, Column::EndedTime]);
-/// An election: the mark [is due](crate::time::is_election_due).
-pub(crate) const ELECT: Guard = Guard::new("elect", &[Column::Application, Column::TimeNext]);
+/// Declares the guards, and lists them.
+macro_rules! guards {
+    ($($(#[$doc:meta])* $NAME:ident = $name:literal, $columns:expr;)*) => {
+        $($(#[$doc])* pub(crate) const $NAME: Guard = Guard { name: $name, columns: $columns };)*
+
+        #[cfg(test)]
+        pub(crate) const GUARDS: &[&Guard] = &[$(&$NAME),*];
+    };
+}
+
+guards! {
+    /// A planned claim.
+    CLAIM = "claim", CURSOR;
+    /// A misfire repair, or a resume.
+    REPAIR = "repair", CURSOR;
+    /// The row of a one-shot that ended long ago, or of a removed schedule, is deleted.
+    FORGET = "forget", CURSOR;
+    /// A schedule that waits for the end of a run is planned.
+    AFTER_RUN = "after a run", &[Column::Id, Column::State, Column::PrevFireTime, Column::NextFireTime];
+    /// A client's edit that moves the cursor.
+    RETIME = "retime", CURSOR;
+    /// Any other change a client makes to a schedule's row.
+    EDIT = "edit", &[Column::Id, Column::State, Column::Version];
+    /// The claim of a PENDING execution.
+    TAKE = "take", EXECUTION;
+    /// CLAIMED becomes RUNNING.
+    START = "start", EXECUTION;
+    /// An outcome, or a hand-back, of one's own execution.
+    OUTCOME = "outcome", EXECUTION;
+    /// The handler of an execution that ran out of time has returned, or its node is gone.
+    RELEASE = "release", EXECUTION;
+    /// An unstarted execution gives way to a later repair's.
+    SUPERSEDE = "supersede", EXECUTION;
+    /// An execution is taken from a node.
+    REVOKE = "revoke", EXECUTION;
+    /// The execution an attempt follows on, as the same transaction has just left it.
+    SETTLED = "settled", EXECUTION;
+    /// A row goes into ERROR, read as loosely as what cannot be understood demands.
+    QUARANTINE = "quarantine", &[Column::Id, Column::Version, Column::State];
+    /// A job is paused or resumed.
+    SWITCH_JOB = "switch a job", &[Column::Id, Column::State, Column::PausedTime];
+    /// A node is paused, drained or resumed.
+    SWITCH_NODE = "switch a node", &[Column::Uuid, Column::State, Column::PausedTime, Column::EndedTime];
+    /// An application is paused or resumed.
+    SWITCH_APP = "switch an application", &[Column::Application, Column::State, Column::PausedTime];
+    /// An application notes when the next pause in it ends.
+    PAUSE_END = "pause end", &[Column::Application, Column::PauseEnds];
+    /// A schedule is removed, whether or not its row can be understood.
+    REMOVE = "remove", &[Column::Id, Column::Version, Column::State];
+    /// An execution that has not begun is cancelled.
+    CANCEL = "cancel", EXECUTION;
+    /// An enqueued execution that waits takes over another's request.
+    REPLACE = "replace", EXECUTION;
+    /// The PENDING executions of a removed schedule end.
+    WITHDRAW = "withdraw", &[Column::Application, Column::State, Column::ExecuteId];
+    /// A node tells its jobs' policies.
+    POLICY = "policy", &POLICY_COLUMNS;
+    /// A node that has not ended, and has not moved since it was seen.
+    DEATH = "death", &[Column::Uuid, Column::Beat, Column::EndedTime];
+    /// A node's own heartbeat.
+    HEARTBEAT = "heartbeat", &[Column::Uuid, Column::EndedTime];
+    /// A node says that it has stopped.
+    LEAVE = "leave", &[Column::Uuid, Column::EndedTime];
+    /// An election: the mark [is due](crate::time::is_election_due).
+    ELECT = "elect", &[Column::Application, Column::TimeNext];
+}
 
 #[cfg(test)]
 pub(crate) mod blind {
@@ -124,37 +127,6 @@ pub(crate) mod blind {
             BLIND.with_borrow(|blind| !blind.contains(&(self.name, column)))
         }
     }
-
-    /// Every guard.
-    pub(crate) const GUARDS: [&Guard; 27] = [
-        &SWITCH_JOB,
-        &SWITCH_NODE,
-        &SWITCH_APP,
-        &PAUSE_END,
-        &CLAIM,
-        &REPAIR,
-        &AFTER_RUN,
-        &FORGET,
-        &REMOVE,
-        &CANCEL,
-        &WITHDRAW,
-        &REPLACE,
-        &RETIME,
-        &EDIT,
-        &TAKE,
-        &START,
-        &OUTCOME,
-        &RELEASE,
-        &SUPERSEDE,
-        &REVOKE,
-        &SETTLED,
-        &QUARANTINE,
-        &POLICY,
-        &DEATH,
-        &HEARTBEAT,
-        &LEAVE,
-        &ELECT,
-    ];
 
     /// Runs `work` while these guards do not compare these columns on this thread.
     pub(crate) fn to<T>(columns: &[(&Guard, Column)], work: impl FnOnce() -> T) -> T {

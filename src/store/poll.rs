@@ -121,7 +121,7 @@ pub(crate) struct Polled {
     pub late: bool,
     /// The earliest next fire time in the window of those schedules.
     pub earliest: Option<Timestamp>,
-    /// When the first PENDING execution is due, whoever's, if that is before the window's end.
+    /// When the first PENDING execution of any schedule is due, if that is before the window's end.
     pub earliest_pending: Option<Timestamp>,
     /// How many rows were read, also those that the query does not want.
     pub rows: usize,

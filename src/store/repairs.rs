@@ -110,7 +110,7 @@ pub(crate) struct StrandedPage {
 pub(crate) struct UnreadableQuery {
     pub application: String,
     pub after: ScheduleId,
-    /// How many rows the step walks over, whoever's they are: what it costs does not grow with the table.
+    /// How many rows of all applications the step walks over: its cost does not grow with the table.
     pub step: usize,
     /// Rows due from `from` on and before `before` whose job a live node lists are looked at with every step;
     /// none are if `before` is the earliest instant.

@@ -10,7 +10,7 @@ use super::audit::{Attribution, AuditEntry};
 use super::{Change, PauseChange};
 use crate::domain::{ExecutionId, ExecutionState, PauseAfter, Reason, ScheduleId, ScheduleState, Timestamp};
 
-/// So many in a row that killed their nodes pause any schedule that may be paused at all.
+/// How many deaths in a row pause a schedule, unless it never pauses itself.
 const MOST_DEATHS: u32 = 2;
 
 /// How far back attempts are read.

@@ -173,7 +173,7 @@ pub(crate) struct SwitchChange {
 }
 
 impl SwitchChange {
-    /// Ends whatever holds it back.
+    /// Switches it on: ends its pause or its drain.
     pub(crate) fn on(seen: SeenSwitch) -> Self {
         let (by, reason) = (String::new(), String::new());
         Self { seen, becomes: Switch::On, by, reason, since: None, until: None }

@@ -92,16 +92,23 @@ impl Transition {
     }
 }
 
+/// What a transition makes of an execution.
+pub(super) struct Meaning {
+    pub kind: ChangeKind,
+    pub becomes: ExecutionState,
+    /// The reason that the row then gives, if the rule asks for one.
+    pub reason: Option<Reason>,
+}
+
 impl ExecutionChange {
     /// One of an execution that nobody answers for.
     pub(crate) fn of(execution: ExecutionId, token: Token, transition: Transition, now: Timestamp) -> Self {
         Self { execution, token, transition, run_end: None, own: None, now }
     }
 
-    /// Its kind, the state it leads to, and the reason that the row then gives if the rule asks for one.
-    pub(super) fn meaning(&self) -> (ChangeKind, ExecutionState, Option<Reason>) {
+    pub(super) fn meaning(&self) -> Meaning {
         use ExecutionState::{Abandoned, Cancelled, Failed, Pending, Running, Skipped, Succeeded, TimedOut};
-        match self.transition {
+        let (kind, becomes, reason) = match self.transition {
             Transition::Start => (ChangeKind::Start, Running, None),
             Transition::Succeed => (ChangeKind::Finish, Succeeded, None),
             Transition::Fail(..) => (ChangeKind::Finish, Failed, None),
@@ -118,15 +125,16 @@ impl ExecutionChange {
             Transition::Exhaust => (ChangeKind::Abandon, Failed, Some(Reason::AttemptsExhausted)),
             Transition::Supersede => (ChangeKind::Supersede, Skipped, Some(Reason::Superseded)),
             Transition::Cancel(reason) => (ChangeKind::Cancel, Cancelled, Some(reason)),
-        }
+        };
+        Meaning { kind, becomes, reason }
     }
 
     pub(crate) fn kind(&self) -> ChangeKind {
-        self.meaning().0
+        self.meaning().kind
     }
 
     pub(crate) fn becomes(&self) -> ExecutionState {
-        self.meaning().1
+        self.meaning().becomes
     }
 
     /// The handler's error.

@@ -62,7 +62,7 @@ impl Lease {
         now.boot < self.until && !self.is_doubtful(now)
     }
 
-    /// Whether the machine may have been paused since the heartbeat was sent, and how long nobody knows.
+    /// Whether the machine may have been paused, for an unknown time, since the heartbeat was sent.
     pub(crate) fn is_doubtful(self, now: Now) -> bool {
         self != Self::NONE && (now.apart - self.apart).abs() > WALL_JUMP
     }
@@ -102,7 +102,7 @@ impl Clock {
 
     /// How long to wait until an instant: exactly, in parts finer than the clock's millisecond.
     pub(crate) fn until_boot(&self, until: Boot) -> Duration {
-        /// Longer waits are cut: whoever waits asks again.
+        /// Longer waits are cut: the caller asks again.
         const LONGEST: Duration = Duration::from_secs(3_600);
         let boot = in_step(read(BOOT), self.ahead.load(Ordering::Relaxed));
         span(until.millis())

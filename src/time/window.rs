@@ -129,8 +129,8 @@ impl Window {
         Err(Error::new(ErrorKind::Config, message))
     }
 
-    /// How long after a confirmed heartbeat was sent its lease lets a claim start. The heartbeat after it,
-    /// and that one's answer, come before its end.
+    /// How long after a confirmed heartbeat was sent its lease lets a claim start. The next heartbeat is
+    /// answered before its end.
     pub(crate) fn lease(&self) -> Millis {
         self.death - self.call - LEAST_MARGIN.max(self.death / MARGIN_PART)
     }
@@ -146,7 +146,7 @@ impl Window {
     }
 }
 
-/// The election mark above which another may be elected all the same.
+/// The election mark above which another node may be elected: no right clock has written it.
 pub(crate) fn far_election(now: Timestamp, interval: Millis) -> Timestamp {
     now.saturating_add(ELECTION_AHEAD.max(interval))
 }

@@ -13,7 +13,7 @@ use crate::target::Target;
 use crate::text::escaped;
 use crate::when::utc;
 
-/// So many fire times are shown.
+/// How many fire times are shown.
 const SHOWN: usize = 5;
 
 /// A schedule to be made.

@@ -61,7 +61,7 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// A client that acts as whoever gives it.
+    /// A client that acts for the person named in the options.
     pub(crate) fn client(&self, target: &Target) -> Result<Client> {
         Ok(self.actor.iter().fold(connect(target)?, |client, actor| client.acting_as(actor)))
     }

@@ -33,7 +33,7 @@ pub(crate) enum Failure {
     Firetime(Error),
     /// Anything else that did not work.
     Failed(String),
-    /// Whoever read our output has gone.
+    /// The reader of our output has gone.
     ReaderGone,
     /// The same, before the demo had its verdict.
     NoVerdict,

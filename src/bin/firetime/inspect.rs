@@ -377,7 +377,7 @@ pub(crate) fn names(client: &Client, kind: Kind) -> Result<Vec<String>> {
 }
 
 pub(crate) fn connect(target: &Target) -> Result<Client> {
-    // Whoever lists all applications names none.
+    // No application is named where all are listed.
     let application = if target.application.is_empty() { "-" } else { &target.application };
     Ok(Client::connect(application, &target.database.url)?)
 }

@@ -88,7 +88,7 @@ pub(crate) struct HeartbeatMachine<F> {
     /// This incarnation, as it registers.
     node: NewNode,
     window: Window,
-    held: Arc<OwnTokens>,
+    own_tokens: Arc<OwnTokens>,
     standing: Arc<Standing>,
     figures: F,
     membership: Membership,
@@ -98,9 +98,8 @@ pub(crate) struct HeartbeatMachine<F> {
     next_beat: Boot,
     /// When the last heartbeat was sent.
     sent: Boot,
-    /// The instant of an early heartbeat, after somebody asked an execution to end. The tasks of the last
-    /// answer come first, so that silent nodes are declared dead however many ask and however long heartbeats
-    /// take.
+    /// The instant of an early heartbeat, after somebody asked an execution to end. It waits until the last
+    /// reply's tasks are done, so that many cancels cannot delay a death.
     hurry: Option<Boot>,
     hold: Boot,
     todo: VecDeque<(Op, Asked)>,
@@ -118,7 +117,7 @@ impl<F: Fn() -> Figures + Send + 'static> HeartbeatMachine<F> {
     pub(crate) fn new(
         node: NewNode,
         window: Window,
-        held: Arc<OwnTokens>,
+        own_tokens: Arc<OwnTokens>,
         standing: Arc<Standing>,
         figures: F,
         now: Now,
@@ -126,7 +125,7 @@ impl<F: Fn() -> Figures + Send + 'static> HeartbeatMachine<F> {
         Self {
             node,
             window,
-            held,
+            own_tokens,
             standing,
             figures,
             membership: Membership::Joined,
@@ -171,43 +170,23 @@ impl<F: Fn() -> Figures + Send + 'static> HeartbeatMachine<F> {
         self.hurry = None;
         // Beats keep their own rhythm; one that came late does not pull the next ones closer together.
         (self.next_beat, self.sent) = (now.boot + self.window.beat, now.boot);
-        self.held.asking();
+        self.own_tokens.asking();
         let (figures, withdraw, drained) = ((self.figures)(), self.withdrawn, self.drain == Drain::Done);
         let beat = Heartbeat { figures, withdraw, drained, ..self.node.beat(now.db) };
         Some(Asked::beat(beat, now))
     }
 
-    fn reply(&mut self, pulse: HeartbeatReply, sent: Now, now: Now) {
-        match pulse {
+    fn replied(&mut self, reply: HeartbeatReply, sent: Now, now: Now) {
+        match reply {
             HeartbeatReply::Alive { peers, owned } => {
-                let lease = Lease::new(sent, self.window.lease());
-                self.standing.renew(&lease, now);
-                self.outbox.push_back(HeartbeatOutput::Lease(lease));
+                self.renew(sent, now);
                 self.outbox.push_back(HeartbeatOutput::Members(members(&peers)));
-                let others: Vec<Peer> = peers.into_iter().filter(|peer| peer.id != self.node.id).collect();
-                let dead = self.observer.observe(&others, sent.boot, now.boot, &self.window);
-                if let Drain::Begun(since) = self.drain
-                    && since < sent.boot
-                    && owned.is_empty()
-                    && self.held.is_empty()
-                {
-                    self.drain = Drain::Done;
-                    self.next_beat = now.boot;
-                }
-                // The answer is the whole truth: tasks of earlier ones that failed are in it again.
+                self.advance_drain(&owned, sent, now);
+                // The reply is the whole truth: tasks of earlier ones that failed are in it again.
                 self.todo.clear();
-                let end = |peer: &Peer| NodeEnd { node: peer.id, beat: Some(peer.beat), now: now.db };
-                self.todo.extend(dead.into_iter().map(|peer| Asked::declare_dead(end(&peer), peer)));
-                let asked = owned.iter().filter(|it| it.is_cancelled).map(|it| it.id);
-                let new = self.standing.ask(asked.collect());
-                let heard = owned.iter().filter(|it| new.contains(&it.id)).map(Stranded::named);
-                let heard = heard.map(|attempt| HeartbeatOutput::Event(Event::CancelHeard { attempt }));
-                self.outbox.extend(heard);
-                self.heard.extend(new);
-                if !self.heard.is_empty() {
-                    self.todo.push_front(Asked::saw_cancels(self.heard.clone(), ()));
-                }
-                let orphans = self.held.orphans(owned).into_iter();
+                self.declare_dead(peers, sent, now);
+                self.hear_cancels(&owned);
+                let orphans = self.own_tokens.orphans(owned).into_iter();
                 let revocations = orphans.map(|it| recover(it, now.db, now.db).change());
                 self.todo.extend(revocations.map(|change| Asked::revoke(change, ())));
             }
@@ -217,6 +196,46 @@ impl<F: Fn() -> Figures + Send + 'static> HeartbeatMachine<F> {
                 self.outbox.push_back(HeartbeatOutput::DatabaseReplaced(path));
                 self.left = true;
             }
+        }
+    }
+
+    /// The lease counts from when the confirmed heartbeat was sent.
+    fn renew(&mut self, sent: Now, now: Now) {
+        let lease = Lease::new(sent, self.window.lease());
+        self.standing.renew(&lease, now);
+        self.outbox.push_back(HeartbeatOutput::Lease(lease));
+    }
+
+    /// A drain ends once a heartbeat sent after its begin finds nothing of this node's.
+    fn advance_drain(&mut self, owned: &[Stranded], sent: Now, now: Now) {
+        if let Drain::Begun(since) = self.drain
+            && since < sent.boot
+            && owned.is_empty()
+            && self.own_tokens.is_empty()
+        {
+            self.drain = Drain::Done;
+            self.next_beat = now.boot;
+        }
+    }
+
+    /// Other nodes whose beats have stood still for long enough are to be declared dead.
+    fn declare_dead(&mut self, peers: Vec<Peer>, sent: Now, now: Now) {
+        let others: Vec<Peer> = peers.into_iter().filter(|peer| peer.id != self.node.id).collect();
+        let dead = self.observer.observe(&others, sent.boot, now.boot, &self.window);
+        let end = |peer: &Peer| NodeEnd { node: peer.id, beat: Some(peer.beat), now: now.db };
+        self.todo.extend(dead.into_iter().map(|peer| Asked::declare_dead(end(&peer), peer)));
+    }
+
+    /// Tells handlers of cancels, and the database that this node has heard of them.
+    fn hear_cancels(&mut self, owned: &[Stranded]) {
+        let asked = owned.iter().filter(|it| it.is_cancelled).map(|it| it.id);
+        let new = self.standing.ask(asked.collect());
+        let heard = owned.iter().filter(|it| new.contains(&it.id)).map(Stranded::named);
+        let heard = heard.map(|attempt| HeartbeatOutput::Event(Event::CancelHeard { attempt }));
+        self.outbox.extend(heard);
+        self.heard.extend(new);
+        if !self.heard.is_empty() {
+            self.todo.push_front(Asked::saw_cancels(self.heard.clone(), ()));
         }
     }
 
@@ -234,7 +253,7 @@ impl<F: Fn() -> Figures + Send + 'static> HeartbeatMachine<F> {
         let old = self.node.id;
         self.node.id = old.next_incarnation();
         self.membership = Membership::NotYet;
-        self.held.clear();
+        self.own_tokens.clear();
         self.heard.clear();
         self.standing.end();
         self.drain = Drain::No;
@@ -251,8 +270,11 @@ impl<F: Fn() -> Figures + Send + 'static> HeartbeatMachine<F> {
         match asked {
             Asked::Register(()) => self.membership = Membership::InDoubt,
             Asked::Beat(_) => self.observer.failed(),
-            // Tried once: a node that could not say that it left is found dead.
-            Asked::Leave(()) => self.left = true,
+            Asked::Leave(()) => {
+                self.left = true;
+                self.outbox.push_back(HeartbeatOutput::Event(Event::LeaveFailed { error }));
+                return;
+            }
             Asked::Retract(()) | Asked::DeclareDead(_) | Asked::Revoke(()) | Asked::SawCancels(()) => {}
         }
         let operation = asked.name();
@@ -296,7 +318,7 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for HeartbeatMachine<F> {
             }
             Ok(Answered::Beat(sent, (reply, lineage))) => {
                 self.follow(lineage);
-                self.reply(reply, sent, now);
+                self.replied(reply, sent, now);
             }
             Ok(Answered::DeclareDead(peer, Applied::Done)) => {
                 self.outbox.push_back(HeartbeatOutput::Event(Event::NodeDied { node: peer.id }));

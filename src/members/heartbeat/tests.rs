@@ -62,7 +62,7 @@ fn a_node_that_stops_claiming_says_so_at_once() {
 fn a_node_has_drained_once_a_later_heartbeat_shows_that_it_owns_nothing() {
     let mut now = Now { db: Timestamp::at(1_000_000), boot: Boot::at(1_000_000), apart: 0 };
     let mut machine = machine(now);
-    let (token, held) = (Token::fresh(), Arc::clone(&machine.held));
+    let (token, held) = (Token::fresh(), Arc::clone(&machine.own_tokens));
     held.add(token);
     let mut beat = |machine: &mut Stepped<HeartbeatMachine<fn() -> Figures>>,
                     meanwhile: Option<HeartbeatInput>| {
@@ -135,7 +135,7 @@ fn who_lives_is_told_with_every_confirmed_heartbeat() {
     let now = Now { db: Timestamp::at(1_000_000), boot: Boot::at(1_000_000), apart: 0 };
     let mut machine = machine(now);
     let other = Peer { jobs: vec!["work".to_owned()], ..peer(7) };
-    machine.reply(HeartbeatReply::Alive { peers: vec![other.clone()], owned: Vec::new() }, now, now);
+    machine.replied(HeartbeatReply::Alive { peers: vec![other.clone()], owned: Vec::new() }, now, now);
     let members = machine.outbox.iter().find_map(|output| match output {
         HeartbeatOutput::Members(members) => Some(members.clone()),
         _ => None,
@@ -312,7 +312,7 @@ fn given_up<F: Fn() -> Figures + Send + 'static>(
 fn what_a_node_owns_and_does_not_hold_is_given_up() {
     let mut machine = beating(Window::default());
     let (held, orphan) = (owned(1), owned(2));
-    machine.held.add(held.token);
+    machine.own_tokens.add(held.token);
     beat(&mut machine, 5_000, HeartbeatReply::Alive { peers: Vec::new(), owned: vec![held, orphan] });
     assert_eq!(given_up(&mut machine, 5_000), [(ExecutionId(2), ExecutionState::Pending)]);
 }
@@ -323,11 +323,11 @@ fn what_a_node_owns_and_does_not_hold_is_given_up() {
 fn what_ended_while_the_database_was_asked_is_not_given_up() {
     let mut machine = beating(Window::default());
     let (ending, brief, orphan) = (owned(1), owned(2), owned(3));
-    machine.held.add(ending.token);
+    machine.own_tokens.add(ending.token);
     assert!(matches!(machine.next(at(5_000)), Step::Do(Op::Beat(_))));
-    machine.held.remove(ending.token);
-    machine.held.add(brief.token);
-    machine.held.remove(brief.token);
+    machine.own_tokens.remove(ending.token);
+    machine.own_tokens.add(brief.token);
+    machine.own_tokens.remove(brief.token);
     let answer = HeartbeatReply::Alive { peers: Vec::new(), owned: vec![ending.clone(), brief, orphan] };
     machine.done(at(5_010), Ok(Answer::Beat((answer, None))));
     assert_eq!(given_up(&mut machine, 5_010), [(ExecutionId(3), ExecutionState::Pending)]);
@@ -341,7 +341,7 @@ fn what_ended_while_the_database_was_asked_is_not_given_up() {
 fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
     let mut machine = beating(Window::default());
     let (was, token) = (machine.node.id, Token::fresh());
-    let held = Arc::clone(&machine.held);
+    let held = Arc::clone(&machine.own_tokens);
     held.add(token);
     beat(&mut machine, 5_000, HeartbeatReply::Ended);
     assert!(!held.contains(token));
@@ -384,7 +384,7 @@ fn requests_to_cancel_come_behind_the_tasks_of_an_answer() {
 fn a_cancel_is_noted_as_seen_when_it_is_heard_of() {
     let mut machine = beating(Window::default());
     let (asked, beside) = (Stranded { is_cancelled: true, ..owned(1) }, owned(2));
-    [asked.token, beside.token].into_iter().for_each(|token| machine.held.add(token));
+    [asked.token, beside.token].into_iter().for_each(|token| machine.own_tokens.add(token));
     let standing = Arc::clone(&machine.standing);
     let seen = |machine: &mut Stepped<HeartbeatMachine<fn() -> Figures>>, at, owned| {
         beat(machine, at, HeartbeatReply::Alive { peers: Vec::new(), owned });
@@ -407,7 +407,7 @@ fn a_cancel_is_noted_as_seen_when_it_is_heard_of() {
 fn a_cancel_is_noted_as_heard_although_another_heartbeat_comes_first() {
     let mut machine = beating(Window::default());
     let asked = Stranded { is_cancelled: true, ..owned(1) };
-    machine.held.add(asked.token);
+    machine.own_tokens.add(asked.token);
     let op = |machine: &mut Stepped<HeartbeatMachine<fn() -> Figures>>| loop {
         match machine.next(at(5_000)) {
             Step::Do(op) => return op,
@@ -502,7 +502,7 @@ fn a_node_that_stops_leaves_if_nothing_of_it_runs_any_more() {
     machine.receive(at(0), HeartbeatInput::Stop { leave: true });
     assert!(matches!(machine.next(at(0)), Step::Do(Op::Leave(..))));
     machine.done(at(0), Err(Error::new(ErrorKind::Unavailable, "down")));
-    let Step::Tell(HeartbeatOutput::Event(Event::StoreFailed { .. })) = machine.next(at(0)) else {
+    let Step::Tell(HeartbeatOutput::Event(Event::LeaveFailed { .. })) = machine.next(at(0)) else {
         panic!("it says that it has left");
     };
     assert!(matches!(machine.next(at(0)), Step::Stop));

@@ -105,7 +105,7 @@ struct Unsettled {
     /// The number of successful calls when it was last refused alone.
     refused: Option<u64>,
     /// What is settled once this one is: a handler returned before it was stored that its time was up.
-    then: Option<ExecutionChange>,
+    then: Option<(ExecutionChange, Option<Reply>)>,
 }
 
 /// The settlements of a call.
@@ -135,7 +135,7 @@ impl Pace {
 }
 
 pub(crate) struct CompleteMachine {
-    held: Arc<OwnTokens>,
+    own_tokens: Arc<OwnTokens>,
     limits: Limits,
     /// Those whose handlers run on, with the count of their lane.
     stuck: HashMap<ExecutionId, Stuck>,
@@ -209,9 +209,9 @@ fn in_ascii(text: &str) -> String {
 }
 
 impl CompleteMachine {
-    pub(crate) fn new(held: Arc<OwnTokens>) -> Self {
+    pub(crate) fn new(own_tokens: Arc<OwnTokens>) -> Self {
         Self {
-            held,
+            own_tokens,
             limits: Limits::default(),
             stuck: HashMap::new(),
             queue: VecDeque::new(),
@@ -255,7 +255,7 @@ impl CompleteMachine {
             let is_before =
                 |it: &Unsettled| it.change.kind() == ChangeKind::TimeOut && it.change.token == change.token;
             if let Some(before) = self.queue.iter_mut().chain(&mut self.aside).find(|it| is_before(it)) {
-                before.then = Some(change);
+                before.then = Some((change, reply));
                 return;
             }
         }
@@ -336,14 +336,14 @@ impl CompleteMachine {
             self.outbox.extend(revoked.map(CompleteOutput::Event));
         }
         if !goes_on || settled == Applied::Lost {
-            self.held.remove(it.change.token);
+            self.own_tokens.remove(it.change.token);
             let bound_of = it.change.own.as_ref().and_then(|own| own.bound_of.clone());
             self.outbox.extend(bound_of.map(CompleteOutput::Freed));
         }
         if let Some((schedule, overlap)) = it.change.frees().filter(|_| settled.is_done()) {
             let queues = overlap.most_waiting() > 0;
             let name = it.change.attempt().filter(|_| queues).map(|it| Arc::clone(&it.schedule));
-            if queues || self.held.are_slots_awaited() {
+            if queues || self.own_tokens.are_slots_awaited() {
                 self.outbox.push_back(CompleteOutput::SlotFreed(schedule, name));
             }
         }
@@ -355,7 +355,9 @@ impl CompleteMachine {
         }
         let failed = it.change.fails().filter(|_| settled.is_done());
         self.outbox.extend(failed.map(CompleteOutput::Failed));
-        it.then.into_iter().for_each(|change| self.push(Unsettled::new(change)));
+        if let Some((change, reply)) = it.then {
+            self.push(Unsettled { reply, ..Unsettled::new(change) });
+        }
         if let Some(reply) = it.reply {
             reply.tell(settled);
         }

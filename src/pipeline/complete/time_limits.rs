@@ -1,7 +1,7 @@
 //! Time limits of running handlers.
 //!
-//! A run ends by its handler's return or by its limit. Whoever comes first decides that, once: the thread or
-//! task of the handler, or the machine that stores outcomes and watches the limits.
+//! A run ends by its handler's return or by its limit. The first of the two decides, once: the thread or task
+//! of the handler, or the machine that stores outcomes and watches the limits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};

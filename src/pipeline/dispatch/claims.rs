@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{Boot, BoundOf, Candidate, Millis, Timestamp};
+use crate::domain::{Boot, BoundOf, BoundScope, Candidate, Millis, Timestamp};
 use crate::pipeline::plan::ItemKey;
 use crate::pipeline::pool::Seat;
 use crate::store::ClaimRequest;
@@ -39,7 +39,7 @@ pub(super) fn waits_for_slot(request: &ClaimRequest) -> bool {
 }
 
 /// The bound that a candidate shares with its job or its group.
-pub(super) fn bound_of(candidate: &Candidate, of_group: bool) -> BoundOf {
-    let group = candidate.group().filter(|_| of_group).cloned();
+pub(super) fn bound_of(candidate: &Candidate, scope: BoundScope) -> BoundOf {
+    let group = candidate.group().filter(|_| scope == BoundScope::Group).cloned();
     BoundOf { job: Arc::clone(&candidate.entry().job), group }
 }

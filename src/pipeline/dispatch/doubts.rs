@@ -36,7 +36,7 @@ impl<P> Doubts<P> {
     }
 
     /// Until when nothing but these is asked for.
-    pub(super) fn hold(&self) -> Option<Boot> {
+    pub(super) fn blocks_until(&self) -> Option<Boot> {
         self.is_new.then_some(self.ask_at)
     }
 
@@ -56,7 +56,7 @@ impl<P> Doubts<P> {
         self.add(sent);
     }
 
-    /// The next claims to be asked about, the last that came into doubt first; at most one per schedule.
+    /// The next claims to be asked about, newest doubts first; at most one per schedule.
     /// Those without a seat get one by `reserve`, if there is one.
     pub(super) fn ask(&mut self, boot: Boot, mut reserve: impl FnMut(&ClaimRequest) -> Option<P>) -> Sent<P> {
         let mut schedules = HashSet::new();

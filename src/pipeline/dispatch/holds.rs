@@ -15,7 +15,7 @@ const BUSY: Pauses = 20..=640;
 /// An execution has to end first. One that ends here is told; elsewhere none is.
 const FULL: Pauses = 100..=3_200;
 
-/// For so long it is remembered how long a pause was.
+/// How long a hold's last pause is remembered.
 const FORGOTTEN: Millis = 10_000;
 
 pub(super) struct Holds {

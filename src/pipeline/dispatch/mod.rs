@@ -28,14 +28,16 @@ use super::plan::{ItemKey, Plan};
 use super::poll::POLL_LIMIT;
 use super::pool::Seat;
 use super::start::Won;
-use crate::domain::{Boot, BoundOf, Candidate, Error, ErrorKind, Event, Full, Millis, NodeId, Token};
+use crate::domain::{
+    Boot, BoundOf, BoundScope, Candidate, Error, ErrorKind, Event, Full, Millis, NodeId, Token,
+};
 use crate::machine::{Machine, Step};
 use crate::members::OwnTokens;
 use crate::repair::overlapped;
 use crate::store::{Applied, Blocked, Claim, ClaimRequest, Claimed};
 use crate::time::{CLAIM_AHEAD, Lease, Now, SKIP_RETRY, Steady};
 
-/// While somebody waits in the pool it is looked after this often.
+/// How often the pool is checked while an execution waits in it.
 const TEND: Millis = 250;
 
 pub(crate) struct DispatchMachine<S: Seats> {
@@ -43,12 +45,12 @@ pub(crate) struct DispatchMachine<S: Seats> {
     ahead: Ahead,
     seats: S,
     node: NodeId,
-    held: Arc<OwnTokens>,
+    own_tokens: Arc<OwnTokens>,
     lease: Lease,
     enabled: bool,
     doubts: Doubts<S::Permit>,
     /// Nothing is claimed before this after a call has failed.
-    hold: Boot,
+    paused_until: Boot,
     tend_at: Boot,
     steady: Steady,
     suspects: Suspects,
@@ -62,7 +64,7 @@ pub(crate) struct DispatchMachine<S: Seats> {
 impl<S: Seats> DispatchMachine<S> {
     pub(crate) fn new(
         node: NodeId,
-        held: Arc<OwnTokens>,
+        own_tokens: Arc<OwnTokens>,
         lease: Lease,
         lanes: Lanes,
         seats: S,
@@ -73,11 +75,11 @@ impl<S: Seats> DispatchMachine<S> {
             ahead: Ahead::default(),
             seats,
             node,
-            held,
+            own_tokens,
             lease,
             enabled: false,
             doubts: Doubts::new(),
-            hold: now.boot,
+            paused_until: now.boot,
             tend_at: Boot::MIN,
             steady: Steady::default(),
             suspects: Suspects::default(),
@@ -126,11 +128,11 @@ impl<S: Seats> DispatchMachine<S> {
     }
 
     fn may_claim(&self, now: Now) -> bool {
-        let settled = self.doubts.hold().is_none()
+        let settled = self.doubts.blocks_until().is_none()
             && !self.suspects.has_broken()
             && self.overlapping.is_empty()
             && !self.doubts.are_due(now.boot);
-        settled && self.enabled && !self.stopping && self.lease.holds(now) && now.boot >= self.hold
+        settled && self.enabled && !self.stopping && self.lease.holds(now) && now.boot >= self.paused_until
     }
 
     /// The next batch, each request with a seat; none if no occurrence is due soon enough or no seat is free.
@@ -156,18 +158,18 @@ impl<S: Seats> DispatchMachine<S> {
             seats.push((item, Some(permit)));
             token = token.next();
         }
-        self.held.await_slots(self.plan.awaits_slots() || requests.iter().any(waits_for_slot));
+        self.own_tokens.await_slots(self.plan.awaits_slots() || requests.iter().any(waits_for_slot));
         Some(Sent { at: now.boot, requests: Arc::new(requests), seats })
     }
 
     fn request(&self, candidate: Candidate, token: Token, seat: Seat, now: Now) -> ClaimRequest {
         let at_once = counts_as_begun(&candidate, seat, now.db);
-        self.held.add(token);
+        self.own_tokens.add(token);
         ClaimRequest { candidate, token, node: self.node, at_once, lease: self.lease, now: now.db }
     }
 
     /// The next claims whose commit is unknown.
-    fn doubts(&mut self, now: Now) -> Sent<S::Permit> {
+    fn ask_doubts(&mut self, now: Now) -> Sent<S::Permit> {
         let (plan, seats, may_start) = (&self.plan, &mut self.seats, !self.stopping);
         self.doubts.ask(now.boot, |request| {
             // Whether it counts as begun was decided for the seat it had: only a thread is never worse.
@@ -201,11 +203,11 @@ impl<S: Seats> DispatchMachine<S> {
             }
             won.extend(self.ended(request, seat, claim, now));
         }
-        self.held.await_slots(self.plan.awaits_slots());
+        self.own_tokens.await_slots(self.plan.awaits_slots());
         if let Some(error) = failure {
             // Nothing could be claimed: the next claims would fare no better.
             if many && !has_won {
-                self.hold = now.boot + FAILURE_PAUSE;
+                self.paused_until = now.boot + FAILURE_PAUSE;
             }
             self.emit(Event::StoreFailed { operation: CLAIM, error });
         }
@@ -245,12 +247,12 @@ impl<S: Seats> DispatchMachine<S> {
             // The plan's time is ahead.
             Claim::Skipped => self.plan.skipped(item, now.db + SKIP_RETRY + CLAIM_AHEAD, now.boot),
             Claim::Blocked(blocked) => self.blocked(item, request, blocked, now),
-            Claim::Full(Full { of_group, until }) => {
-                let of = self.hold(item, &request.candidate, of_group);
+            Claim::Full(Full { scope, until }) => {
+                let of = self.hold_back(item, &request.candidate, scope);
                 self.holds.full(of, until.map(|until| now.boot_at(until)), now.boot);
             }
             Claim::Busy => {
-                let of = self.hold(item, &request.candidate, false);
+                let of = self.hold_back(item, &request.candidate, BoundScope::Job);
                 self.holds.busy(of, now.boot);
             }
             Claim::Failed(error) => {
@@ -258,26 +260,26 @@ impl<S: Seats> DispatchMachine<S> {
                 self.suspects.failed(request.candidate.entry(), &error);
             }
         }
-        self.held.remove(request.token);
+        self.own_tokens.remove(request.token);
         None
     }
 
-    /// There is no room now for a candidate's job or group; which that is.
-    fn hold(&mut self, item: ItemKey, candidate: &Candidate, of_group: bool) -> BoundOf {
+    /// Holds the candidate's job or group back, and returns which.
+    fn hold_back(&mut self, item: ItemKey, candidate: &Candidate, scope: BoundScope) -> BoundOf {
         self.plan.again(item);
-        let of = bound_of(candidate, of_group);
+        let of = bound_of(candidate, scope);
         self.plan.hold(&of);
         of
     }
 
-    /// Whoever counted a job with bounds was in nobody's way, and whoever claimed found room.
+    /// Any answer but Busy, or Full of the job, ends the hold of its job; a won claim also ends its group's.
     fn settle_holds(&mut self, candidate: &Candidate, claim: &Claim) {
-        let settled: &[bool] = match claim {
-            Claim::Busy | Claim::Full(Full { of_group: false, .. }) => &[],
-            Claim::Won(_) => &[false, true],
-            _ => &[false],
+        let settled: &[BoundScope] = match claim {
+            Claim::Busy | Claim::Full(Full { scope: BoundScope::Job, .. }) => &[],
+            Claim::Won(_) => &[BoundScope::Job, BoundScope::Group],
+            _ => &[BoundScope::Job],
         };
-        for of in settled.iter().map(|of_group| bound_of(candidate, *of_group)) {
+        for of in settled.iter().map(|scope| bound_of(candidate, *scope)) {
             if self.holds.settle(&of) {
                 self.plan.free(&of);
             }
@@ -319,7 +321,7 @@ impl<S: Seats> DispatchMachine<S> {
 
     fn failed(&mut self, asked: Asked<S::Permit>, error: Error, now: Now) {
         let operation = asked.name();
-        self.hold = now.boot + FAILURE_PAUSE;
+        self.paused_until = now.boot + FAILURE_PAUSE;
         match asked {
             Asked::Claim(sent) if error.is_unknown() => {
                 let claims = sent.seats.len();
@@ -328,7 +330,7 @@ impl<S: Seats> DispatchMachine<S> {
             }
             Asked::Claim(Sent { requests, seats, .. }) => {
                 for (request, (item, _)) in requests.iter().zip(seats) {
-                    self.held.remove(request.token);
+                    self.own_tokens.remove(request.token);
                     self.plan.again(item);
                 }
             }
@@ -336,7 +338,7 @@ impl<S: Seats> DispatchMachine<S> {
             Asked::Quarantine(_) => {}
             Asked::PassOver(passes) => {
                 match self.overlapping.failed(passes, error.kind() == ErrorKind::Data) {
-                    Failed::ApartNext => self.hold = now.boot,
+                    Failed::ApartNext => self.paused_until = now.boot,
                     Failed::Alone(item, pass) => {
                         self.plan.forget(item);
                         self.suspects.failed(&pass.entry, &error);
@@ -355,7 +357,7 @@ impl<S: Seats> DispatchMachine<S> {
     /// When to look again if nothing else happens.
     fn rest_until(&mut self, now: Now, tend: Option<Boot>) -> Boot {
         let due = if !self.may_claim(now) {
-            Some(self.hold).filter(|hold| *hold > now.boot)
+            Some(self.paused_until).filter(|until| *until > now.boot)
         } else if self.plan.is_starved() {
             None
         } else {
@@ -393,11 +395,11 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             return Step::Tell(output);
         }
         if self.doubts.are_due(now.boot) {
-            let sent = self.doubts(now);
+            let sent = self.ask_doubts(now);
             return Step::Do(Asked::resolve(Arc::clone(&sent.requests), self.enabled, sent));
         }
-        if let Some(hold) = self.doubts.hold() {
-            return Step::Wait(hold);
+        if let Some(until) = self.doubts.blocks_until() {
+            return Step::Wait(until);
         }
         if !self.overlapping.is_empty() {
             let (changes, passes) = self.overlapping.ask();

@@ -233,7 +233,7 @@ impl Plan {
         }
     }
 
-    /// Whatever waits for a seat, a place or a slot is tried again.
+    /// Tries all items again that wait for a seat, a place or a slot.
     fn free_all(&mut self) {
         self.full = LaneSet::NONE;
         self.full_jobs.clear();
@@ -284,8 +284,8 @@ impl Plan {
             Candidate::Planned(_) => covered.schedules,
             Candidate::Pending(pending) => covered.has(pending),
         };
-        // A PENDING execution may have been made since. A schedule was there before, and would have been
-        // brought, whatever was claimed of it meanwhile.
+        // A PENDING execution may have been made since. A schedule was there before: the poll would
+        // have brought it, also if one of its occurrences was claimed meanwhile.
         let is_gone = |item: &Item| match &item.candidate {
             Candidate::Planned(_) => !matches!(item.place, ItemPlace::InFlight),
             Candidate::Pending(_) => !item.is_newer_than(sent),
@@ -539,7 +539,7 @@ impl Plan {
     }
 
     /// A PENDING execution waits, as do all others of its schedule but the one that keeps the slot, until the
-    /// slot is free or the next poll: however many they are, they must not be in the way of that one's retry.
+    /// slot is free or the next poll: many of them must not be in the way of the slot keeper's retry.
     pub(crate) fn block(&mut self, key: ItemKey, holder: ExecutionId) {
         let Some(item) = self.items.get(&key) else { return };
         let (schedule, rank) = (item.candidate.entry().id, rank(key, &item.candidate));

@@ -63,7 +63,7 @@ pub(crate) struct PollPlan {
 }
 
 impl PollPlan {
-    /// Whether a short poll brought it: rows that it lacks may exist all the same, and it tells nothing of
+    /// Whether a short poll brought it: a row that it lacks may exist, and it tells nothing of
     /// the executions that wait for others.
     pub(crate) fn is_short(&self) -> bool {
         self.covered == Covered::NOTHING

@@ -14,15 +14,14 @@
 //!
 //! Where the database does not tell of others' changes, the machine asks for them between two polls.
 //!
-//! This file has the machine. Its decisions have files of their own: when polls begin (`grid`), with which
-//! fire time (`skipping`), when it asks for news (`glances`), whose schedules polls ask for (`home`), how
-//! they walk over their pages (`pages`), how much they bring (`limits`), and which large payloads they fetch
-//! (`payloads`).
+//! This file has the machine. Its decisions have files of their own: when polls begin (`timetable`), with
+//! which fire time (`skipping`), when it asks for news (`glances`), whose schedules polls ask for (`home`),
+//! how they walk over their pages (`pages`), how much they bring (`sizes`), and which large payloads they
+//! fetch (`payloads`).
 
 mod calls;
 pub(crate) mod decode;
 mod glances;
-mod grid;
 mod home;
 mod messages;
 mod pages;
@@ -30,6 +29,7 @@ mod payloads;
 mod rows;
 mod sizes;
 mod skipping;
+mod timetable;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,7 +39,6 @@ use self::calls::{Answer, Answered, Asked, Op, join};
 pub(crate) use self::calls::{Answer as PollAnswer, Op as PollOp};
 use self::decode::{Catalog, Decoders};
 use self::glances::Glances;
-use self::grid::{Next, Timetable};
 use self::home::Home;
 pub(crate) use self::messages::{Covered, PollInput, PollOutput, PollPlan};
 use self::pages::{Bookmark, Poll, Signs, Stage};
@@ -55,6 +54,7 @@ use crate::pipeline::expand::{Expanded, expand};
 use crate::store::news::{Glance, GlanceQuery, Marks, News};
 use crate::store::{DueRows, Page, PollQuery, Polled};
 use crate::time::{HOME_LEAD, Now, OFFSET_JUMP, Offset, Window, span};
+use timetable::{Next, Timetable};
 
 /// Payloads are decoded for so long at least, however late it is.
 const LEAST_DECODING: Millis = 100;

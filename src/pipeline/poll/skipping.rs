@@ -102,7 +102,8 @@ impl Skipping {
         Self { interval, call, schedules, pendings, looks: Looks::Off, pause: interval }
     }
 
-    /// The fire time with which polls begin. An outage holds it back, and so do schedules nobody claims.
+    /// The fire time with which polls begin. It stays behind after an outage, and while a schedule is left
+    /// unclaimed.
     pub(super) fn floor(&self, now: Now) -> Timestamp {
         match self.looks {
             Looks::Off => Timestamp::EPOCH,

@@ -1,6 +1,6 @@
 use std::collections::{HashMap, VecDeque};
 
-use super::grid::FIRST_EXTRA_PAUSE;
+use super::timetable::FIRST_EXTRA_PAUSE;
 use super::*;
 use crate::domain::shards::Member;
 use crate::domain::{Boot, ErrorKind};

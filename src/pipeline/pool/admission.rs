@@ -6,7 +6,7 @@
 //!
 //! > **No more threads are committed than the pool may have.**
 //!
-//! So each promised thread exists or can be made, whatever queues and however the items end: a
+//! So each promised thread exists or can be made, however many items queue and however they end: a
 //! promised start never waits for another item to finish.
 
 use std::collections::VecDeque;
@@ -95,8 +95,8 @@ pub(super) struct Admission {
     /// The latest time it was told; never decreases.
     now: Boot,
     busy: usize,
-    /// Since when each spare thread is spare, longest first. Threads are alike: the entry that
-    /// is used last stands for whichever thread wakes, so one that is not needed ages.
+    /// Since when each spare thread is spare, longest first. Threads are alike: the last
+    /// entry stands for the thread that wakes next, so that one that is not needed ages.
     spare: VecDeque<Boot>,
     queued: usize,
     promised_threads: usize,

@@ -15,7 +15,7 @@ use super::sync::{Arc, Condvar, Mutex, MutexGuard, spawn};
 use crate::domain::Boot;
 use crate::domain::user_code::guarded;
 
-/// What the pool tells its owner, on whichever thread it came to know it and outside its lock.
+/// A message of the pool to its owner, sent by the thread that caused it and outside the pool's lock.
 #[derive(Debug)]
 pub enum Notice {
     /// A seat is free after [`Pool::reserve`] returned `None`. Told once per such time; another

@@ -1,7 +1,7 @@
 //! Jobs of which only so many executions run at once, on all nodes.
 
 use super::*;
-use crate::domain::{Bound, Bounds, Full, Rate};
+use crate::domain::{Bound, BoundScope, Bounds, Full, Rate};
 use crate::repair::recover;
 use crate::store::enqueue::EnqueueOrder;
 
@@ -48,7 +48,7 @@ impl Bench {
 }
 
 fn is_full(claim: &Claim) -> bool {
-    matches!(claim, Claim::Full(Full { of_group: false, until: None }))
+    matches!(claim, Claim::Full(Full { scope: BoundScope::Job, until: None }))
 }
 
 pub(crate) fn no_more_of_a_job_run_than_may(db: &Bench) {
@@ -225,7 +225,7 @@ fn per_hour(count: u32) -> Bound {
 fn endings(claims: &[Claim]) -> Vec<Option<bool>> {
     let ending = |claim: &Claim| match claim {
         Claim::Won(_) => None,
-        Claim::Full(Full { of_group, .. }) => Some(*of_group),
+        Claim::Full(Full { scope, .. }) => Some(*scope == BoundScope::Group),
         other => panic!("{other:?}"),
     };
     claims.iter().map(ending).collect()
@@ -272,7 +272,7 @@ pub(crate) fn a_group_without_room_keeps_no_other_away(db: &Bench) {
 pub(crate) fn no_more_begin_within_a_span_than_may(db: &Bench) {
     let ids = db.enqueue_grouped(Bounds { job: per_hour(2), group: Bound::NONE }, &["", "", "", ""]);
     let mut claims = db.claim_each(&ids[..3]);
-    let Some(Claim::Full(Full { of_group: false, until: Some(until) })) = claims.pop() else {
+    let Some(Claim::Full(Full { scope: BoundScope::Job, until: Some(until) })) = claims.pop() else {
         panic!("{claims:?}")
     };
     let first = won(claims.remove(0));

@@ -16,7 +16,7 @@ use crate::store::transition::RunEnd;
 use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, Result, when};
 
 impl Tables {
-    /// The changes of one transaction, in the order in which the verbs are declared.
+    /// The changes of one transaction, in the order of [`ChangeKind`].
     pub(super) fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
         let mut order: Vec<usize> = (0..changes.len()).collect();
         order.sort_by_key(|index| changes[*index].kind());

@@ -208,13 +208,13 @@ fn a_token_is_let_go_with_its_outcome_or_when_it_is_revoked() {
         let context = format!("{change:?} {settled:?}");
         let mut machine = machine(0);
         let (token, (reply, answer)) = (Token::fresh(), bounded(1));
-        machine.held.add(token);
+        machine.own_tokens.add(token);
         let settlement = ExecutionChange { token, ..change };
         machine.receive(at(0), CompleteInput::Settle(settlement, Some(Reply::Thread(reply))));
         assert_eq!(batch(&mut machine, at(0)), 1);
         machine.done(at(0), Ok(vec![settled]));
         assert_eq!(answer.try_recv(), Ok(settled), "{context}");
-        assert_eq!(machine.held.contains(token), held, "{context}");
+        assert_eq!(machine.own_tokens.contains(token), held, "{context}");
         let revoked = Event::Revoked { attempt: attempt(1) };
         let told = matches!(machine.next(at(0)), Step::Tell(CompleteOutput::Event(event)) if event.to_string() == revoked.to_string());
         assert_eq!(told, settled == Applied::Lost, "{context}");

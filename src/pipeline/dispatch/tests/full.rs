@@ -2,7 +2,7 @@
 
 use super::edges::waits_until;
 use super::*;
-use crate::domain::{Bound, BoundOf, Bounds, Full};
+use crate::domain::{Bound, BoundOf, BoundScope, Bounds, Full};
 
 /// A job "job" whose one schedule fires every second, and a job "limited" with three, of which two run at
 /// once.
@@ -24,7 +24,7 @@ fn limited() -> BoundOf {
 /// By less than this a node's pauses differ from another's.
 const APART: Millis = 20;
 
-const FULL: Full = Full { of_group: false, until: None };
+const FULL: Full = Full { scope: BoundScope::Job, until: None };
 
 /// How many executions of each job began.
 fn ran(bench: &Bench) -> (usize, usize) {
@@ -124,7 +124,7 @@ fn a_job_beyond_its_rate_is_tried_at_its_time() {
     let until = Some(START + 1_700);
     let Some(Op::Claim(requests)) = bench.next() else { panic!("something is due") };
     let full = |request: &ClaimRequest| match request.candidate.entry().bounds.is_none() {
-        false => Claim::Full(Full { of_group: false, until }),
+        false => Claim::Full(Full { scope: BoundScope::Job, until }),
         true => bench.store.claim(std::slice::from_ref(request)).unwrap().remove(0),
     };
     let answers = requests.iter().map(full).collect();

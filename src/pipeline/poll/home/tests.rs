@@ -2,8 +2,8 @@ use super::*;
 use crate::fixtures::simple;
 use crate::pipeline::poll::PollInput;
 use crate::pipeline::poll::calls::Answer;
-use crate::pipeline::poll::grid::FIRST_EXTRA_PAUSE;
 use crate::pipeline::poll::tests::{answer, asked, at, beside_another, planned, shards, until_asked};
+use crate::pipeline::poll::timetable::FIRST_EXTRA_PAUSE;
 
 fn me() -> NodeId {
     NodeId(uuid::Uuid::nil())

@@ -59,7 +59,7 @@ pub(crate) fn claim(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<C
     if requests.iter().all(|request| !is_bounded(request)) {
         return or_apart(requests, &|requests| claim_once(store, requests));
     }
-    // Each job with bounds is claimed in a transaction of its own: whoever holds its row holds up no other.
+    // Each job with bounds is claimed in a transaction of its own: a lock on its row holds up no other job.
     let mut parts: BTreeMap<Option<&str>, (Vec<usize>, Vec<ClaimRequest>)> = BTreeMap::new();
     for (place, request) in requests.iter().enumerate() {
         let job = is_bounded(request).then_some(&*request.candidate.entry().job);

@@ -97,7 +97,8 @@ impl SqlStore {
         }
     }
 
-    /// Lets the database draw ids that are free. The call fails all the same: its error tells of it, once.
+    /// Moves the database's sequences behind the ids in use. The call still fails: its error tells of this,
+    /// once.
     fn move_sequences(link: &mut Link, fault: Fault) -> Fault {
         let follows = match link.session.dialect().database().move_sequences(link.session.as_mut()) {
             Ok(()) => "sequences of ids lagged behind their tables and have been moved on".to_owned(),

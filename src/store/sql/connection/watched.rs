@@ -25,7 +25,7 @@ type Errand = Box<dyn FnOnce(&mut dyn Session) + Send>;
 pub(crate) struct Watched {
     dialect: Dialect,
     certifies: bool,
-    /// None once a statement was given up: whatever the session still does is nobody's.
+    /// None once a statement was given up: nobody waits for the session any more.
     errands: Option<Sender<Errand>>,
     /// How long a statement may take; [`Duration::MAX`] for ever.
     limit: Duration,

@@ -23,7 +23,7 @@ answer! {
         ended: Option<Timestamp> = "CASE WHEN r.state IN ('PENDING', 'CLAIMED', 'RUNNING') \
             OR r.scheduled_time >= ? THEN 0 ELSE 1 END AS is_over, r.finished_time",
             |row| { let is_over = row.flag()?; Ok(row.time()?.filter(|_| is_over)) };
-        /// Its key and that one's period.
+        /// Its key and the key's period.
         key: Option<(String, Millis)> = "r.unique_key, r.key_period",
             |row| { let key = row.maybe_text()?; Ok(key.zip(Some(row.maybe_int()?.unwrap_or(NONE)))) };
         tags: Vec<String> = "r.tags", tags;

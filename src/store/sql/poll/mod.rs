@@ -308,7 +308,7 @@ pub(crate) fn section_rows(
     )
 }
 
-/// The next PENDING executions in the order of (due time, id), or the last, whoever's they are, and one more;
+/// The next PENDING executions of all schedules in the order of (due time, id), or the last, and one more;
 /// with their schedules if the parts want them: of active or complete schedules, and of paused ones if asked
 /// for by hand.
 pub(crate) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_>]) -> Statement {

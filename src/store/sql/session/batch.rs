@@ -61,7 +61,7 @@ impl BatchRows {
         Self { rows: ids.len(), each: vec![("id", Values::Ints(Arc::new(ids)))], same: Vec::new() }
     }
 
-    /// So many rows, whose columns follow; the first names the row.
+    /// A batch of this many rows, whose columns are added one by one; the first is the row's id.
     pub(crate) fn of_length(rows: usize) -> Self {
         Self { rows, each: Vec::new(), same: Vec::new() }
     }

@@ -91,9 +91,14 @@ impl FaultKind {
                 "the ledger has this occurrence already, as after its cursor was set back by hand; nothing \
                  was changed"
             }
-            Self::Refused | Self::ReadOnly | Self::NotReady => "the database refused; nothing was changed",
+            Self::Refused | Self::ReadOnly => "the database refused; nothing was changed",
+            Self::NotReady => "the server is outside its cluster for now; nothing was changed",
             Self::Row => "the database refused what the row holds; nothing was changed",
-            Self::Senseless | Self::TakenId | Self::Undecodable => "nothing was changed",
+            Self::TakenId => {
+                "an id that the database drew is taken: set the table's sequence above its highest id; \
+                 nothing was changed"
+            }
+            Self::Senseless | Self::Undecodable => "nothing was changed",
         }
     }
 }

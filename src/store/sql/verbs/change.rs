@@ -266,7 +266,7 @@ fn number(change: &Change, column: Column) -> i64 {
     match change.seen(column) {
         Seen::Same(value) => as_number(value),
         Seen::Loosely(value) => value,
-        Seen::NoState | Seen::Not(_) => 0,
+        Seen::NoState | Seen::Not(_) => no_number(),
     }
 }
 
@@ -281,7 +281,14 @@ fn place(change: &Change) -> i64 {
 }
 
 fn as_number(value: Datum<'_>) -> i64 {
-    if let Datum::Number(number) = value { number } else { 0 }
+    if let Datum::Number(number) = value { number } else { no_number() }
+}
+
+/// A rule compares or assigns a value of another type: it is wrong, which a test must see.
+fn no_number() -> i64 {
+    let in_a_test = cfg!(test);
+    assert!(!in_a_test, "a change has no number where its rule needs one");
+    0
 }
 
 fn as_text(value: Datum<'_>) -> Cow<'_, str> {

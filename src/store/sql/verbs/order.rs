@@ -37,9 +37,9 @@ pub(crate) fn order(session: &mut dyn Session, order: &RunOrder) -> Step<Ordered
     audit::insert_with_id(session, insert).map(|id| Ordered::Pending(ExecutionId(id)))
 }
 
-/// The changes of one transaction; whoever keeps the slot of a schedule whose next occurrence replaces it is
-/// cancelled. An execution that somebody holds locked, or that cannot be understood, is left alone: others
-/// must not wait for it.
+/// The changes of one transaction. The keeper of a slot whose schedule's next occurrence replaces it is
+/// cancelled. An execution that another transaction holds, or that cannot be understood, is left alone:
+/// others must not wait for it.
 pub(crate) fn apply(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<Applied>> {
     let applied = change::apply(session, changes)?;
     for (change, applied) in changes.iter().zip(&applied) {

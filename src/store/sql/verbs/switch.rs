@@ -74,9 +74,9 @@ pub(crate) fn apply_audited(session: &mut dyn Session, change: &Change, entry: &
     Ok(applied)
 }
 
-/// Some pause in the application ends by itself then. The row is written in any case: whoever looks for the
-/// next end at the same time holds it, and must see this pause. That is why no guard compares what was seen,
-/// and the table of changes has no entry for it.
+/// Notes that a pause in the application ends by itself at `until`. The row is written in any case: a
+/// transaction that looks for the next end at the same time holds the row, and must see this pause. That is
+/// why no guard compares the earlier value, and the table of changes has no entry for it.
 fn note_end(session: &mut dyn Session, application: &str, until: Timestamp) -> Step<()> {
     let update = sql(format!(
         "UPDATE QRTZ_APP SET pause_ends = CASE WHEN pause_ends = -1 OR pause_ends > ? THEN ? \

@@ -2,7 +2,7 @@
 //!
 //! diesel hands `ssl_mode` to an option that MariaDB's client does not have: without an error, the session is
 //! neither encrypted nor verified. With `ssl_ca` alone the client verifies the certificate but no host name,
-//! and goes on without TLS if whoever answers offers none. It does what it should where it is told to by a
+//! and goes on without TLS if the server offers none. It does what it should where it is told to by a
 //! connection string, which it takes in the place of a host: `host=db;ssl-verify-server-cert=1`.
 
 use crate::store::sql::session::Session;

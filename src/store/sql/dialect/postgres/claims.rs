@@ -12,8 +12,8 @@ use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{Statement, sql};
 use crate::time::SKIP_RETRY;
 
-/// Claims the rows, waiting for each that somebody holds, but not for long. A refusal may be about a row that
-/// was held for too long, in whatever language that is said: the next try is to skip it.
+/// Claims the rows, and waits a moment for each that is held. PostgreSQL's messages may be localised, so any
+/// refusal may mean that the wait was over: the next try skips held rows.
 pub(crate) fn waiting(session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found> {
     let won =
         session.rows(&claim_waiting(&planned_want(planned), have_slots(planned))).map_err(
