@@ -21,7 +21,7 @@ impl Clocks {
         let boot = time - lag;
         let apart = if boot_alone { 0 } else { time + skew - boot };
         Now {
-            db: Timestamp::at((1_000 * (boot + skew) + offset).div_euclid(1_000)),
+            db: Timestamp::at((Micros::of_millis(boot + skew) + offset).millis()),
             boot: Boot::at(boot),
             apart,
         }

@@ -108,7 +108,7 @@ impl Catalog for Anything {
     }
 
     fn clock(&self) -> Micros {
-        if self.timeless { 0 } else { self.clock.load(Ordering::Relaxed) }
+        Micros::of(if self.timeless { 0 } else { self.clock.load(Ordering::Relaxed) })
     }
 }
 

@@ -59,16 +59,16 @@ impl Rows for PollOp {
 
     fn decoding(&self, timeless: bool) -> Option<Millis> {
         let Self::Decode(decode) = self else { return None };
-        let spent = Cell::new(0);
+        let spent = Cell::new(Micros::ZERO);
         let most = if timeless { Micros::MAX } else { decode.most };
         let decode_one = |row: &Arc<Entry>| {
-            spent.set(spent.get() + 1_000 * jobs::decoding(&row.payload));
-            if spent.get() > 1_000 * CALL {
+            spent.set(spent.get() + Micros::of_millis(jobs::decoding(&row.payload)));
+            if spent.get() > Micros::of_millis(CALL) {
                 decode.hang(row);
             }
         };
         in_turn(decode.jobs.clone(), most, || spent.get(), decode_one);
-        Some(spent.get() / 1_000)
+        Some(spent.get().millis())
     }
 
     fn takes(answer: &PollAnswer) -> Millis {

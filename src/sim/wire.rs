@@ -28,7 +28,7 @@ use crate::store::{
     PurgedQueues, QueueWalk, Result, ScheduleRow, SeenSchedule, Store, StrandedPage, Transition,
     UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
 };
-use crate::time::{TimeSample, Window};
+use crate::time::{Micros, TimeSample, Window};
 
 /// The database's encoding has no coffee.
 fn has_coffee(change: &Change) -> bool {
@@ -218,7 +218,8 @@ impl<'a> Wire<'a> {
         let midway = i64::midpoint(asked, answered);
         let (asked, answered) =
             if self.is(Sabotage::HalfARoundTrip) { (midway, midway) } else { (asked, answered) };
-        TimeSample { asked, told: 1_000 * self.clock, answered }
+        let [asked, answered] = [asked, answered].map(Micros::of);
+        TimeSample { asked, told: Micros::of_millis(self.clock), answered }
     }
 
     fn skipping(&self, query: &PollQuery) -> PollQuery {

@@ -15,6 +15,14 @@ pub(crate) struct NewNode {
     pub now: Timestamp,
 }
 
+impl NewNode {
+    /// A heartbeat of this node while nothing runs on it.
+    pub(crate) fn beat(&self, now: Timestamp) -> Heartbeat {
+        let (node, application, figures) = (self.id, self.application.clone(), Figures::default());
+        Heartbeat { node, application, figures, withdraw: false, drained: false, now }
+    }
+}
+
 /// One heartbeat.
 #[derive(Clone, Debug)]
 pub(crate) struct Heartbeat {

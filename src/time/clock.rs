@@ -8,14 +8,61 @@
 //! answer took. [`Offset`] intersects these intervals and uses the lower end: in doubt database time is later
 //! than this process believes, and nothing starts early.
 
+use std::ops::{Add, Sub};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::domain::{Boot, Millis, Timestamp};
 use crate::time::{OFFSET_JUMP, OFFSET_WARNING, WALL_JUMP, span};
 
-/// Microseconds: what clocks are compared in.
-pub(crate) type Micros = i64;
+/// A clock's reading in microseconds, or how far two clocks are apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Micros(i64);
+
+impl Micros {
+    pub(crate) const ZERO: Self = Self(0);
+    #[cfg(test)]
+    pub(crate) const MAX: Self = Self(i64::MAX);
+
+    #[cfg(any(feature = "sql", test))]
+    pub(crate) const fn of(micros: i64) -> Self {
+        Self(micros)
+    }
+
+    pub(crate) const fn of_millis(millis: Millis) -> Self {
+        Self(millis.saturating_mul(1_000))
+    }
+
+    /// The whole milliseconds, rounded down.
+    pub(crate) const fn millis(self) -> Millis {
+        self.0.div_euclid(1_000)
+    }
+
+    pub(crate) const fn abs(self) -> Self {
+        Self(self.0.saturating_abs())
+    }
+
+    /// As a span; none if it is negative.
+    pub(crate) fn duration(self) -> Duration {
+        Duration::from_micros(u64::try_from(self.0).unwrap_or(0))
+    }
+}
+
+impl Add for Micros {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl Sub for Micros {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
 
 /// One reading: what every pure part is given instead of a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,17 +127,17 @@ pub(crate) struct Clock {
 impl Default for Clock {
     fn default() -> Self {
         let booted = read(WALL) - read(BOOT);
-        Self { booted, ahead: AtomicI64::new(booted) }
+        Self { booted, ahead: AtomicI64::new(booted.0) }
     }
 }
 
 impl Clock {
     pub(crate) fn now(&self) -> Now {
-        let (boot, ahead) = (read(BOOT), self.ahead.load(Ordering::Relaxed));
+        let (boot, ahead) = (read(BOOT), self.ahead());
         Now {
-            db: Timestamp::at(whole(boot + ahead)),
-            boot: Boot::at(whole(in_step(boot, ahead))),
-            apart: whole(read(WALL) - boot),
+            db: Timestamp::at((boot + ahead).millis()),
+            boot: Boot::at(in_step(boot, ahead).millis()),
+            apart: (read(WALL) - boot).millis(),
         }
     }
 
@@ -104,15 +151,18 @@ impl Clock {
     pub(crate) fn until_boot(&self, until: Boot) -> Duration {
         /// Longer waits are cut: the caller asks again.
         const LONGEST: Duration = Duration::from_secs(3_600);
-        let boot = in_step(read(BOOT), self.ahead.load(Ordering::Relaxed));
-        span(until.millis())
-            .saturating_sub(Duration::from_micros(u64::try_from(boot).unwrap_or(0)))
-            .min(LONGEST)
+        let boot = in_step(read(BOOT), self.ahead());
+        span(until.millis()).saturating_sub(boot.duration()).min(LONGEST)
+    }
+
+    /// Database time minus the boot clock.
+    fn ahead(&self) -> Micros {
+        Micros(self.ahead.load(Ordering::Relaxed))
     }
 
     /// From now on database time is the host's time plus `offset`.
     pub(crate) fn set_offset(&self, offset: Micros) {
-        self.ahead.store(self.booted + offset, Ordering::Relaxed);
+        self.ahead.store((self.booted + offset).0, Ordering::Relaxed);
     }
 }
 
@@ -124,12 +174,7 @@ pub(crate) fn boot() -> Micros {
 /// The boot clock, shifted by less than a millisecond so that it passes to the next one together with
 /// database time: a wait on the one for an instant of the other ends at that instant.
 fn in_step(boot: Micros, ahead: Micros) -> Micros {
-    boot + ahead.rem_euclid(1_000)
-}
-
-/// In whole milliseconds.
-fn whole(micros: Micros) -> Millis {
-    micros.div_euclid(1_000)
+    boot + Micros(ahead.0.rem_euclid(1_000))
 }
 
 const WALL: rustix::time::ClockId = rustix::time::ClockId::Realtime;
@@ -142,7 +187,7 @@ const BOOT: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
 #[expect(clippy::disallowed_methods, reason = "this is the one reader of time")]
 fn read(id: rustix::time::ClockId) -> Micros {
     let time = rustix::time::clock_gettime(id);
-    time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1_000)
+    Micros(time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1_000))
 }
 
 /// A reading of the host's clocks.
@@ -168,22 +213,22 @@ pub(crate) struct TimeSample {
 impl TimeSample {
     /// Of a database that tells microseconds. Each reading is rounded down by up to one.
     pub(crate) fn new(asked: HostTime, told: Micros, answered: HostTime) -> Self {
-        Self { asked: asked.counted - 1, told, answered: answered.counted + 1 }
+        Self { asked: asked.counted - Micros(1), told, answered: answered.counted + Micros(1) }
     }
 
     /// Of a database in this process, which tells whole milliseconds. Where it agrees with the host's wall
     /// clock it reads that very clock, and the wall clock's microseconds are the database's.
     pub(crate) fn in_process(asked: HostTime, told: Micros, answered: HostTime) -> Self {
-        if (asked.wall - 999..=answered.wall).contains(&told) {
+        if (asked.wall - Micros(999)..=answered.wall).contains(&told) {
             return Self::new(answered, answered.wall, answered);
         }
         // Rounded down: this instant of the database's clock was up to a millisecond before the question.
-        Self::new(HostTime { counted: asked.counted - 999, ..asked }, told, answered)
+        Self::new(HostTime { counted: asked.counted - Micros(999), ..asked }, told, answered)
     }
 
     /// The database's time, rounded down.
     pub(crate) fn db(&self) -> Timestamp {
-        Timestamp::at(whole(self.told))
+        Timestamp::at(self.told.millis())
     }
 
     /// The ends of the interval that the offset lies in.
@@ -214,8 +259,8 @@ impl Offset {
     /// this comparison counts.
     pub(crate) fn observe(&mut self, sample: TimeSample) -> bool {
         /// Two clocks drift apart by at most a microsecond in this many.
-        const DRIFT: Micros = 20_000;
-        let drift = (sample.answered - self.at).max(0) / DRIFT;
+        const DRIFT: i64 = 20_000;
+        let drift = Micros((sample.answered - self.at).0.max(0) / DRIFT);
         let (low, high) = sample.offsets();
         self.at = sample.answered;
         self.low = low.max(self.low - drift);
@@ -234,7 +279,7 @@ impl Offset {
 
     /// How far the database's clock is ahead of the host's, if that is certainly too far and news.
     pub(crate) fn warning(&mut self) -> Option<Millis> {
-        let ahead = 0.clamp(self.low, self.high) / 1_000;
+        let ahead = Micros::ZERO.clamp(self.low, self.high).0 / 1_000;
         if ahead.abs() <= OFFSET_WARNING {
             self.warned = None;
             return None;
@@ -284,17 +329,18 @@ mod tests {
         assert!(!none.holds(at(1, 70_000)) && !none.is_doubtful(at(1, 70_000)));
     }
 
-    const SECOND: Micros = 1_000_000;
+    const SECOND: i64 = 1_000_000;
 
     /// A comparison by a host whose clock is `skew` ahead: asked at `at`, answered after the two spans.
-    fn sample(at: Micros, skew: Micros, there: Micros, back: Micros) -> TimeSample {
-        TimeSample { asked: at + skew, told: at + there, answered: at + there + back + skew }
+    fn sample(at: i64, skew: i64, there: i64, back: i64) -> TimeSample {
+        let (asked, told, answered) = (at + skew, at + there, at + there + back + skew);
+        TimeSample { asked: Micros(asked), told: Micros(told), answered: Micros(answered) }
     }
 
     #[test]
     fn a_slow_answer_does_not_hide_that_the_host_is_ahead() {
         let offset = Offset::new(sample(0, 45_000, 25_000, 25_000));
-        assert!(offset.least() <= -45_000, "database time would be {} us early", offset.least() + 45_000);
+        assert!(offset.least().0 <= -45_000, "database time would be {} us early", offset.least().0 + 45_000);
     }
 
     /// The node is never early, and late by no more than the best answer took on its way back, plus the
@@ -305,7 +351,7 @@ mod tests {
             let mut offset = Offset::new(sample(0, 45_000, 300, 200));
             for n in 1..=20 {
                 assert!(!offset.observe(sample(5 * n * SECOND, 45_000, there, back)));
-                let early = offset.least() + 45_000;
+                let early = offset.least().0 + 45_000;
                 assert!(
                     early <= 0 && early >= -200 - 50 * (5 * n + 2),
                     "{early} us early with {there} + {back}"
@@ -319,7 +365,7 @@ mod tests {
         let mut offset = Offset::new(sample(0, 0, 500, 500));
         for (at, skew) in [(5, 400_000), (10, -2_000_000), (15, -2_001_501)] {
             assert!(offset.observe(sample(at * SECOND, skew, 500, 500)));
-            assert_eq!(offset.least(), -skew - 500);
+            assert_eq!(offset.least().0, -skew - 500);
         }
         assert!(!offset.observe(sample(20 * SECOND, -2_001_501, 200_000, 900)));
     }
@@ -329,19 +375,19 @@ mod tests {
         let mut offset = Offset::new(sample(0, 0, 50, 50));
         for n in 1..=100 {
             assert!(!offset.observe(sample(5 * n * SECOND, 200 * n, 50, 50)));
-            assert!((-200 * n - 300..=-200 * n).contains(&offset.least()), "{}", offset.least());
+            assert!((-200 * n - 300..=-200 * n).contains(&offset.least().0), "{}", offset.least().0);
         }
     }
 
     /// As SQLite does: the sample is exact where it reads the host's wall clock, and safe where it does not.
     #[test]
     fn a_clock_of_whole_milliseconds_costs_no_precision_on_its_own_host() {
-        let host = |counted, wall| HostTime { counted, wall };
-        let own = TimeSample::in_process(host(7_000, 5_900_950), 5_900_000, host(7_100, 5_901_050));
-        assert_eq!(Offset::new(own).least(), 5_901_050 - 7_100 - 1);
-        let other = TimeSample::in_process(host(7_000, 1_000_950), 5_900_000, host(7_100, 1_001_050));
+        let host = |counted, wall| HostTime { counted: Micros(counted), wall: Micros(wall) };
+        let own = TimeSample::in_process(host(7_000, 5_900_950), Micros(5_900_000), host(7_100, 5_901_050));
+        assert_eq!(Offset::new(own).least().0, 5_901_050 - 7_100 - 1);
+        let other = TimeSample::in_process(host(7_000, 1_000_950), Micros(5_900_000), host(7_100, 1_001_050));
         let offset = Offset::new(other);
-        assert_eq!((offset.low, offset.high), (5_900_000 - 7_101, 5_900_000 - 7_000 + 1_000));
+        assert_eq!((offset.low.0, offset.high.0), (5_900_000 - 7_101, 5_900_000 - 7_000 + 1_000));
     }
 
     #[test]
@@ -369,7 +415,7 @@ mod tests {
     fn both_clocks_pass_to_the_next_millisecond_together() {
         let clock = Clock::default();
         for offset in [0, 123, -4_000_877] {
-            clock.set_offset(offset);
+            clock.set_offset(Micros(offset));
             let first = clock.now();
             loop {
                 let now = clock.now();

@@ -16,7 +16,7 @@ use self::calls::{Answer, Answered, Asked, Op, join};
 use super::observer::Observer;
 use super::{OwnTokens, Standing};
 use crate::domain::shards::Member;
-use crate::domain::{Boot, Error, Event, ExecutionId, Lineage, Millis, NodeId, Timestamp};
+use crate::domain::{Boot, Error, Event, ExecutionId, Lineage, Millis, NodeId};
 use crate::machine::{Machine, Step};
 use crate::repair::recover;
 use crate::store::{Applied, Figures, Heartbeat, HeartbeatReply, NewNode, NodeEnd, Peer, Stranded};
@@ -24,14 +24,6 @@ use crate::time::{Lease, Now, Window};
 
 /// The least time between two heartbeats, however often executions are asked to end.
 const CANCELS_EVERY: Millis = 100;
-
-impl NewNode {
-    /// A heartbeat of this node while nothing runs on it.
-    pub(crate) fn beat(&self, now: Timestamp) -> Heartbeat {
-        let (node, application, figures) = (self.id, self.application.clone(), Figures::default());
-        Heartbeat { node, application, figures, withdraw: false, drained: false, now }
-    }
-}
 
 pub(crate) enum HeartbeatInput {
     /// A heartbeat at once: the lease is in doubt.

@@ -1,7 +1,7 @@
 //! Tests of leases, to the millisecond, and of the machine with prepared answers.
 
 use super::*;
-use crate::domain::{ErrorKind, ExecutionId, ExecutionState, JobPolicy, ScheduleId, Token};
+use crate::domain::{ErrorKind, ExecutionId, ExecutionState, JobPolicy, ScheduleId, Timestamp, Token};
 use crate::fixtures::calls_while_down;
 use crate::machine::{Operation, Stepped};
 use crate::store::Stranded;

@@ -433,16 +433,8 @@ impl Plan {
         }
         batch.passed.iter().for_each(|(line, group, rank)| self.ready.insert(line, group, *rank));
         self.full.add(refusing, granting);
-        // The first permits of a lane are its best seats. Where there may be no room for all, those are first
-        // whose turn it is.
-        match batch.is_bounded() {
-            true => ranks.sort_by_key(|(lane, _)| *lane),
-            false => ranks.sort_unstable(),
-        }
-        if !permits.is_sorted_by_key(|(lane, _)| *lane) {
-            permits.sort_by_key(|(lane, _)| *lane);
-        }
-        let picked = ranks.into_iter().zip(permits).filter_map(|((_, rank), (_, permit))| {
+        let seated = seat(ranks, permits, batch.is_bounded());
+        let picked = seated.filter_map(|(rank, permit)| {
             let item = self.items.get_mut(&rank.key)?;
             item.place = ItemPlace::InFlight;
             Some((rank.key, item.candidate.clone(), permit))
@@ -625,6 +617,23 @@ fn chains(occurrences: Vec<Occurrence>) -> FxHashMap<ScheduleId, VecDeque<Occurr
         chains.entry(occurrence.entry.id).or_insert_with(|| VecDeque::with_capacity(1)).push_back(occurrence);
     }
     chains
+}
+
+/// Pairs the items of each lane with its permits, of which the first are its best seats. They go to the first
+/// items in order; where bounds may leave no room for all, to those whose turn it is.
+fn seat<P>(
+    mut ranks: Vec<(LaneId, Rank)>,
+    mut permits: Vec<(LaneId, P)>,
+    is_bounded: bool,
+) -> impl Iterator<Item = (Rank, P)> {
+    match is_bounded {
+        true => ranks.sort_by_key(|(lane, _)| *lane),
+        false => ranks.sort_unstable(),
+    }
+    if !permits.is_sorted_by_key(|(lane, _)| *lane) {
+        permits.sort_by_key(|(lane, _)| *lane);
+    }
+    ranks.into_iter().zip(permits).map(|((_, rank), (_, permit))| (rank, permit))
 }
 
 #[cfg(test)]

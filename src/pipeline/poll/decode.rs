@@ -70,7 +70,7 @@ pub(crate) fn in_turn(
     clock: impl Fn() -> Micros,
     mut decode: impl FnMut(&Arc<Entry>),
 ) {
-    let mut jobs: Vec<(Micros, Rows)> = jobs.into_iter().map(|rows| (0, rows)).collect();
+    let mut jobs: Vec<(Micros, Rows)> = jobs.into_iter().map(|rows| (Micros::ZERO, rows)).collect();
     let begin = clock();
     let mut now = begin;
     while let Some((spent, rows)) = jobs.iter_mut().min_by_key(|(spent, _)| *spent) {
@@ -82,7 +82,7 @@ pub(crate) fn in_turn(
             }
         }
         let before = std::mem::replace(&mut now, clock());
-        *spent += now - before;
+        *spent = *spent + (now - before);
         if now - begin >= most {
             return;
         }

@@ -53,7 +53,7 @@ use crate::misfire::PollReport;
 use crate::pipeline::expand::{Expanded, expand};
 use crate::store::news::{Glance, GlanceQuery, Marks, News};
 use crate::store::{DueRows, Page, PollQuery, Polled};
-use crate::time::{HOME_LEAD, Now, OFFSET_JUMP, Offset, Window, span};
+use crate::time::{HOME_LEAD, Micros, Now, OFFSET_JUMP, Offset, Window, span};
 use timetable::{Next, Timetable};
 
 /// Payloads are decoded for so long at least, however late it is.
@@ -237,7 +237,7 @@ impl PollMachine {
     /// Decodes new payloads in the time that is left, far less than a call may take. Mostly there are none.
     fn decode(&mut self, now: Now, mut poll: Poll) {
         let left = poll.left(now).max(LEAST_DECODING).min(self.window.call / 2);
-        poll.decode = self.decoders.ask(poll.brought.rows(), 1_000 * left);
+        poll.decode = self.decoders.ask(poll.brought.rows(), Micros::of_millis(left));
         if poll.decode.is_some() {
             self.poll = Some(poll);
         } else {
@@ -250,10 +250,10 @@ impl PollMachine {
         let before = self.offset.least();
         let was_set = self.offset.observe(polled.time);
         let step = self.offset.least() - before;
-        if step != 0 {
+        if step != Micros::ZERO {
             self.outbox.push_back(PollOutput::Offset(self.offset.least()));
         }
-        if was_set && step.abs() > 1_000 * OFFSET_JUMP {
+        if was_set && step.abs() > Micros::of_millis(OFFSET_JUMP) {
             self.timetable.wanted = true;
             self.outbox.push_back(PollOutput::Jumped);
             self.emit(Event::ClockJumped);

@@ -27,7 +27,7 @@ impl Catalog for Strict {
     }
 
     fn clock(&self) -> Micros {
-        0
+        Micros::ZERO
     }
 }
 
@@ -58,7 +58,8 @@ fn glancing_every(now: Timestamp, glance: Millis) -> Stepped<PollMachine> {
 
 /// The database told this instant within no time.
 pub(super) fn sample(host: Millis, database: Millis) -> TimeSample {
-    TimeSample { asked: 1_000 * host, told: 1_000 * database, answered: 1_000 * host }
+    let [host, told] = [host, database].map(Micros::of_millis);
+    TimeSample { asked: host, told, answered: host }
 }
 
 pub(super) fn answer(now: Timestamp, entries: Vec<Entry>) -> Polled {
@@ -109,7 +110,7 @@ fn a_slow_comparison_is_no_step_of_the_clock() {
     for round_trip in [0, 2_900, 0] {
         let (now, _) = until_asked(&mut machine, Timestamp::at(1_000_000));
         let exact = sample(now.millis(), now.millis());
-        let time = TimeSample { asked: exact.asked - 1_000 * round_trip, ..exact };
+        let time = TimeSample { asked: exact.asked - Micros::of_millis(round_trip), ..exact };
         machine.done(at(now), Ok(Answer::Page(Polled { time, ..answer(now, Vec::new()) })));
         let (_, told) = until_asked(&mut machine, now);
         assert!(
@@ -194,13 +195,16 @@ fn polls(machine: &mut Stepped<PollMachine>, most: Micros, count: usize) -> Vec<
 
 #[test]
 fn what_is_known_is_not_decoded_again() {
-    assert_eq!(polls(&mut machine(Timestamp::at(1_000_000)), 1, 2), [(0, 10, 10), (PERIOD, 0, 10)]);
+    assert_eq!(
+        polls(&mut machine(Timestamp::at(1_000_000)), Micros::of(1), 2),
+        [(0, 10, 10), (PERIOD, 0, 10)]
+    );
 }
 
 /// Another poll follows soon, and each decodes something.
 #[test]
 fn what_there_was_no_time_to_decode_is_cut_off() {
-    let polled = polls(&mut machine(Timestamp::at(1_000_000)), 0, 11);
+    let polled = polls(&mut machine(Timestamp::at(1_000_000)), Micros::ZERO, 11);
     let instants = [0, 10, 30, 70, 150, 250, 350, 450, 550, 650];
     let expected = instants.into_iter().enumerate().map(|(n, at)| (at, 10 - n, n + 1));
     assert_eq!(polled[..10], expected.collect::<Vec<_>>());

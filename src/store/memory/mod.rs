@@ -46,7 +46,7 @@ use super::{
     SeenSchedule, Store, StrandedPage, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
 };
 use crate::domain::{Covers, Entry, Error, ErrorKind, ExecutionId, Millis, ScheduleId, Timestamp};
-use crate::time::TimeSample;
+use crate::time::{Micros, TimeSample};
 
 /// All tables in this process's memory.
 #[derive(Debug, Default)]
@@ -121,7 +121,7 @@ impl MemoryStore {
     }
 
     fn sample(tables: &Tables) -> TimeSample {
-        let now = 1_000 * tables.now.millis();
+        let now = Micros::of_millis(tables.now.millis());
         TimeSample { asked: now, told: now, answered: now }
     }
 }

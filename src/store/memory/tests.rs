@@ -12,6 +12,7 @@ use crate::store::conformance::{self, Bench, Fixture, RowKey, conformance, confo
 use crate::store::guard::{self, GUARDS, Guard, blind};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry};
 use crate::store::{Applied, Change, Claim, Purge, Store, Verbs};
+use crate::time::Micros;
 
 struct MemoryFixture(Arc<MemoryStore>);
 
@@ -168,6 +169,6 @@ fn the_databases_clock_is_what_it_is_set_to() {
     let (model, db) = model();
     model.0.set_time(db.now + 5);
     assert_eq!(db.store.now().unwrap(), db.now + 5);
-    let (sample, now) = (db.poll(db.now).time, 1_000 * (db.now + 5).millis());
+    let (sample, now) = (db.poll(db.now).time, Micros::of_millis((db.now + 5).millis()));
     assert_eq!((sample.asked, sample.told, sample.answered), (now, now, now));
 }

@@ -16,7 +16,7 @@ impl Catalog for Quick {
     }
 
     fn clock(&self) -> Micros {
-        0
+        Micros::ZERO
     }
 }
 
@@ -29,7 +29,7 @@ fn rows(ids: std::ops::Range<i64>, job: &str) -> Vec<Arc<Entry>> {
 }
 
 fn ask(decoders: &mut Decoders, rows: &[Arc<Entry>]) -> Option<Decode> {
-    decoders.ask(rows.iter().map(|row| (row.cursor.next.at().unwrap(), row)), 1_000_000)
+    decoders.ask(rows.iter().map(|row| (row.cursor.next.at().unwrap(), row)), Micros::of(1_000_000))
 }
 
 fn ids(decode: &Decode) -> Vec<Vec<i64>> {
@@ -44,8 +44,8 @@ fn jobs_share_the_time_and_not_the_turns() {
     let jobs = vec![rows(0..1_000, "slow").into(), rows(1_000..3_000, "quick").into()];
     in_turn(
         jobs,
-        100_000,
-        || clock.get(),
+        Micros::of(100_000),
+        || Micros::of(clock.get()),
         |row| {
             clock.set(clock.get() + if row.id.0 < 1_000 { 1_000 } else { 1 });
             decoded.push(row.id.0);
@@ -58,7 +58,7 @@ fn jobs_share_the_time_and_not_the_turns() {
 #[test]
 fn one_row_is_decoded_however_late_it_is() {
     let mut decoded = 0;
-    in_turn(vec![rows(0..9, "job").into()], 0, || 0, |_| decoded += 1);
+    in_turn(vec![rows(0..9, "job").into()], Micros::ZERO, || Micros::ZERO, |_| decoded += 1);
     assert_eq!(decoded, 1);
 }
 

@@ -115,7 +115,7 @@ fn a_backward_clock_step_does_not_sleep_for_hours() {
     let again = loop {
         match machine.next(Now { db: Timestamp::at(boot + step), boot: Boot::at(boot), apart: 0 }) {
             Step::Do(_) => break boot,
-            Step::Tell(PollOutput::Offset(offset)) => step = offset.div_euclid(1_000),
+            Step::Tell(PollOutput::Offset(offset)) => step = offset.millis(),
             Step::Tell(PollOutput::Jumped) => told.push("jumped"),
             Step::Tell(PollOutput::Planned(_)) => told.push("planned"),
             Step::Tell(_) => {}

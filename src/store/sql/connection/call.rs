@@ -11,7 +11,7 @@ use crate::store::sql::dialect::database::LOCK_WAIT;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{single, sql};
 use crate::store::sql::session::{Session, catch_up};
-use crate::time::{Clock, TimeSample, span};
+use crate::time::{Clock, Micros, TimeSample, span};
 
 /// How often a transaction that met a deadlock or a busy database is tried.
 const TRIES: u32 = 3;
@@ -196,7 +196,7 @@ impl SqlStore {
     pub(crate) fn sample(&self, session: &mut dyn Session) -> Step<TimeSample> {
         let question = sql(format!("SELECT {} AS now", session.dialect().exact_clock()));
         let asked = self.clock.host();
-        let told = single(session.rows(&question)?)?;
+        let told = single(session.rows(&question)?).map(Micros::of)?;
         Ok(session.dialect().sample(asked, told, self.clock.host()))
     }
 }

@@ -45,7 +45,7 @@ impl Hosts {
         let mut refusals: Vec<(&str, Fault)> = Vec::new();
         while let Some((place, pickiness)) = todo.pop_front() {
             let (address, others) = (&self.addresses[place], u32::try_from(todo.len()).unwrap_or(u32::MAX));
-            let spent = Duration::from_micros(boot().saturating_sub(began).unsigned_abs());
+            let spent = (boot() - began).duration();
             let fault = match open(address, wait.saturating_sub(spent) / others.saturating_add(1), pickiness)
             {
                 Ok(opened) => {

@@ -22,7 +22,7 @@ use crate::store::switch::{PassedQuery, Switch};
 use crate::store::{
     DueRows, LargePayload, OverduePage, OverdueQuery, Page, PollQuery, Polled, Section, Unstarted,
 };
-use crate::time::Clock;
+use crate::time::{Clock, Micros};
 
 pub(crate) fn poll(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Step<Polled> {
     let (is_due, mut polled) = first_look(session, query, clock)?;
@@ -183,7 +183,7 @@ answer! {
         is_late: bool = "CASE WHEN heads.earliest < ? THEN 1 ELSE 0 END AS late", Row::flag;
         /// When the earliest of the listed jobs is due.
         earliest: Option<Timestamp> = "heads.earliest AS earliest", Row::maybe_instant;
-        now: i64 = format!("{} AS now", dialect.exact_clock()), Row::int;
+        now: Micros = format!("{} AS now", dialect.exact_clock()), |row| row.int().map(Micros::of);
     }
 }
 
