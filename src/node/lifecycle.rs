@@ -24,6 +24,15 @@ pub(crate) enum Lifecycle {
     Lost,
 }
 
+/// What may keep an execution from beginning.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Signals {
+    /// Nothing may begin on this node any more.
+    pub is_closed: bool,
+    /// Somebody has asked to cancel it.
+    pub is_cancelled: bool,
+}
+
 /// An execution whose start is being stored.
 pub(crate) struct Starting(Claimed);
 
@@ -116,13 +125,12 @@ impl Patience {
 }
 
 impl Lifecycle {
-    /// The first step; `closed` when nothing may begin any more, `is_cancelled` when somebody has asked to
-    /// cancel it.
-    pub(crate) fn of(claimed: Claimed, now: Now, closed: bool, is_cancelled: bool) -> Self {
-        if is_cancelled && claimed.is_started() {
+    /// The first step.
+    pub(crate) fn of(claimed: Claimed, now: Now, signals: Signals) -> Self {
+        if signals.is_cancelled && claimed.is_started() {
             let answer = Answer::Cancelled("cancelled before its handler began".to_owned());
             Self::Cancel(claimed.finish(answer, None, now.db))
-        } else if closed || !claimed.may_start(now) {
+        } else if signals.is_closed || !claimed.may_start(now) {
             Self::GiveBack(claimed.give_back(now.db))
         } else if claimed.is_started() {
             Self::Call(Started { claimed, end: None })
@@ -138,18 +146,12 @@ impl Starting {
     }
 
     /// The next step, once the start is settled; `None` if nobody will settle it any more.
-    pub(crate) fn settled(
-        self,
-        answer: Option<Applied>,
-        now: Now,
-        closed: bool,
-        is_cancelled: bool,
-    ) -> Lifecycle {
+    pub(crate) fn settled(self, answer: Option<Applied>, now: Now, signals: Signals) -> Lifecycle {
         match answer {
             Some(Applied::Done) => {
                 let Self(mut claimed) = self;
                 claimed.mark_started();
-                Lifecycle::of(claimed, now, closed, is_cancelled)
+                Lifecycle::of(claimed, now, signals)
             }
             Some(Applied::Lost | Applied::Held) | None => Lifecycle::Lost,
         }
@@ -258,7 +260,7 @@ mod tests {
     }
 
     fn starting() -> Starting {
-        let Lifecycle::Start(settlement, starting) = Lifecycle::of(claimed(false), at(0), false, false)
+        let Lifecycle::Start(settlement, starting) = Lifecycle::of(claimed(false), at(0), Signals::default())
         else {
             panic!("not started")
         };
@@ -268,7 +270,11 @@ mod tests {
 
     #[test]
     fn nothing_begins_at_its_deadline_or_after_the_end() {
-        let begun = |at_once, boot, closed| match Lifecycle::of(claimed(at_once), at(boot), closed, false) {
+        let begun = |at_once, boot, closed| match Lifecycle::of(
+            claimed(at_once),
+            at(boot),
+            Signals { is_closed: closed, is_cancelled: false },
+        ) {
             Lifecycle::Start(..) => "start",
             Lifecycle::Call(_) => "run",
             Lifecycle::GiveBack(_) => "give back",
@@ -286,37 +292,54 @@ mod tests {
     #[test]
     fn nothing_begins_after_a_pause_that_only_the_wall_clock_shows() {
         let paused = Now { apart: 20_000, ..at(0) };
-        assert!(matches!(Lifecycle::of(claimed(true), paused, false, false), Lifecycle::GiveBack(_)));
-        assert!(matches!(Lifecycle::of(claimed(false), paused, false, false), Lifecycle::GiveBack(_)));
+        assert!(matches!(Lifecycle::of(claimed(true), paused, Signals::default()), Lifecycle::GiveBack(_)));
+        assert!(matches!(Lifecycle::of(claimed(false), paused, Signals::default()), Lifecycle::GiveBack(_)));
         assert!(matches!(
-            starting().settled(Some(Applied::Done), paused, false, false),
+            starting().settled(Some(Applied::Done), paused, Signals::default()),
             Lifecycle::GiveBack(_)
         ));
     }
 
     #[test]
     fn an_execution_runs_once_its_start_is_stored() {
-        assert!(matches!(starting().settled(Some(Applied::Done), at(0), false, false), Lifecycle::Call(_)));
-        assert!(matches!(starting().settled(Some(Applied::Lost), at(0), false, false), Lifecycle::Lost));
-        assert!(matches!(starting().settled(None, at(0), false, false), Lifecycle::Lost));
+        assert!(matches!(
+            starting().settled(Some(Applied::Done), at(0), Signals::default()),
+            Lifecycle::Call(_)
+        ));
+        assert!(matches!(
+            starting().settled(Some(Applied::Lost), at(0), Signals::default()),
+            Lifecycle::Lost
+        ));
+        assert!(matches!(starting().settled(None, at(0), Signals::default()), Lifecycle::Lost));
     }
 
     /// One that is RUNNING by its claim may wait for a thread meanwhile.
     #[test]
     fn a_cancelled_execution_does_not_begin() {
         for (boot, closed) in [(0, false), (DEADLINE, false), (0, true)] {
-            let Lifecycle::Cancel(change) = Lifecycle::of(claimed(true), at(boot), closed, true) else {
+            let Lifecycle::Cancel(change) =
+                Lifecycle::of(claimed(true), at(boot), Signals { is_closed: closed, is_cancelled: true })
+            else {
                 panic!("not cancelled")
             };
             assert_eq!((change.kind(), change.becomes()), (ChangeKind::Finish, ExecutionState::Cancelled));
             assert_eq!(change.transition.next(), None);
         }
-        let started = starting().settled(Some(Applied::Done), at(0), false, true);
+        let started =
+            starting().settled(Some(Applied::Done), at(0), Signals { is_closed: false, is_cancelled: true });
         assert!(matches!(started, Lifecycle::Cancel(_)));
-        let is_lost = |answer| matches!(starting().settled(answer, at(0), false, true), Lifecycle::Lost);
+        let is_lost = |answer| {
+            matches!(
+                starting().settled(answer, at(0), Signals { is_closed: false, is_cancelled: true }),
+                Lifecycle::Lost
+            )
+        };
         assert!(is_lost(Some(Applied::Lost)) && is_lost(None));
         assert!(
-            matches!(Lifecycle::of(claimed(false), at(0), false, true), Lifecycle::Start(..)),
+            matches!(
+                Lifecycle::of(claimed(false), at(0), Signals { is_closed: false, is_cancelled: true }),
+                Lifecycle::Start(..)
+            ),
             "its row tells"
         );
     }
@@ -350,7 +373,7 @@ mod tests {
     fn what_is_dropped_is_run_anew_if_it_may_be() {
         let lease = Interruption::Told(Cancellation::LeaseLost, 5_000);
         let dropped = |why, is_cancelled, recover, took: Option<Millis>| {
-            let Lifecycle::Call(mut running) = Lifecycle::of(claimed(true), at(0), false, false) else {
+            let Lifecycle::Call(mut running) = Lifecycle::of(claimed(true), at(0), Signals::default()) else {
                 panic!("not run")
             };
             let retry = Retry::fixed(Duration::from_secs(7)).at_most(1);
@@ -391,7 +414,7 @@ mod tests {
     #[test]
     fn only_a_failure_with_retries_left_is_retried() {
         let ended = |answer, is_cancelled, retries| {
-            let Lifecycle::Call(running) = Lifecycle::of(claimed(true), at(0), false, false) else {
+            let Lifecycle::Call(running) = Lifecycle::of(claimed(true), at(0), Signals::default()) else {
                 panic!("not run")
             };
             let retry = Retry::fixed(Duration::from_secs(7)).at_most(retries);

@@ -60,59 +60,57 @@ pub(crate) enum Output<P> {
 /// Takes an output to the machine, or the node, that acts on it.
 pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
     match output {
-        Output::Poll(output) => match output {
-            PollOutput::Planned(planned) => to.dispatch(DispatchInput::Planned(planned)),
-            PollOutput::Seen(report) => to.misfire(MisfireInput::Polled(report)),
-            PollOutput::Drain(drains) => {
-                if drains {
-                    to.start(StartInput::HandBack);
-                    to.dispatch(DispatchInput::HandBack);
-                }
-                to.heartbeat(HeartbeatInput::Drain(drains));
-            }
-            PollOutput::Offset(offset) => to.set_offset(offset),
-            PollOutput::CancelAsked => to.heartbeat(HeartbeatInput::CancelAsked),
-            PollOutput::Jumped => to.dispatch(DispatchInput::Jumped),
-            PollOutput::Event(event) => to.emit(event),
-        },
-        Output::Dispatch(output) => match output {
-            DispatchOutput::Won(won) => to.start(StartInput::Won(won)),
-            DispatchOutput::GiveBack(settlement) => settle(settlement, to),
-            DispatchOutput::WakePoll => to.poll(PollInput::Wake),
-            DispatchOutput::WakeHeart => to.heartbeat(HeartbeatInput::Beat),
-            DispatchOutput::Event(event) => to.emit(event),
-        },
-        Output::Start(output) => match output {
-            StartOutput::Due(due) => to.run(due),
-            StartOutput::GiveBack(settlement) => settle(settlement, to),
-            StartOutput::Event(event) => to.emit(event),
-        },
-        Output::Complete(output) => completed(output, to),
-        Output::Misfire(output) => match output {
-            MisfireOutput::WakePoll => to.poll(PollInput::Wake),
-            MisfireOutput::Event(event) => to.emit(event),
-        },
-        Output::Heartbeat(output) => match output {
-            HeartbeatOutput::Lease(lease) => to.dispatch(DispatchInput::Lease(lease)),
-            HeartbeatOutput::Reborn(node) => {
-                to.poll(PollInput::Reborn(node));
-                to.dispatch(DispatchInput::Reborn(node));
-            }
-            HeartbeatOutput::Members(members) => to.poll(PollInput::Members(members)),
-            HeartbeatOutput::Left => to.left(),
-            HeartbeatOutput::DatabaseReplaced(path) => give_up(Event::DatabaseReplaced { path }, to),
-            HeartbeatOutput::Event(event) => to.emit(event),
-        },
-        Output::Listen(output) => heard(output, to),
-        Output::Pool(lane, notice) => match notice {
-            Notice::Freed => to.dispatch(DispatchInput::SeatFreed(lane)),
-            Notice::SpawnFailed(error) => to.emit(Event::ThreadRefused { reason: error.to_string() }),
-            Notice::Panicked(reason) => to.emit(Event::JobThreadPanicked { reason }),
-        },
+        Output::Poll(output) => of_poll(output, to),
+        Output::Dispatch(output) => of_dispatch(output, to),
+        Output::Start(output) => of_start(output, to),
+        Output::Complete(output) => of_complete(output, to),
+        Output::Misfire(output) => of_misfire(output, to),
+        Output::Heartbeat(output) => of_heartbeat(output, to),
+        Output::Listen(output) => of_listen(output, to),
+        Output::Pool(lane, notice) => of_pool(lane, notice, to),
     }
 }
 
-fn completed(output: CompleteOutput, to: &mut impl Mailboxes) {
+fn of_poll(output: PollOutput, to: &mut impl Mailboxes) {
+    match output {
+        PollOutput::Planned(planned) => to.dispatch(DispatchInput::Planned(planned)),
+        PollOutput::Seen(report) => to.misfire(MisfireInput::Polled(report)),
+        PollOutput::Drain(drains) => drain(drains, to),
+        PollOutput::Offset(offset) => to.set_offset(offset),
+        PollOutput::CancelAsked => to.heartbeat(HeartbeatInput::CancelAsked),
+        PollOutput::Jumped => to.dispatch(DispatchInput::Jumped),
+        PollOutput::Event(event) => to.emit(event),
+    }
+}
+
+/// A drain hands back what waits, and ends once a heartbeat finds nothing left.
+fn drain(drains: bool, to: &mut impl Mailboxes) {
+    if drains {
+        to.start(StartInput::HandBack);
+        to.dispatch(DispatchInput::HandBack);
+    }
+    to.heartbeat(HeartbeatInput::Drain(drains));
+}
+
+fn of_dispatch<M: Mailboxes>(output: DispatchOutput<M::Permit>, to: &mut M) {
+    match output {
+        DispatchOutput::Won(won) => to.start(StartInput::Won(won)),
+        DispatchOutput::GiveBack(settlement) => settle(settlement, to),
+        DispatchOutput::WakePoll => to.poll(PollInput::Wake),
+        DispatchOutput::WakeHeart => to.heartbeat(HeartbeatInput::Beat),
+        DispatchOutput::Event(event) => to.emit(event),
+    }
+}
+
+fn of_start<M: Mailboxes>(output: StartOutput<M::Permit>, to: &mut M) {
+    match output {
+        StartOutput::Due(due) => to.run(due),
+        StartOutput::GiveBack(settlement) => settle(settlement, to),
+        StartOutput::Event(event) => to.emit(event),
+    }
+}
+
+fn of_complete(output: CompleteOutput, to: &mut impl Mailboxes) {
     match output {
         CompleteOutput::Retry(due) => to.poll(PollInput::Retry(due)),
         CompleteOutput::Planned(name, due) => to.poll(PollInput::Planned(name, due)),
@@ -126,7 +124,28 @@ fn completed(output: CompleteOutput, to: &mut impl Mailboxes) {
     }
 }
 
-fn heard(output: ListenOutput, to: &mut impl Mailboxes) {
+fn of_misfire(output: MisfireOutput, to: &mut impl Mailboxes) {
+    match output {
+        MisfireOutput::WakePoll => to.poll(PollInput::Wake),
+        MisfireOutput::Event(event) => to.emit(event),
+    }
+}
+
+fn of_heartbeat(output: HeartbeatOutput, to: &mut impl Mailboxes) {
+    match output {
+        HeartbeatOutput::Lease(lease) => to.dispatch(DispatchInput::Lease(lease)),
+        HeartbeatOutput::Reborn(node) => {
+            to.poll(PollInput::Reborn(node));
+            to.dispatch(DispatchInput::Reborn(node));
+        }
+        HeartbeatOutput::Members(members) => to.poll(PollInput::Members(members)),
+        HeartbeatOutput::Left => to.left(),
+        HeartbeatOutput::DatabaseReplaced(path) => give_up(Event::DatabaseReplaced { path }, to),
+        HeartbeatOutput::Event(event) => to.emit(event),
+    }
+}
+
+fn of_listen(output: ListenOutput, to: &mut impl Mailboxes) {
     match output {
         ListenOutput::Told(is_told) => to.poll(PollInput::Told(is_told)),
         ListenOutput::News(News { work, cancel }) => {
@@ -138,6 +157,14 @@ fn heard(output: ListenOutput, to: &mut impl Mailboxes) {
             }
         }
         ListenOutput::Event(event) => to.emit(event),
+    }
+}
+
+fn of_pool(lane: LaneId, notice: Notice, to: &mut impl Mailboxes) {
+    match notice {
+        Notice::Freed => to.dispatch(DispatchInput::SeatFreed(lane)),
+        Notice::SpawnFailed(error) => to.emit(Event::ThreadRefused { reason: error.to_string() }),
+        Notice::Panicked(reason) => to.emit(Event::JobThreadPanicked { reason }),
     }
 }
 

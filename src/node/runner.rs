@@ -9,11 +9,11 @@ use chrono::{DateTime, Utc};
 use crossbeam::channel::{Sender, bounded};
 
 use crate::domain::user_code::{brief, guarded, with_causes};
-use crate::domain::{Answer, Attempt, Cause, Event, JobPolicy, Timestamp};
+use crate::domain::{Answer, Attempt, Cause, Event, ExecutionId, JobPolicy, Timestamp};
 use crate::members::Standing;
 use crate::node::context::{Begun, Context, Ledger, Stopping};
 use crate::node::handlers::Handlers;
-use crate::node::lifecycle::{Lifecycle, Started, Starting};
+use crate::node::lifecycle::{Lifecycle, Signals, Started, Starting};
 use crate::node::teller::Events;
 use crate::pipeline::complete::time_limits::Stuck;
 use crate::pipeline::complete::{CompleteInput, Reply};
@@ -82,14 +82,18 @@ impl Runner {
     }
 
     pub(super) fn first(&self, claimed: Claimed) -> Lifecycle {
-        let is_cancelled = self.standing.is_cancelled(claimed.execution());
-        Lifecycle::of(claimed, self.clock.now(), self.is_closed(), is_cancelled)
+        let signals = self.signals(claimed.execution());
+        Lifecycle::of(claimed, self.clock.now(), signals)
     }
 
     /// The step after a start that was settled so; `None` if nobody settles it any more.
     pub(super) fn started(&self, starting: Starting, answer: Option<Applied>) -> Lifecycle {
-        let is_cancelled = self.standing.is_cancelled(starting.execution());
-        starting.settled(answer, self.clock.now(), self.is_closed(), is_cancelled)
+        let signals = self.signals(starting.execution());
+        starting.settled(answer, self.clock.now(), signals)
+    }
+
+    fn signals(&self, execution: ExecutionId) -> Signals {
+        Signals { is_closed: self.is_closed(), is_cancelled: self.standing.is_cancelled(execution) }
     }
 
     /// Settles an execution that does not run here: it is cancelled, or goes back.

@@ -23,10 +23,10 @@ use crate::store::streak::{Streak, StreakQuery};
 use crate::store::switch::{EndedPause, PassedQuery, Scope, Switch, SwitchOrder, SwitchVerb, Switched};
 use crate::store::{
     ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionChange,
-    ExecutionQuery, ExecutionRow, Heartbeat, HeartbeatReply, JobRow, LargePayload, NewNode, NextAttempt,
-    NodeEnd, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled, Purge, Purged, PurgedOrphans,
-    PurgedQueues, QueueWalk, Result, ScheduleRow, SeenSchedule, Store, StrandedPage, Transition,
-    UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
+    ExecutionQuery, ExecutionRow, Heartbeat, HeartbeatReply, IfNotMade, JobRow, LargePayload, NewNode,
+    NextAttempt, NodeEnd, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled, Purge, Purged,
+    PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow, SeenSchedule, Store, StrandedPage,
+    Transition, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
 };
 use crate::time::{Micros, TimeSample, Window};
 
@@ -511,13 +511,13 @@ impl Store for Wire<'_> {
         self.apart(requests, || Claim::Skipped, |free| self.store.claim(free))
     }
 
-    fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>> {
-        let claims = claims || self.is(Sabotage::ResolveThoughOff);
+    fn resolve(&self, requests: &[ClaimRequest], if_not_made: IfNotMade) -> Result<Vec<Claim>> {
+        let if_not_made = if self.is(Sabotage::ResolveThoughOff) { IfNotMade::Claim } else { if_not_made };
         if self.is(Sabotage::ResolveTogether) {
             requests.iter().try_for_each(|request| self.wait_for(schedule(request)))?;
         }
         let held = || if self.is(Sabotage::HeldIsLost) { Claim::Lost } else { Claim::Skipped };
-        self.apart(requests, held, |free| self.store.resolve(free, claims))
+        self.apart(requests, held, |free| self.store.resolve(free, if_not_made))
     }
 
     fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRow>> {

@@ -32,6 +32,15 @@ impl ClaimRequest {
     }
 }
 
+/// What follows for a claim whose commit was unknown, and that was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IfNotMade {
+    /// It is made now.
+    Claim,
+    /// It is prevented: the node was switched off meanwhile.
+    Prevent,
+}
+
 /// The ending of one claim.
 #[derive(Debug)]
 pub(crate) enum Claim {

@@ -40,7 +40,7 @@ pub(crate) use change::{
     Applied, Change, LedgerRow, Move, NodeEnd, PauseChange, RemoveChange, Repair, SeenSchedule,
     UnreadableRow, Unstarted,
 };
-pub(crate) use claim::{Blocked, Claim, ClaimRequest, Claimed};
+pub(crate) use claim::{Blocked, Claim, ClaimRequest, Claimed, IfNotMade};
 pub(crate) use definition::Definition;
 pub use definition::Ensured;
 #[cfg(feature = "sql")]
@@ -174,10 +174,10 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// Settles a `claim` call whose commit is unknown, row by row; at most one candidate per schedule. An
     /// execution carries the request's token in CLAIMED/RUNNING: won. Somebody holds the schedule's row
     /// locked, perhaps the call itself: [`Claim::Skipped`], still unknown, to be asked again. The guard still
-    /// matches: claims it now if `claims` says so; for a node that was switched off it changes the row
-    /// instead (a schedule's version, a PENDING execution's token), so that the call cannot claim it later,
-    /// and is lost; so too where the schedule's slot is taken, or its job has a limit. Anything else: lost.
-    fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>>;
+    /// matches: with [`IfNotMade::Claim`] claims it now; with [`IfNotMade::Prevent`] changes the row instead
+    /// (a schedule's version, a PENDING execution's token), so that the call cannot claim it later, and is
+    /// lost; so too where the schedule's slot is taken, or its job has a limit. Anything else: lost.
+    fn resolve(&self, requests: &[ClaimRequest], if_not_made: IfNotMade) -> Result<Vec<Claim>>;
 
     /// Makes one guarded change.
     fn apply_one(&self, change: Change) -> Result<Applied> {

@@ -34,7 +34,7 @@ use crate::domain::{
 use crate::machine::{Machine, Step};
 use crate::members::OwnTokens;
 use crate::repair::overlapped;
-use crate::store::{Applied, Blocked, Claim, ClaimRequest, Claimed};
+use crate::store::{Applied, Blocked, Claim, ClaimRequest, Claimed, IfNotMade};
 use crate::time::{CLAIM_AHEAD, Lease, Now, SKIP_RETRY, Steady};
 
 /// How often the pool is checked while an execution waits in it.
@@ -396,7 +396,8 @@ impl<S: Seats> Machine for DispatchMachine<S> {
         }
         if self.doubts.are_due(now.boot) {
             let sent = self.ask_doubts(now);
-            return Step::Do(Asked::resolve(Arc::clone(&sent.requests), self.enabled, sent));
+            let if_not_made = if self.enabled { IfNotMade::Claim } else { IfNotMade::Prevent };
+            return Step::Do(Asked::resolve(Arc::clone(&sent.requests), if_not_made, sent));
         }
         if let Some(until) = self.doubts.blocks_until() {
             return Step::Wait(until);

@@ -13,7 +13,9 @@ use crate::pipeline::lanes::LaneId;
 use crate::pipeline::poll::{Covered, PollPlan};
 use crate::pipeline::start::{StartInput, StartMachine, StartOutput};
 use crate::store::memory::MemoryStore;
-use crate::store::{Definition, ExecutionChange, ExecutionQuery, NewNode, Page, PollQuery, Store, Verbs};
+use crate::store::{
+    Definition, ExecutionChange, ExecutionQuery, IfNotMade, NewNode, Page, PollQuery, Store, Verbs,
+};
 use crate::time::{LEAST_LEAD, Window};
 use crate::trigger::Trigger;
 
@@ -250,7 +252,9 @@ impl Bench {
         self.machine.done(self.now(), Err(Error::new(ErrorKind::Unknown, "no answer")));
         assert!(self.next().is_none());
         self.now += FAILURE_PAUSE;
-        let Some(Op::Resolve(requests, true)) = self.next() else { panic!("something was to be resolved") };
+        let Some(Op::Resolve(requests, IfNotMade::Claim)) = self.next() else {
+            panic!("something was to be resolved")
+        };
         requests
     }
 
@@ -357,7 +361,7 @@ fn what_was_not_a_claim_does_not_count() {
     bench.now = START + 1_000;
     let requests = bench.lose_the_answer();
     bench.now += 26;
-    let claims = bench.store.resolve(&requests, true).unwrap();
+    let claims = bench.store.resolve(&requests, IfNotMade::Claim).unwrap();
     bench.machine.done(bench.now(), Ok(Answer::Resolve(claims)));
     bench.run(START + 2_000 - LEAST_LEAD - 1);
     assert_eq!((bench.times(), bench.claims), (vec![1_000], 0));

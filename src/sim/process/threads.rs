@@ -8,7 +8,7 @@ use crossbeam::channel::{TryRecvError, bounded};
 use super::{GRACE, Job, Process, Surroundings, Task};
 use crate::domain::{Answer, Boot, ExecutionId, JobPolicy, Millis};
 use crate::node::context::{Begun, Cancellation};
-use crate::node::lifecycle::{FutureStep, Lifecycle, Patience, Started};
+use crate::node::lifecycle::{FutureStep, Lifecycle, Patience, Signals, Started};
 use crate::pipeline::complete::time_limits::Stuck;
 use crate::pipeline::complete::{CompleteInput, Reply};
 use crate::pipeline::dispatch::DispatchInput;
@@ -44,7 +44,11 @@ impl Process {
             said = true;
             let now = self.now(around.time);
             let is_cancelled = self.standing.is_cancelled(claimed.execution());
-            self.perform(lane, Lifecycle::of(claimed, now, false, is_cancelled), around);
+            self.perform(
+                lane,
+                Lifecycle::of(claimed, now, Signals { is_closed: false, is_cancelled }),
+                around,
+            );
         }
         for (_, mut floor) in self.floors.each() {
             while floor.retires() {}
@@ -117,7 +121,11 @@ impl Process {
                 answer => answer.ok(),
             };
             let is_cancelled = self.standing.is_cancelled(starting.execution());
-            self.perform(lane, starting.settled(answer, now, false, is_cancelled), around);
+            self.perform(
+                lane,
+                starting.settled(answer, now, Signals { is_closed: false, is_cancelled }),
+                around,
+            );
             said = true;
         }
         self.heed_cancels(around.time);

@@ -182,6 +182,6 @@ pub(crate) fn a_pause_holds_planned_pendings_and_lets_manual_ones_run(db: &Bench
 
 pub(crate) fn an_empty_batch_is_no_claim(db: &Bench) {
     assert!(db.store.claim(&[]).unwrap().is_empty());
-    assert!(db.store.resolve(&[], true).unwrap().is_empty());
+    assert!(db.store.resolve(&[], IfNotMade::Claim).unwrap().is_empty());
     assert!(db.store.settle(&[]).unwrap().is_empty());
 }

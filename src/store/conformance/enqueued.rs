@@ -11,7 +11,7 @@ use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, OnConflict, UniqueKey, f
 use crate::store::order::Retry;
 use crate::store::order::{Cancel, ExecutionOrder};
 use crate::store::switch::{Scope, SwitchOrder, SwitchVerb, Switched};
-use crate::store::{QueuePlace, QueueWalk};
+use crate::store::{IfNotMade, QueuePlace, QueueWalk};
 
 const DAY: Millis = 86_400_000;
 
@@ -196,7 +196,7 @@ pub(crate) fn one_of_many_claimants_wins_an_enqueued_execution(db: &Bench) {
 pub(crate) fn an_enqueued_claim_that_was_given_up_is_lost_however_late_it_comes(db: &Bench) {
     let [id] = db.enqueue(&["1"])[..] else { panic!() };
     let request = db.taken(id);
-    let claims = db.store.resolve(std::slice::from_ref(&request), false).unwrap();
+    let claims = db.store.resolve(std::slice::from_ref(&request), IfNotMade::Prevent).unwrap();
     assert!(matches!(claims[..], [Claim::Lost]), "{claims:?}");
     assert!(is_lost(&db.claim(&request)));
     drop_claimed(db.claim(&db.taken(id)));
@@ -383,7 +383,7 @@ pub(crate) fn a_held_enqueued_execution_is_skipped_and_the_others_win(db: &Bench
     let held = db.lock_row(RowKey::Execution(ids[1]));
     let claims = db.store.claim(&requests).unwrap();
     assert!(matches!(claims[..], [Claim::Won(_), Claim::Skipped, Claim::Won(_)]), "{claims:?}");
-    let claims = db.store.resolve(&requests, true).unwrap();
+    let claims = db.store.resolve(&requests, IfNotMade::Claim).unwrap();
     assert!(matches!(claims[..], [Claim::Won(_), Claim::Skipped, Claim::Won(_)]), "{claims:?}");
     drop(held);
     let free = |claims: &[Claim]| matches!(claims, [Claim::Won(_), Claim::Won(_), Claim::Won(_)]);

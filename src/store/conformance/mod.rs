@@ -67,8 +67,8 @@ use crate::store::columns::NO_TIME;
 use crate::store::poll::SMALL_PAYLOAD;
 use crate::store::{
     Applied, Change, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionChange, ExecutionQuery,
-    ExecutionRow, NewNode, NextAttempt, OverdueQuery, Page, PollQuery, Polled, Repair, ScheduleRow,
-    SeenSchedule, Store, Stranded, Transition, UnreadableQuery, UnreadableRow, Unstarted,
+    ExecutionRow, IfNotMade, NewNode, NextAttempt, OverdueQuery, Page, PollQuery, Polled, Repair,
+    ScheduleRow, SeenSchedule, Store, Stranded, Transition, UnreadableQuery, UnreadableRow, Unstarted,
 };
 use crate::time::Lease;
 use crate::trigger::{Simple, Trigger};
@@ -259,7 +259,7 @@ impl Bench {
     pub fn resolve_until(&self, requests: &[ClaimRequest], ends: impl Fn(&[Claim]) -> bool) -> Vec<Claim> {
         let deadline = Instant::now() + DEADLINE;
         loop {
-            let claims = self.store.resolve(requests, true).unwrap();
+            let claims = self.store.resolve(requests, IfNotMade::Claim).unwrap();
             assert_eq!(claims.len(), requests.len());
             if ends(&claims) {
                 return claims;

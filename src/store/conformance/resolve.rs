@@ -19,7 +19,7 @@ pub(crate) fn nothing_is_claimed_by_a_node_that_is_off(db: &Bench) {
     requests.push(db.request(Candidate::Pending(pending)));
     drop_claimed(db.claim(&requests[1]));
     let held = db.lock(entries[2].id);
-    let resolve = || db.store.resolve(&requests, false).unwrap();
+    let resolve = || db.store.resolve(&requests, IfNotMade::Prevent).unwrap();
     let claims = resolve();
     assert!(matches!(claims[..], [Claim::Lost, Claim::Won(_), Claim::Skipped, Claim::Lost]), "{claims:?}");
     drop(held);
@@ -40,7 +40,7 @@ pub(crate) fn a_claim_that_was_given_up_is_lost_however_late_it_comes(db: &Bench
     let planned = db.head(&db.schedule("planned"));
     let pending = db.request(Candidate::Pending(db.pending("pending")));
     let requests = [planned, pending];
-    let claims = db.store.resolve(&requests, false).unwrap();
+    let claims = db.store.resolve(&requests, IfNotMade::Prevent).unwrap();
     assert!(matches!(claims[..], [Claim::Lost, Claim::Lost]), "{claims:?}");
     for request in &requests {
         assert!(is_lost(&db.claim(request)));
@@ -72,7 +72,7 @@ pub(crate) fn what_another_took_is_lost(db: &Bench) {
 /// A row that is not there is not taken for one that somebody holds.
 pub(crate) fn what_is_gone_is_lost(db: &Bench) {
     let gone = Entry { id: ScheduleId(i64::MAX), ..(*db.schedule("s")).clone() };
-    let claims = db.store.resolve(&[db.head(&Arc::new(gone))], true).unwrap();
+    let claims = db.store.resolve(&[db.head(&Arc::new(gone))], IfNotMade::Claim).unwrap();
     assert!(matches!(claims[..], [Claim::Lost]), "{claims:?}");
 }
 

@@ -9,7 +9,7 @@ use crate::domain::{
     Pending, Room, ScheduleState, Token,
 };
 use crate::store::columns::{Column, Datum};
-use crate::store::{Blocked, Claim, ClaimRequest, Claimed, Result, Unstarted, guard};
+use crate::store::{Blocked, Claim, ClaimRequest, Claimed, IfNotMade, Result, Unstarted, guard};
 
 impl Tables {
     /// One request, as a savepoint of its batch.
@@ -48,18 +48,20 @@ impl Tables {
     }
 
     /// As `claim`, for a request whose first answer was lost.
-    pub(super) fn resolve(&mut self, request: &ClaimRequest, claims: bool) -> Claim {
+    pub(super) fn resolve(&mut self, request: &ClaimRequest, if_not_made: IfNotMade) -> Claim {
         match self.carrying(request) {
             Some((id, fence)) => Claim::Won(Claimed::won(request, id, fence)),
-            None if claims && request.candidate.entry().bounds.is_none() => match self.claim(request) {
-                Claim::Blocked(_) => {
-                    if !self.is_broken(SlotFault::InDoubt) {
-                        self.give_up(&request.candidate);
+            None if if_not_made == IfNotMade::Claim && request.candidate.entry().bounds.is_none() => {
+                match self.claim(request) {
+                    Claim::Blocked(_) => {
+                        if !self.is_broken(SlotFault::InDoubt) {
+                            self.give_up(&request.candidate);
+                        }
+                        Claim::Lost
                     }
-                    Claim::Lost
+                    claim => claim,
                 }
-                claim => claim,
-            },
+            }
             None if self.is_candidate_held(&request.candidate) => Claim::Skipped,
             None => {
                 self.give_up(&request.candidate);

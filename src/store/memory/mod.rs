@@ -41,9 +41,9 @@ use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use super::{
     ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
-    Heartbeat, HeartbeatReply, JobRow, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery,
-    PollQuery, Polled, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow,
-    SeenSchedule, Store, StrandedPage, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
+    Heartbeat, HeartbeatReply, IfNotMade, JobRow, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage,
+    OverdueQuery, PollQuery, Polled, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result,
+    ScheduleRow, SeenSchedule, Store, StrandedPage, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
 };
 use crate::domain::{Covers, Entry, Error, ErrorKind, ExecutionId, Millis, ScheduleId, Timestamp};
 use crate::time::{Micros, TimeSample};
@@ -275,10 +275,10 @@ impl Store for MemoryStore {
         Ok(claims)
     }
 
-    fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>> {
+    fn resolve(&self, requests: &[ClaimRequest], if_not_made: IfNotMade) -> Result<Vec<Claim>> {
         self.catch_up(MemberFault::Resolves);
         self.transaction(|tables| {
-            Ok(requests.iter().map(|request| tables.resolve(request, claims)).collect())
+            Ok(requests.iter().map(|request| tables.resolve(request, if_not_made)).collect())
         })
     }
 

@@ -57,9 +57,10 @@ use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use super::{
     ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
-    Heartbeat, HeartbeatReply, JobRow, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery,
-    PollQuery, Polled, Prepared, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow,
-    SeenSchedule, Store, StoreLimits, StrandedPage, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
+    Heartbeat, HeartbeatReply, IfNotMade, JobRow, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage,
+    OverdueQuery, PollQuery, Polled, Prepared, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result,
+    ScheduleRow, SeenSchedule, Store, StoreLimits, StrandedPage, UnreadablePage, UnreadableQuery, Verbs,
+    Withdrawn,
 };
 use crate::domain::{Covers, Entry, ErrorKind, ExecutionId, Lineage, Millis, ScheduleId, Timestamp};
 use crate::time::{Clock, TimeSample, span};
@@ -315,8 +316,8 @@ impl Store for SqlStore {
         claim::claim(self, requests)
     }
 
-    fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>> {
-        claim::resolve(self, requests, claims)
+    fn resolve(&self, requests: &[ClaimRequest], if_not_made: IfNotMade) -> Result<Vec<Claim>> {
+        claim::resolve(self, requests, if_not_made)
     }
 
     fn elect(&self, application: &str, now: Timestamp, interval: Millis) -> Result<Applied> {

@@ -117,7 +117,7 @@ fn doubts(bench: &mut Bench) -> Vec<Token> {
 /// The first of two is resolved, the row of the second is held.
 fn answer_the_first(bench: &mut Bench, requests: &[ClaimRequest]) {
     assert_eq!(doubts(bench).len(), 2);
-    let first = bench.store.resolve(&requests[..1], true).unwrap().remove(0);
+    let first = bench.store.resolve(&requests[..1], IfNotMade::Claim).unwrap().remove(0);
     bench.machine.done(bench.now(), Ok(Answer::Resolve(vec![first, Claim::Skipped])));
 }
 
@@ -133,7 +133,7 @@ fn a_node_that_is_switched_off_makes_no_claim_that_is_in_doubt() {
         sent: Boot::at(bench.now.millis()),
     };
     bench.machine.receive(bench.now(), DispatchInput::Planned(off));
-    assert!(matches!(bench.next(), Some(Op::Resolve(_, false))));
+    assert!(matches!(bench.next(), Some(Op::Resolve(_, IfNotMade::Prevent))));
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn a_doubt_won_after_its_lease_goes_back_and_takes_no_seat() {
     bench.now = late;
     assert_eq!(doubts(&mut bench), [requests[1].token]);
     assert_eq!(bench.chairs.load(Ordering::Relaxed), 9);
-    let won = bench.store.resolve(&requests[1..], true).unwrap().remove(0);
+    let won = bench.store.resolve(&requests[1..], IfNotMade::Claim).unwrap().remove(0);
     assert!(matches!(won, Claim::Won(_)));
     resolve(&mut bench, won);
     bench.next();

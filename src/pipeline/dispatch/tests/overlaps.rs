@@ -313,7 +313,7 @@ fn what_is_to_be_passed_over_is_not_blamed_for_a_claim_in_doubt() {
     let claims = requests.iter().map(|it| if is_apart(it) { blocked() } else { Claim::Skipped }).collect();
     bench.machine.done(bench.now(), Ok(Answer::Resolve(claims)));
     bench.now += FAILURE_PAUSE + doubts::PAUSE;
-    let Some(Op::Resolve(requests, true)) = bench.next() else { panic!("one is still in doubt") };
+    let Some(Op::Resolve(requests, IfNotMade::Claim)) = bench.next() else { panic!("one is still in doubt") };
     assert_eq!(requests.len(), 1);
     bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Data, "a row that fails alone")));
     let Some(Op::PassOver(changes)) = bench.next() else { panic!("it would still overlap") };

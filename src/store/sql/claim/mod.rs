@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 
 use self::bounds::Lock;
 use self::planned::{
-    CLAIMED_OR_RUNNING, Found, LOCKED, PlannedRequest, claimable, in_batches, join_holders, mine,
+    CLAIMED_OR_RUNNING, Found, LOCKED, PlannedRequest, Win, claimable, in_batches, join_holders, mine,
     planned_want,
 };
 use super::connection::call::SqlStore;
@@ -34,7 +34,7 @@ use super::session::{Session, catch_up, lock_free};
 use crate::domain::{
     Candidate, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Full, Pending, Room, Token,
 };
-use crate::store::{Blocked, Claim, ClaimRequest, Claimed, Result, Unstarted, guard};
+use crate::store::{Blocked, Claim, ClaimRequest, Claimed, IfNotMade, Result, Unstarted, guard};
 
 /// A PENDING execution's claim.
 type PendingRequest<'a> = (&'a ClaimRequest, &'a Pending);
@@ -47,7 +47,7 @@ struct Wins {
 }
 
 impl Wins {
-    fn of(&self, request: &ClaimRequest) -> Option<(i64, i64)> {
+    fn of(&self, request: &ClaimRequest) -> Option<Win> {
         match &request.candidate {
             Candidate::Planned(occurrence) => self.planned.get(&occurrence.entry.id.0).copied(),
             Candidate::Pending(pending) => self.pending.get(&pending.id.0).copied(),
@@ -104,13 +104,17 @@ fn is_bounded(request: &ClaimRequest) -> bool {
 
 /// Looks up claims whose commit is unknown. After an error they are still unknown, except where the database
 /// refuses what a row holds: its guard still matched, so nothing was committed, and the next claim tells why.
-pub(crate) fn resolve(store: &SqlStore, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>> {
+pub(crate) fn resolve(
+    store: &SqlStore,
+    requests: &[ClaimRequest],
+    if_not_made: IfNotMade,
+) -> Result<Vec<Claim>> {
     let unknown = |error: Error| match error.kind() {
         ErrorKind::Data => error,
         _ => error.unknown(),
     };
     let answers = or_apart(requests, &|part| {
-        let once = |session: &mut dyn Session| resolve_once(session, part, claims);
+        let once = |session: &mut dyn Session| resolve_once(session, part, if_not_made);
         let (wins, held) = store.write_caught_up("resolve claims", once).map_err(unknown)?;
         let ending = |request: &ClaimRequest| {
             if held.has(request) { Claim::Skipped } else { Claim::Lost }
@@ -150,7 +154,7 @@ fn halfway<'a>(mut claims: impl Iterator<Item = &'a Claim>, error: Error) -> Err
 }
 
 fn won(request: &ClaimRequest, wins: &Wins) -> Option<Claim> {
-    wins.of(request).map(|(id, fence)| Claim::Won(Claimed::won(request, ExecutionId(id), fence)))
+    wins.of(request).map(|win| Claim::Won(Claimed::won(request, win.execution, win.fence)))
 }
 
 fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
@@ -179,7 +183,8 @@ fn claim_bounded(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Clai
             other => return Ok(Err(other)),
         };
         let (tries, wins) = win_bounded(session, locked.room.as_mut(), requests)?;
-        let won = requests.iter().filter_map(|request| Some((wins.of(request)?.0, group_of(request))));
+        let won =
+            requests.iter().filter_map(|request| Some((wins.of(request)?.execution.0, group_of(request))));
         bounds::note(session, &locked, &won.collect::<Vec<_>>())?;
         Ok(Ok((tries, wins)))
     })?;
@@ -454,7 +459,11 @@ fn first_attempt(dialect: Dialect) -> String {
 /// A call whose commit is unknown may still be under way. It locks its schedules' rows, or those of enqueued
 /// executions, before it changes anything, and holds them until it has ended: where this transaction holds
 /// the row it has ended, or comes too late for its guard.
-fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest], claims: bool) -> Step<(Wins, Held)> {
+fn resolve_once(
+    session: &mut dyn Session,
+    requests: &[ClaimRequest],
+    if_not_made: IfNotMade,
+) -> Step<(Wins, Held)> {
     let ((planned, pending), dialect) = (split(requests.iter()), session.dialect());
     let held = Held::by_others(session, requests)?;
     let mut wins = Wins {
@@ -470,7 +479,7 @@ fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest], claims: bo
         planned.into_iter().filter(|(request, _)| open(request)).collect();
     let mut pending: Vec<PendingRequest<'_>> =
         pending.into_iter().filter(|(request, _)| open(request)).collect();
-    if claims {
+    if if_not_made == IfNotMade::Claim {
         let may_run = |request: &ClaimRequest| !is_bounded(request);
         let planned_now: Vec<_> = planned.iter().copied().filter(|(request, _)| may_run(request)).collect();
         let pending_now: Vec<_> = pending.iter().copied().filter(|(request, _)| may_run(request)).collect();

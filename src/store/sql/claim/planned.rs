@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::domain::{Occurrence, ScheduleState};
+use crate::domain::{ExecutionId, Occurrence, ScheduleState};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::batch::{BatchRows, guarded, update};
@@ -153,8 +153,15 @@ pub(crate) fn other_number() -> Fault {
     Fault::new(FaultKind::Conflict, "an INSERT of executions made another number of rows")
 }
 
-/// By a key, an execution with its fence.
-pub(crate) type Found = FxHashMap<i64, (i64, i64)>;
+/// A claim that was won.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Win {
+    pub execution: ExecutionId,
+    pub fence: i64,
+}
+
+/// Won claims by a key.
+pub(crate) type Found = FxHashMap<i64, Win>;
 
 /// What `find` finds for each batch of `rows`, of a size that one statement takes.
 pub(crate) fn in_batches<R>(
@@ -172,7 +179,11 @@ pub(crate) fn in_batches<R>(
 /// Reads rows of three numbers: a key, an execution, its fence.
 pub(crate) fn by_first_column(rows: Vec<Row>) -> Step<Found> {
     let no_fence = |_| Fault::undecodable("the schedule's fence is no number or can grow no more".to_owned());
-    rows.into_iter().map(|mut row| Ok((row.int()?, (row.int()?, row.int().map_err(no_fence)?)))).collect()
+    let read = |mut row: Row| {
+        let (key, execution) = (row.int()?, ExecutionId(row.int()?));
+        Ok((key, Win { execution, fence: row.int().map_err(no_fence)? }))
+    };
+    rows.into_iter().map(read).collect()
 }
 
 /// The executions that carry the wanted tokens: by the column `by`, their ids and fences.

@@ -15,7 +15,7 @@ use crate::store::sql::session::statement::{single, sql};
 use crate::store::sql::{Session, SqlStore, claim};
 use crate::store::{
     Applied, Claim, ClaimRequest, Claimed, Ensured, ExecutionChange, Figures, Heartbeat, HeartbeatReply,
-    Store, StoreLimits, Verbs,
+    IfNotMade, Store, StoreLimits, Verbs,
 };
 use crate::time::Clock;
 
@@ -53,7 +53,7 @@ impl Case {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             let begun = Instant::now();
-            let claims = self.store.resolve(requests, true).unwrap();
+            let claims = self.store.resolve(requests, IfNotMade::Claim).unwrap();
             assert!(begun.elapsed() < limit, "it waited for {:?}", begun.elapsed());
             if ends(&claims) {
                 return claims;
@@ -221,11 +221,11 @@ fn a_claim_that_has_not_committed_yet_stays_in_doubt(database: &Database, commit
     session.batch(database.dialect().begin()).unwrap();
     let made = claim::win_planned(session.as_mut(), &[(&request, occurrence)]).unwrap();
     let requests = [request.clone()];
-    let claims = case.store.resolve(&requests, true).unwrap();
+    let claims = case.store.resolve(&requests, IfNotMade::Claim).unwrap();
     assert!(matches!(claims[..], [Claim::Skipped]), "{claims:?}");
     session.batch(if commits { "COMMIT" } else { "ROLLBACK" }).unwrap();
     let claimed = won(case.resolve_until(&requests, |claims| !matches!(claims, [Claim::Skipped])));
-    let is_the_same = made.values().any(|(execution, _)| *execution == claimed.execution().0);
+    let is_the_same = made.values().any(|win| win.execution == claimed.execution());
     assert_eq!(is_the_same, commits);
 }
 
@@ -248,8 +248,8 @@ fn a_connection_lost_during_the_commit_is_unknown_until_resolved(database: &Data
     session.batch(&format!("DROP TRIGGER {name} ON QRTZ_RUN; DROP FUNCTION {name}()")).unwrap();
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     assert!(error.to_string().contains("may have been made"), "{error}");
-    let claimed = won(case.store.resolve(std::slice::from_ref(&request), true).unwrap());
-    let again = won(case.store.resolve(std::slice::from_ref(&request), true).unwrap());
+    let claimed = won(case.store.resolve(std::slice::from_ref(&request), IfNotMade::Claim).unwrap());
+    let again = won(case.store.resolve(std::slice::from_ref(&request), IfNotMade::Claim).unwrap());
     assert_eq!(claimed.execution(), again.execution());
 }
 
@@ -346,7 +346,7 @@ mod sqlite {
         assert_eq!(case.store.find(&case.application, "report").unwrap().unwrap(), *case.entry);
 
         session.batch("DROP TRIGGER orphans").unwrap();
-        let claimed = won(case.store.resolve(std::slice::from_ref(&request), true).unwrap());
+        let claimed = won(case.store.resolve(std::slice::from_ref(&request), IfNotMade::Claim).unwrap());
         drop(claimed.give_back(AT));
     }
 
@@ -515,7 +515,7 @@ mod postgres {
     #[test]
     fn a_claim_that_waited_sees_what_the_holder_did() {
         let unmoved = waited_for("fence = fence + 6, payload = '1'");
-        assert_eq!(unmoved.values().map(|(_, fence)| *fence).collect::<Vec<_>>(), [7]);
+        assert_eq!(unmoved.values().map(|win| win.fence).collect::<Vec<_>>(), [7]);
         assert!(waited_for("next_fire_time = next_fire_time + 1").is_empty());
         assert!(waited_for("version = version + 1").is_empty());
         assert!(waited_for("state = 'PAUSED'").is_empty());

@@ -2,8 +2,9 @@
 
 use uuid::Uuid;
 
+use crate::domain::ExecutionId;
 use crate::store::sql::claim::planned::{
-    Found, LOCKED, PlannedRequest, all_of, claimable, have_slots, holding, insert_moved, join_holders,
+    Found, LOCKED, PlannedRequest, Win, all_of, claimable, have_slots, holding, insert_moved, join_holders,
     move_cursors, other_number, planned_want, take_slots,
 };
 use crate::store::sql::dialect::Dialect;
@@ -149,7 +150,7 @@ pub(crate) fn just_inserted(session: &mut dyn Session, planned: &[PlannedRequest
         let wanted = planned.binary_search_by_key(&schedule, |(_, occurrence)| occurrence.entry.id.0);
         let request = wanted.ok().and_then(|place| planned.get(place)).map(|(request, _)| request);
         if request.is_some_and(|request| Uuid::parse_str(&token) == Ok(request.token.0)) {
-            found.insert(schedule, (row.int()?, row.int()?));
+            found.insert(schedule, Win { execution: ExecutionId(row.int()?), fence: row.int()? });
         }
     }
     Ok(found)
