@@ -80,7 +80,11 @@ pub(crate) fn add(target: &Target, new: &NewSchedule, subject: &Subject, out: &m
     let timing = firetime::trigger::Timing::new(new.trigger.clone(), Some(now), None)?;
     let shown = if let Trigger::Delay(_) = &new.trigger { 1 } else { SHOWN };
     let fire_times = std::iter::successors(timing.after(now - 1), |at| timing.after(*at)).take(shown);
-    writeln!(out, "fires at (UTC):")?;
+    let fire_times: Vec<i64> = fire_times.collect();
+    match fire_times[..] {
+        [] => writeln!(out, "its fire times are past: what is missed follows the misfire policy")?,
+        _ => writeln!(out, "fires at (UTC):")?,
+    }
     for at in fire_times {
         writeln!(out, "  {}", utc(DateTime::from_timestamp_millis(at)))?;
     }

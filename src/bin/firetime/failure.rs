@@ -53,6 +53,7 @@ impl Failure {
         let nearest: Vec<String> = known.iter().take(SHOWN).map(|name| format!("{name:?}")).collect();
         let nearest = match &nearest[..] {
             [] => "there is none at all".to_owned(),
+            [only] => format!("there is only {only}"),
             nearest => format!("the nearest of {} is {}", known.len(), nearest.join(", then ")),
         };
         Self::NotFound(format!("there is no {kind} {name:?}; {nearest}"))

@@ -1,6 +1,6 @@
 //! Instants as people write and read them.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 
 /// The present.
 #[expect(clippy::disallowed_methods, reason = "the program's own clock: the library's is not public")]
@@ -55,6 +55,23 @@ pub(crate) fn parse_ahead(text: &str) -> Result<When, String> {
     })
 }
 
+/// Reads a fire time in one of the forms in which the program shows it: `2025-01-31 09:00:00.000`, which is UTC,
+/// or RFC 3339 with any offset.
+pub(crate) fn parse_fire_time(text: &str) -> Result<DateTime<Utc>, String> {
+    let shown = || NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S%.f").ok().map(|at| at.and_utc());
+    let written = DateTime::parse_from_rfc3339(text).ok().map(|at| at.to_utc());
+    written.or_else(shown).ok_or_else(|| {
+        "write it as listings show it, in quotes, such as '2025-01-31 09:00:00.000' (UTC), or as \
+         2025-01-31T09:00:00Z (RFC 3339, any offset)"
+            .to_owned()
+    })
+}
+
+/// Reads the id of an execution.
+pub(crate) fn parse_id(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| "an execution's id is a number, as `firetime executions` shows it".to_owned())
+}
+
 /// Reads `90s`, `15m`, `2h` or `1d`.
 pub(crate) fn parse_span(text: &str) -> Result<std::time::Duration, String> {
     let span = span(text).and_then(|span| span.to_std().ok());
@@ -95,6 +112,19 @@ mod tests {
 
     fn at(text: &str) -> DateTime<Utc> {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_fire_time_is_read_as_it_is_shown() {
+        let shown = at("2025-01-31T09:00:00.250Z");
+        for text in [utc(Some(shown)).as_str(), "2025-01-31T10:00:00.250+01:00"] {
+            assert_eq!(parse_fire_time(text), Ok(shown), "{text}");
+        }
+        assert_eq!(parse_fire_time("2025-01-31 09:00:00"), Ok(at("2025-01-31T09:00:00Z")));
+        for text in ["tomorrow", "2025-01-31T09:00:00", "09:00"] {
+            assert!(parse_fire_time(text).unwrap_err().contains("RFC 3339"), "{text}");
+        }
+        assert!(parse_id("abc").unwrap_err().contains("is a number"));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) struct RawArgs {
 #[command(next_help_heading = "Which cluster")]
 pub(super) struct RawCluster {
     /// The application's name
-    #[arg(long, env = APPLICATION_VARIABLE, hide_env_values = true, value_name = "NAME", global = true)]
+    #[arg(long, env = APPLICATION_VARIABLE, hide_env_values = true, value_name = "APPLICATION", global = true)]
     pub(super) application: Option<String>,
     /// Reads the database's URL from this file instead of FIRETIME_DATABASE_URL
     #[arg(long, value_name = "FILE", global = true)]
@@ -84,7 +84,7 @@ pub(super) enum RawCommand {
     /// Lists an application's nodes, newest first, or pauses, drains or resumes one
     #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
     Nodes(RawListed<RawNodeVerb>),
-    /// Lists an application's jobs by name, or pauses or resumes one
+    /// Lists an application's jobs by name, enqueues an execution of one, or pauses or resumes one
     #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
     Jobs(RawListed<RawJobVerb>),
     /// Lists the database's applications by name, or pauses or resumes the one of --application
@@ -156,8 +156,9 @@ pub(super) enum RawScheduleVerb {
     Skip {
         #[command(flatten)]
         subject: RawSubject,
-        /// Its fire time, as `firetime schedules` shows it: 2025-01-31T09:00:00Z (RFC 3339)
-        #[arg(value_name = "TIME")]
+        /// Its fire time, as `firetime schedules` shows it: '2025-01-31 09:00:00.000' (UTC), or
+        /// 2025-01-31T09:00:00Z (RFC 3339)
+        #[arg(value_name = "TIME", value_parser = when::parse_fire_time)]
         fire_time: DateTime<Utc>,
     },
     /// Removes one: nothing of it is claimed any more, what waits is cancelled, what runs ends normally
@@ -235,7 +236,7 @@ pub(super) enum RawExecutionVerb {
     /// Shows one whole: its payload, all attempts at its occurrence, and where they ran
     Show {
         /// Its id
-        #[arg(value_name = "ID")]
+        #[arg(value_name = "ID", value_parser = when::parse_id)]
         id: i64,
         #[command(flatten)]
         output: RawOutput,
@@ -354,7 +355,10 @@ pub(super) struct RawPause {
 #[derive(Debug, Args)]
 pub(super) struct RawBulk {
     /// Its id; without one, those that the filter means
-    #[arg(value_name = "ID", conflicts_with_all = ["state", "schedule", "node", "since"])]
+    #[arg(
+        value_name = "ID", value_parser = when::parse_id,
+        conflicts_with_all = ["state", "schedule", "node", "since"]
+    )]
     pub(super) id: Option<i64>,
     #[command(flatten)]
     pub(super) filter: RawFilter,
