@@ -38,5 +38,5 @@ pub(crate) fn skip(entry: &Entry, at: Timestamp, now: Timestamp) -> Option<Repai
     let (reason, holder) = (Reason::ByHand, None);
     let row = LedgerRow::Skipped { from: at, to: at, count: 1, prev, following, reason, holder };
     let to = Cursor { prev: Some(at), next: following };
-    Some(Repair { rows: vec![row], ..Repair::of(entry, to, 1, now) })
+    Some(Repair { rows: vec![row], how: Move::Pass, ..Repair::of(entry, to, 1, now) })
 }

@@ -278,7 +278,7 @@ impl Repair {
     fn kind(&self) -> ChangeKind {
         match self.how {
             Move::Repair => ChangeKind::Repair,
-            Move::Pass => ChangeKind::PassPaused,
+            Move::Pass => ChangeKind::Pass,
             Move::PassOver => ChangeKind::PassOver,
             Move::Resume => ChangeKind::Resume,
             Move::Anew => ChangeKind::PlanAnew,

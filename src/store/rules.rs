@@ -62,8 +62,8 @@ kinds! {
         Contain = CONTAIN,
         /// A cursor passes an occurrence that would overlap.
         PassOver = PASS_OVER,
-        /// A paused schedule's cursor passes occurrences of its pause, which goes on.
-        PassPaused = PASS_PAUSED,
+        /// A cursor passes occurrences of a pause, or one that somebody skips; a held row is waited for.
+        Pass = PASS,
         /// A cursor that waits for the end of a run moves behind it.
         PlanAfterRun = PLAN_AFTER_RUN,
         /// A pause ends.
@@ -362,7 +362,7 @@ const REPLACE: Rule =
 const WITHDRAW: Rule = Rule { guard: &guard::WITHDRAW, ..CANCEL }.leads(&[Pending], &[Cancelled]);
 
 /// A cursor moves. An operator waits for it.
-const PASS_PAUSED: Rule = Rule::of("repair schedules", Table::Schedule, &guard::REPAIR).sets(&[
+const PASS: Rule = Rule::of("repair schedules", Table::Schedule, &guard::REPAIR).sets(&[
     (Column::PrevFireTime, Give(ToPrev)),
     (Column::NextFireTime, Give(ToNext)),
     (Column::State, Give(Becomes)),
@@ -370,7 +370,7 @@ const PASS_PAUSED: Rule = Rule::of("repair schedules", Table::Schedule, &guard::
     (Column::TimeTriggered, More(Passed)),
 ]);
 
-const REPAIR: Rule = PASS_PAUSED.leaves_held();
+const REPAIR: Rule = PASS.leaves_held();
 
 /// The version stays: the links that other nodes have planned behind it stay valid, as behind a claim.
 const PASS_OVER: Rule = REPAIR.sets(&[
@@ -390,7 +390,7 @@ const PLAN_ANEW: Rule = REPAIR.sets(&[
     (Column::Version, OneMore),
 ]);
 
-const RESUME: Rule = PASS_PAUSED.and(&[
+const RESUME: Rule = PASS.and(&[
     (Column::Reason, Word("")),
     (Column::PausedBy, Word("")),
     (Column::PausedTime, NoTime),

@@ -83,15 +83,15 @@ pub(crate) fn note(
     let counted = executions.iter().filter(|(_, group)| room.bounds().apply_to(*group));
     let executions: Vec<&(i64, Option<&str>)> = counted.collect();
     let again = session.dialect().or_set("job_id, group_key, execution_id", "claimed_time");
-    for some in executions.chunks(session.dialect().batch()) {
-        let rows = vec!["(?, ?, ?, ?)"; some.len()].join(", ");
-        let insert = sql(format!(
-            "INSERT INTO QRTZ_BOUNDED (job_id, execution_id, claimed_time, group_key) VALUES {rows}{again}"
-        ));
-        let insert = some.iter().fold(insert, |insert, (id, group)| {
-            insert.bind(locked.job).bind(*id).bind(locked.now).bind(group.unwrap_or(""))
-        });
-        session.execute(&insert)?;
+    let dialect = session.dialect();
+    for some in executions.chunks(dialect.batch()) {
+        let want = BatchRows::new(some.iter().map(|(id, _)| *id))
+            .texts("group_key", some.iter().map(|(_, group)| group.unwrap_or("").to_owned()))
+            .same("job", locked.job)
+            .same("claimed", locked.now);
+        let insert = sql("INSERT INTO QRTZ_BOUNDED (job_id, execution_id, claimed_time, group_key) \
+                          SELECT w.job, w.id, w.claimed, w.group_key FROM ");
+        session.execute(&insert.want(dialect, &want).push(" WHERE w.id <> -1").push(&again))?;
     }
     Ok(())
 }
@@ -118,7 +118,7 @@ pub(crate) fn forget(session: &mut dyn Session, job: JobId, executions: &[(i64, 
     for some in executions.chunks(dialect.batch()) {
         let want = BatchRows::new(some.iter().map(|(id, _)| *id))
             .texts("group_key", some.iter().map(|(_, group)| (*group).to_owned()))
-            .same("job", job.0);
+            .same("job", job);
         let condition = "c.job_id = w.job AND c.group_key = w.group_key AND c.execution_id = w.id";
         session.execute(&delete(dialect, ("QRTZ_BOUNDED", "c"), &want, condition))?;
     }

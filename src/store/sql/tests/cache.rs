@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::fixture::{AT, Database, LIMITS, request, schedules};
+use super::fixture::{AT, Database, LIMITS, definition, request, schedules};
 use crate::domain::{Answer, Entry, NodeId};
 use crate::fixtures::Changes;
 use crate::store::sql::SqlStore;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::statement::sql;
-use crate::store::{Claim, ClaimRequest, Store, StoreLimits};
+use crate::store::{Claim, ClaimRequest, Store, StoreLimits, Verbs};
 use crate::time::Clock;
 
 /// Claims all, starts all, gives all back.
@@ -38,15 +38,34 @@ fn prepared(store: &SqlStore) -> String {
 }
 
 fn batches_of_like_size_share_their_statements(database: &Database) {
+    rounds_share_their_statements(database, |store| schedules(store, &super::application(), 5 + 9 + 16 + 5));
+}
+
+/// What is noted of each claim is a batch, too.
+fn batches_of_a_bounded_job_share_their_statements(database: &Database) {
+    rounds_share_their_statements(database, |store| {
+        let application = super::application();
+        let define = |number| {
+            let mut definition = definition(&application, &format!("schedule-{number}"));
+            definition.job.settings.policy.bounds.job.concurrency = Some(100);
+            store.ensure(&definition).unwrap();
+            Arc::new(store.find(&application, &definition.name).unwrap().unwrap())
+        };
+        (0..5 + 9 + 16 + 5).map(define).collect()
+    });
+}
+
+fn rounds_share_their_statements(database: &Database, make: impl Fn(&SqlStore) -> Vec<Arc<Entry>>) {
     let limits = StoreLimits { connections: 1, ..LIMITS };
     let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
-    let entries = schedules(&store, &super::application(), 5 + 9 + 16 + 5);
+    let entries = make(&store);
     let (first, rest) = entries.split_at(5);
     prepared(&store);
     round(&store, first);
-    let before = prepared(&store);
     let (second, rest) = rest.split_at(9);
+    // The first that finds executions of an earlier one to forget.
     round(&store, second);
+    let before = prepared(&store);
     let (third, fourth) = rest.split_at(16);
     round(&store, third);
     round(&store, fourth);
@@ -93,6 +112,11 @@ mod postgres {
     fn batches_of_like_size_share_their_statements() {
         super::batches_of_like_size_share_their_statements(&super::Database::postgres());
     }
+
+    #[test]
+    fn batches_of_a_bounded_job_share_their_statements() {
+        super::batches_of_a_bounded_job_share_their_statements(&super::Database::postgres());
+    }
 }
 
 #[cfg(feature = "mysql")]
@@ -105,5 +129,10 @@ mod mariadb {
     #[test]
     fn batches_of_like_size_share_their_statements() {
         super::batches_of_like_size_share_their_statements(&super::Database::mariadb());
+    }
+
+    #[test]
+    fn batches_of_a_bounded_job_share_their_statements() {
+        super::batches_of_a_bounded_job_share_their_statements(&super::Database::mariadb());
     }
 }
