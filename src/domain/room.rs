@@ -91,7 +91,7 @@ impl Used {
         }
     }
 
-    /// An error if there is no room: when there is, if that is a matter of time.
+    /// Fails if there is no room, with the instant at which there will be if only time makes it.
     fn check(&self, bound: &Bound, now: Timestamp) -> Result<(), Option<Timestamp>> {
         if bound.concurrency.is_some_and(|most| self.running >= most) {
             return Err(None);

@@ -38,7 +38,7 @@ impl Share {
         Self { jobs, shards: every().collect() }
     }
 
-    /// What is others' of the same jobs.
+    /// The other nodes' shards of these jobs.
     pub(crate) fn others(&self) -> Self {
         let shards = every().filter(|shard| !self.shards.contains(shard)).collect();
         Self { jobs: self.jobs.clone(), shards }
@@ -50,8 +50,8 @@ pub(crate) fn every() -> impl Iterator<Item = i64> {
     (0_i64..).take(SHARDS)
 }
 
-/// What is home at `me`, which runs `jobs`, beside these other nodes. Jobs with the same shards make one
-/// share.
+/// The home shards of the node `me`, which runs `jobs` beside these other nodes. Jobs with the same shards
+/// make one share.
 pub(crate) fn home(me: NodeId, jobs: &[String], members: &[Member]) -> Vec<Share> {
     let mut candidates: BTreeMap<Vec<NodeId>, Vec<String>> = BTreeMap::new();
     for job in jobs {

@@ -47,8 +47,8 @@ pub(crate) trait Machine: Send + 'static {
 
     fn next(&mut self, now: Now) -> Step<(Self::Op, Self::Asked), Self::Output>;
 
-    /// An output that is told while the operation that `next` asked for is under way, so that it begins all
-    /// the sooner.
+    /// An output to hand over while the operation runs. The operation is sent first, so that it need not wait
+    /// for this.
     fn meanwhile(&mut self) -> Option<Self::Output> {
         None
     }

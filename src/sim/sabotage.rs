@@ -116,7 +116,7 @@ pub(super) enum Sabotage {
     Covers(CoversFault),
     /// Nobody counts what failed in a row.
     CountNothing,
-    /// Nobody does before a death is stored.
+    /// Streaks are not counted before a death is stored.
     CountNoDeaths,
     /// Streaks go back beyond the ends of pauses.
     ForgetResumes,

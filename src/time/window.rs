@@ -47,13 +47,13 @@ pub(crate) const LEAST_LEAD: Millis = 20;
 /// After a commit a small batch of outcomes waits at most this long for more. A crash in this span may cost a
 /// second attempt of an occurrence whose handler had returned.
 pub(crate) const GATHER: Millis = 50;
-/// After a backlog's batch they wait at most this long: while the backlog lasts the next batch takes them
-/// along, and at its end no more follow.
+/// After a large batch the next one waits at most this long for more outcomes: a backlog's come fast, and at
+/// its end no more follow.
 pub(crate) const REST: Millis = 8;
 /// A claim that found its row locked is tried once more, and not before this; PostgreSQL waits so long for
 /// each such row before it is left out (0 would be for ever).
 pub(crate) const SKIP_RETRY: Millis = 20;
-/// A cursor further ahead of the clock than this is none that claims have moved.
+/// Claims never move a cursor further ahead of the clock than this.
 pub(crate) const CURSOR_AHEAD: Millis = 30_000;
 /// An election mark further ahead than this is taken for a broken clock's and counts as due.
 const ELECTION_AHEAD: Millis = 30_000;

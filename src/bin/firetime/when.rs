@@ -55,8 +55,8 @@ pub(crate) fn parse_ahead(text: &str) -> Result<When, String> {
     })
 }
 
-/// Reads a fire time in one of the forms in which the program shows it: `2025-01-31 09:00:00.000`, which is UTC,
-/// or RFC 3339 with any offset.
+/// Reads a fire time in one of the forms in which the program shows it: `2025-01-31 09:00:00.000`, which is
+/// UTC, or RFC 3339 with any offset.
 pub(crate) fn parse_fire_time(text: &str) -> Result<DateTime<Utc>, String> {
     let shown = || NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S%.f").ok().map(|at| at.and_utc());
     let written = DateTime::parse_from_rfc3339(text).ok().map(|at| at.to_utc());

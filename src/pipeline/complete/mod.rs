@@ -142,7 +142,7 @@ pub(crate) struct CompleteMachine {
     queue: VecDeque<Unsettled>,
     /// Settlements that failed alone.
     aside: VecDeque<Unsettled>,
-    /// The last call was for the first of these: the next is the queue's.
+    /// Whether the last call tried one that was set aside; the next call is then the queue's.
     was_aside: bool,
     /// This many from the head of the queue failed together: at least one of them cannot be stored.
     suspects: usize,

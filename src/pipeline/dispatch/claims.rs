@@ -20,9 +20,8 @@ pub(crate) struct Sent<P> {
     pub seats: Vec<(ItemKey, Option<P>)>,
 }
 
-/// Whether a candidate's claim already records it as RUNNING: it begins at once, or it may run again should
-/// the node die before. That excludes executions that may run only once, and those that have met a death
-/// before.
+/// Whether a candidate's claim already records it as RUNNING: it begins at once, or a second run after its
+/// node's death does no harm, since its job is recovered and no earlier attempt met a death.
 pub(super) fn counts_as_begun(candidate: &Candidate, seat: Seat, now: Timestamp) -> bool {
     let may_run_again = candidate.entry().recover
         && match candidate {

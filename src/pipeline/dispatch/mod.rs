@@ -172,7 +172,7 @@ impl<S: Seats> DispatchMachine<S> {
     fn ask_doubts(&mut self, now: Now) -> Sent<S::Permit> {
         let (plan, seats, may_start) = (&self.plan, &mut self.seats, !self.stopping);
         self.doubts.ask(now.boot, |request| {
-            // Whether it counts as begun was decided for the seat it had: only a thread is never worse.
+            // The request says for its old seat whether it counts as begun; only a thread is right for both.
             let lane = plan.lane_of(&request.candidate);
             let permit = if may_start && request.lease.holds(now) { seats.reserve(lane) } else { None };
             permit.filter(|permit| S::seat(permit) == Seat::Thread)

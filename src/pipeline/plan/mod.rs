@@ -39,7 +39,7 @@ struct Item {
     touched: Boot,
     /// It has already been tried a second time after a lock.
     retried: bool,
-    /// When its group had got a seat before this one, while it is in flight.
+    /// While it is in flight: its group's turn before, which comes back if the claim fails.
     turn: u64,
 }
 

@@ -13,7 +13,7 @@ pub(crate) enum PollInput {
     Wake,
     /// The database has told of others' changes.
     News,
-    /// The database tells of others' changes from now on, or does so no more.
+    /// Whether the database tells this node of others' changes from now on.
     Told(bool),
     /// This process changed the schedule of this name: poll it, whatever its shard.
     Changed(String),

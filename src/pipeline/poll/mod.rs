@@ -116,7 +116,7 @@ impl PollMachine {
         Poll::new(tick, now.boot, query)
     }
 
-    /// Begins a short poll. What is due later is brought by the next poll that is not.
+    /// Begins a short poll. Later rows wait for the next full poll.
     fn begin_short(&mut self, now: Now) -> Poll {
         let page = Page { schedules: DueRows::Sections(Vec::new()), newest: true, ..Page::FIRST };
         let limit = self.bookmark.limit.min(SHORT_PAGE);

@@ -73,7 +73,7 @@ pub(crate) enum Seat {
 const PACED: i64 = 20;
 /// How many pace intervals ahead an execution may be recorded as RUNNING by its claim.
 const SOON: usize = 5;
-/// Faster than this many starts in [`PACED`], and what cannot start soon is better left to other nodes.
+/// From this many starts in [`PACED`] on, the queue takes only items that can start soon.
 const FAST: usize = 20;
 /// The queue's limit before its pace has been measured; or twice as many as the pool has just worked off.
 const UNMEASURED: usize = 8;

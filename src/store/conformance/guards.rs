@@ -157,7 +157,7 @@ fn each_settlement(db: &Bench, mut case: impl FnMut(ExecutionId, ExecutionState,
     }
 }
 
-pub(crate) fn a_settlement_is_revoked_if_only_the_id_differs(db: &Bench) {
+pub(crate) fn a_settlement_loses_if_only_the_id_differs(db: &Bench) {
     each_settlement(db, |id, state, settlement| {
         let other = ExecutionChange { execution: ExecutionId(NO_ID), ..settlement.clone() };
         assert_eq!(db.settle(&other), Applied::Lost);
@@ -166,7 +166,7 @@ pub(crate) fn a_settlement_is_revoked_if_only_the_id_differs(db: &Bench) {
     });
 }
 
-pub(crate) fn a_settlement_is_revoked_if_only_the_token_differs(db: &Bench) {
+pub(crate) fn a_settlement_loses_if_only_the_token_differs(db: &Bench) {
     each_settlement(db, |id, state, settlement| {
         let (row, token) = (RowKey::Execution(id), settlement.token.to_string());
         Altered::text(row, "claim_token", &token, &Token::fresh().to_string()).decides(db, || {
@@ -178,7 +178,7 @@ pub(crate) fn a_settlement_is_revoked_if_only_the_token_differs(db: &Bench) {
     });
 }
 
-pub(crate) fn a_settlement_is_revoked_if_only_the_state_differs(db: &Bench) {
+pub(crate) fn a_settlement_loses_if_only_the_state_differs(db: &Bench) {
     each_settlement(db, |id, state, settlement| {
         let row = RowKey::Execution(id);
         let altered = Altered::text(row, "state", state.as_str(), ExecutionState::Cancelled.as_str());

@@ -233,7 +233,7 @@ impl Store for SqlStore {
         read glance(query: &GlanceQuery) -> Glance = "glance", poll::news::glance;
         read payloads(schedules: &[ScheduleId]) -> Vec<LargePayload> = "read payloads", poll::payloads;
         read audit(query: &AuditQuery) -> Vec<AuditRow> = "read the audit", audit::list;
-        read overdue(query: &OverdueQuery) -> OverduePage = "look for stalled schedules", poll::overdue;
+        read overdue(query: &OverdueQuery) -> OverduePage = "look for overdue schedules", poll::overdue;
         read stranded(application: &str, after: ExecutionId, limit: usize) -> StrandedPage =
             "look for stranded executions", node::stranded;
         read withdrawn(application: &str, limit: usize) -> Vec<Withdrawn> =

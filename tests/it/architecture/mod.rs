@@ -15,7 +15,7 @@ use crate::trial;
 
 pub fn add(trials: &mut Vec<Trial>) {
     let tests: &[(&str, fn())] = &[
-        ("rooms_import_only_rooms_above_them", rooms_import_only_rooms_above_them),
+        ("rooms_import_only_rooms_listed_before_them", rooms_import_only_rooms_listed_before_them),
         ("stages_import_only_what_they_compose", stages_import_only_what_they_compose),
         ("no_files_import_each_other_in_a_circle", no_files_import_each_other_in_a_circle),
         (
@@ -115,7 +115,7 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The rooms of the crate from the ground up: each may name itself and those above it in this list.
+/// The rooms of the crate: each may name itself and those listed before it.
 const ROOMS: &[&str] = &[
     "trigger", "domain", "time", "store", "machine", "repair", "members", "misfire", "pipeline", "node",
     "api",
@@ -137,18 +137,18 @@ const STAGES: &[(&str, &[&str])] = &[
     ("wheel", &[]),
 ];
 
-fn rooms_import_only_rooms_above_them() {
+fn rooms_import_only_rooms_listed_before_them() {
     let sources = sources();
     let names = names(&sources);
     for (file, source) in sources.iter().enumerate() {
         let room = source.room();
-        let Some(height) = ROOMS.iter().position(|it| *it == room) else {
+        let Some(place) = ROOMS.iter().position(|it| *it == room) else {
             assert!(NO_ROOMS.contains(&room), "{}: {room} is no room and not listed as none", source.path);
             continue;
         };
         for path in names.named(file) {
-            let below = ROOMS[..=height].iter().any(|it| path.first().is_some_and(|first| first == it));
-            assert!(below, "{} may not name crate::{}", source.path, path.join("::"));
+            let is_listed = ROOMS[..=place].iter().any(|it| path.first().is_some_and(|first| first == it));
+            assert!(is_listed, "{} may not name crate::{}", source.path, path.join("::"));
         }
     }
     for room in ROOMS {

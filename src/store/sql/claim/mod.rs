@@ -125,8 +125,8 @@ pub(crate) fn resolve(
     Ok(answers.into_iter().map(known).collect())
 }
 
-/// A batch refused for what a row holds is done by halves, until the row is found: it has failed. What is
-/// already committed must not be lost with an error: from then on errors are of unknown outcome.
+/// Halves a batch that was refused for what a row holds, until the failing row is alone. Once a half has
+/// committed, a later error becomes one of unknown outcome, so that nothing committed is taken for lost.
 fn or_apart(
     requests: &[ClaimRequest],
     once: &dyn Fn(&[ClaimRequest]) -> Result<Vec<Claim>>,

@@ -163,7 +163,9 @@ impl SqlStore {
     /// Counts a refusal after [`LOCK_WAIT`] as a lock timeout: PostgreSQL's messages may be localised. It
     /// looks for deadlocks after as long.
     fn lock_wait_by_duration(&self, began: Boot, fault: Fault) -> Fault {
-        let waited = self.clock.now().boot - began >= LOCK_WAIT - 100;
+        /// The server's wait and ours are measured by two clocks.
+        const TOLERANCE: Millis = 100;
+        let waited = self.clock.now().boot - began >= LOCK_WAIT - TOLERANCE;
         if fault.kind == FaultKind::Refused && waited {
             Fault { kind: FaultKind::Busy, ..fault }
         } else {

@@ -84,7 +84,7 @@ pub(crate) trait Database: Sync {
         Ok(())
     }
 
-    /// The executions under way, by id, as `open_execution` in `node.rs` reads them.
+    /// The executions under way, by id, in the columns of `rows::open_executions`.
     fn open_executions(&self, application: &str, whose: Whose) -> Statement {
         open_executions::by_state(self.dialect(), application, whose)
     }
