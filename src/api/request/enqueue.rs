@@ -10,13 +10,16 @@ use super::{awaits, joins};
 use crate::api::config::check_name;
 use crate::api::job::check_job;
 use crate::api::{Client, Job};
-use crate::domain::{Error, ErrorKind, ExecutionId, JobSpec, payload};
+use crate::domain::{Error, ErrorKind, ExecutionId, JobSpec, Millis, payload};
 use crate::store::Verbs;
 use crate::store::enqueue::{
     DueAt, EnqueueOrder, Keyed, MOST_AT_ONCE, MOST_TAGS, OnConflict, UniqueKey, queue_of,
 };
 use crate::store::order::{implausible, too_large};
 use crate::time::millis;
+
+/// How long after it is stored an execution may be due: 100 years.
+const LONGEST_DELAY: Millis = 36_525 * 24 * 3_600_000;
 
 /// The common part of two requests.
 #[derive(Debug)]
@@ -83,10 +86,12 @@ impl Enqueuing {
         if tags.len() > MOST_TAGS {
             return refused(format!("{} tags, {MOST_TAGS} are possible", tags.len()));
         }
-        if let DueAt::Instant(at) = due
-            && let Some(problem) = implausible(at)
-        {
-            return refused(problem.to_owned());
+        match due {
+            DueAt::After(delay) if delay > LONGEST_DELAY => {
+                return refused("it is to run in more than 100 years".to_owned());
+            }
+            DueAt::Instant(at) if let Some(problem) = implausible(at) => return refused(problem.to_owned()),
+            DueAt::After(_) | DueAt::Instant(_) => {}
         }
         if let Some(UniqueKey { key, per, .. }) = &key {
             if key.is_empty() && per.is_some() {
@@ -113,7 +118,7 @@ macro_rules! options {
             self
         }
 
-        /// How long after it is stored it is due, to the millisecond. Default: at once.
+        /// How long after it is stored it is due, to the millisecond: up to 100 years. Default: at once.
         pub fn after(mut self, delay: Duration) -> Self {
             self.order.due = DueAt::After(millis(delay));
             self
@@ -373,6 +378,8 @@ mod tests {
         let refused = [
             (client.enqueue(MAIL, &large).run().map(|_| ()), "8192"),
             (client.enqueue(MAIL, &text).at(early).run().map(|_| ()), "seconds"),
+            (client.enqueue(MAIL, &text).after(Duration::MAX).run().map(|_| ()), "100 years"),
+            (client.enqueue_many(MAIL, [&text]).after(Duration::MAX).run().map(|_| ()), "100 years"),
             (client.enqueue(Job::new(""), &text).run().map(|_| ()), "name"),
             (client.enqueue(MAIL, &text).key("").run().map(|_| ()), "key"),
             (client.enqueue(MAIL, &text).on_conflict(OnConflict::Reject).run().map(|_| ()), "key"),

@@ -421,6 +421,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
+        refused(&["nodes", "drain", "--application", "shop", ""]);
         let app = ["executions", "--application", "shop"];
         for rest in
             [["--node", ""], ["--node", "x%"], ["--since", "tomorrow"], ["--limit", "0"], ["--output", "xml"]]

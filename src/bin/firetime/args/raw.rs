@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use firetime::{ExecutionState, Overlap};
 
@@ -330,7 +331,7 @@ pub(super) struct RawBy {
 #[derive(Debug, Args)]
 pub(super) struct RawSubject {
     /// Its name; of a node the beginning of its id
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(super) name: String,
     #[command(flatten)]
     pub(super) by: RawBy,
