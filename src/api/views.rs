@@ -1,7 +1,7 @@
 //! Nodes, schedules and executions as people see them.
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::domain::{Cause, ExecutionState, NextFire, Rate, ScheduleState, Timestamp};
 use crate::store;
@@ -226,6 +226,11 @@ pub struct RateView {
     pub per: u64,
 }
 
+/// A number of more than 53 bits, which many readers of JSON would round.
+fn as_text<S: Serializer>(number: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(number)
+}
+
 impl From<Rate> for RateView {
     fn from(Rate { count, per }: Rate) -> Self {
         Self { count, per: per.unsigned_abs() }
@@ -275,7 +280,8 @@ view! {
         asked_why: String = by_hand(&row.cause).1.to_owned(),
         /// The schedule's generation it belongs to.
         generation: i64 = row.generation,
-        /// 0 for planned occurrences.
+        /// 0 for planned occurrences. As JSON a text: many readers of JSON keep 53 bits of a number.
+        #[serde(serialize_with = "as_text")]
         origin: i64 = row.origin,
         /// The occurrence's fire time.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]

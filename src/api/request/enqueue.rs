@@ -369,6 +369,16 @@ mod tests {
 
     const MAIL: Job<String> = Job::new("mail");
 
+    /// It has more than 53 bits, and a reader of JSON may keep no more.
+    #[test]
+    fn an_origin_is_written_to_json_digit_by_digit() {
+        let (client, _) = client();
+        client.enqueue(MAIL, &"x".to_owned()).run().unwrap();
+        let row = client.executions(&crate::ExecutionFilter::default()).unwrap().remove(0);
+        assert!(row.origin > 1 << 53);
+        assert_eq!(serde_json::json!(row)["origin"], row.origin.to_string());
+    }
+
     #[test]
     fn what_cannot_be_stored_is_refused_and_nothing_is_kept() {
         let (client, _) = client();
