@@ -436,6 +436,8 @@ pub(crate) fn a_retry_by_hand_needs_its_key(db: &Bench) {
     assert_eq!(db.store.cancel(&order(first)).unwrap(), Cancel::Done);
     let Keyed::Created(second) = db.keyed("2", "k", OnConflict::Existing) else { panic!("it was cancelled") };
     assert_eq!(db.store.retry(&order(first)).unwrap(), Retry::KeyTaken(second));
+    let of_another = ExecutionOrder { application: fresh_name(), ..order(first) };
+    assert_eq!(db.store.retry(&of_another).unwrap(), Retry::Unknown);
     assert_eq!(db.store.cancel(&order(second)).unwrap(), Cancel::Done);
     let Retry::Pending(again) = db.store.retry(&order(first)).unwrap() else { panic!("nobody has its key") };
     assert_eq!(db.keyed("3", "k", OnConflict::Existing), Keyed::Existing(again));

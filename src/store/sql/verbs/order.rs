@@ -154,7 +154,7 @@ fn schedule_of(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Option
 /// Makes another attempt at an execution, whose row is locked: of two requests one is the first.
 pub(crate) fn retry(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Retry> {
     // The key's row before the execution's.
-    let keyed = queue::key_of(session, order.execution)?;
+    let keyed = queue::key_of(session, order)?;
     if let Some(keyed) = &keyed
         && let Some(keeper) = keyed.keeper(session)?
     {

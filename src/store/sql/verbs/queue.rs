@@ -7,6 +7,7 @@ use crate::store::enqueue::{
     DueAt, EnqueueOrder, Keyed, OnConflict, QueueRow, first_origin, queue_of, read_tags,
 };
 use crate::store::news::News;
+use crate::store::order::ExecutionOrder;
 use crate::store::sql::misfire::purge;
 use crate::store::sql::poll::news;
 use crate::store::sql::session::batch::{BatchRows, delete};
@@ -192,11 +193,12 @@ pub(crate) struct KeyedExecution {
     named: i64,
 }
 
-/// The key of an execution, if it has one, with its row locked.
-pub(crate) fn key_of(session: &mut dyn Session, execution: ExecutionId) -> Step<Option<KeyedExecution>> {
+/// The key of an execution of the application, if it has one, with its row locked.
+pub(crate) fn key_of(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Option<KeyedExecution>> {
     let question = sql("SELECT r.execute_id, r.origin, r.unique_key, r.key_period FROM QRTZ_RUN r \
-                        WHERE r.id = ? AND r.unique_key IS NOT NULL");
-    let Some(mut row) = session.rows(&question.bind(execution.0))?.pop() else { return Ok(None) };
+                        WHERE r.id = ? AND r.application = ? AND r.unique_key IS NOT NULL");
+    let question = question.bind(order.execution.0).bind(order.application.as_str());
+    let Some(mut row) = session.rows(&question)?.pop() else { return Ok(None) };
     let (queue, origin) = (ScheduleId(row.int()?), row.int()?);
     let key = KeyRow { queue, key: row.text()?, period: row.maybe_int()?.unwrap_or(NONE) };
     let named = key.take(session, origin)?;
