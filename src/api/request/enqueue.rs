@@ -346,7 +346,7 @@ pub enum Enqueued {
     /// This one has the key, and has not ended: nothing was stored.
     Existing(ExecutionId),
     /// This one has the key and waits; it has the payload, due time, priority, lane, group and tags of the
-    /// request now.
+    /// request now. It keeps its id: a cancel by the id of an earlier request's answer cancels this request.
     Replaced(ExecutionId),
 }
 
