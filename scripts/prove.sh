@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # prove.sh: puts the promise to the test. Simulates clusters under fire, switches each protection off to see it
 # missed, breaks real clusters on three databases, on Galera and over a standby, and fuzzes what is read from
-# outside. Takes some 90 minutes.
+# outside. Takes some 50 minutes.
 # prove.sh --tenth: a tenth of it, as CI does, by the tests' own binary, which checks for overflows. The
 # simulations go beside the rest; if FIRETIME_SIMULATED names a file, it gets what they say.
 # prove.sh --long [HOURS]: for nights (8 without a number).
