@@ -67,7 +67,7 @@ pub enum Event {
         /// Why it failed.
         error: Error,
     },
-    /// The node has stopped but could not record that: it is found dead, and so its row ends a little later.
+    /// The node has stopped, and it is not known to be recorded: others may find it dead a little later.
     LeaveFailed {
         /// Why it failed.
         error: Error,
@@ -350,7 +350,9 @@ impl Event {
                 format!("{operation} failed, will be tried again: {}", error.behind(operation))
             }
             Self::LeaveFailed { error } => {
-                format!("cannot record that the node has left, it will be found dead: {error:#}")
+                format!(
+                    "the node has left, which may not be recorded, so that it may be found dead: {error:#}"
+                )
             }
             Self::CommitUnknown { claims } => {
                 format!("the commit of {} is unknown: asking the database for it", counted(claims, "claim"))

@@ -30,7 +30,6 @@ pub(crate) struct Definition {
     pub time_limit: Option<Millis>,
     /// What becomes of occurrences that would overlap; none as its trigger has it.
     pub overlap: Option<Overlap>,
-    /// After how many occurrences in a row that failed for good it is paused: 0 never, none for deaths alone.
     pub pause_after: PauseAfter,
     /// For people.
     pub description: String,

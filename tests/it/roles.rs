@@ -183,6 +183,7 @@ fn a_role_without_ddl_repairs_and_purges(kind: ServerKind) {
                 Some(())
             }
             Event::StoreFailed { operation, error } => panic!("{operation}: {error:#}"),
+            Event::LeaveFailed { error } => panic!("{error:#}"),
             _ => None,
         });
     }

@@ -81,8 +81,11 @@ pub(crate) fn add(target: &Target, new: &NewSchedule, subject: &Subject, out: &m
     let shown = if let Trigger::Delay(_) = &new.trigger { 1 } else { SHOWN };
     let fire_times = std::iter::successors(timing.after(now - 1), |at| timing.after(*at)).take(shown);
     let fire_times: Vec<i64> = fire_times.collect();
-    match fire_times[..] {
-        [] => writeln!(out, "its fire times are past: what is missed follows the misfire policy")?,
+    match (&fire_times[..], &new.trigger) {
+        ([], Trigger::Simple(_)) => {
+            writeln!(out, "its fire times are past: what is missed follows the misfire policy")?;
+        }
+        ([], _) => writeln!(out, "it has no fire time from now on")?,
         _ => writeln!(out, "fires at (UTC):")?,
     }
     for at in fire_times {

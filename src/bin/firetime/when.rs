@@ -55,11 +55,11 @@ pub(crate) fn parse_ahead(text: &str) -> Result<When, String> {
     })
 }
 
-/// Reads a fire time in one of the forms in which the program shows it: `2025-01-31 09:00:00.000`, which is
-/// UTC, or RFC 3339 with any offset.
+/// Reads a fire time in one of the forms in which the program shows it: `2025-01-31 09:00:00.000`, with or
+/// without ` UTC` behind it, or RFC 3339 with any offset.
 pub(crate) fn parse_fire_time(text: &str) -> Result<DateTime<Utc>, String> {
     let shown = || NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S%.f").ok().map(|at| at.and_utc());
-    let written = DateTime::parse_from_rfc3339(text).ok().map(|at| at.to_utc());
+    let written = text.parse::<DateTime<Utc>>().ok();
     written.or_else(shown).ok_or_else(|| {
         "write it as listings show it, in quotes, such as '2025-01-31 09:00:00.000' (UTC), or as \
          2025-01-31T09:00:00Z (RFC 3339, any offset)"
@@ -117,11 +117,14 @@ mod tests {
     #[test]
     fn a_fire_time_is_read_as_it_is_shown() {
         let shown = at("2025-01-31T09:00:00.250Z");
-        for text in [utc(Some(shown)).as_str(), "2025-01-31T10:00:00.250+01:00"] {
+        let listed = utc(Some(shown));
+        let answered = format!("{listed} UTC");
+        let audited = shown.to_string();
+        for text in [&*listed, &*answered, &*audited, "2025-01-31T10:00:00.250+01:00"] {
             assert_eq!(parse_fire_time(text), Ok(shown), "{text}");
         }
         assert_eq!(parse_fire_time("2025-01-31 09:00:00"), Ok(at("2025-01-31T09:00:00Z")));
-        for text in ["tomorrow", "2025-01-31T09:00:00", "09:00"] {
+        for text in ["tomorrow", "2025-01-31", "09:00"] {
             assert!(parse_fire_time(text).unwrap_err().contains("RFC 3339"), "{text}");
         }
         assert!(parse_id("abc").unwrap_err().contains("is a number"));

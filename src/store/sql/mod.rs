@@ -9,7 +9,7 @@
 //! claim       claims of planned occurrences and of waiting executions, and the bounds of jobs
 //! verbs       the table of changes, and what clients and nodes change
 //! poll        schedules and executions to be planned, and the news of others' changes
-//! misfire      what the misfire handler looks for and removes
+//! misfire     rows that the misfire handler looks for and removes
 //! views       views for people
 //! migrate     the schema
 //! ```

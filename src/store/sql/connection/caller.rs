@@ -120,6 +120,11 @@ pub(crate) fn told(fault: Fault) -> Error {
         FaultKind::Conflict | FaultKind::Deadlock | FaultKind::Ended => {
             (ErrorKind::Conflict, "a row has changed since your transaction began; roll back and try again")
         }
+        FaultKind::TakenId => {
+            let advice =
+                "an id that the database drew is taken; set the table's sequence above its highest id";
+            (FaultKind::TakenId.error_kind(), advice)
+        }
         kind => (kind.error_kind(), kind.follows()),
     };
     fault.error(kind, &format!("in your transaction: {follows}"))

@@ -94,11 +94,7 @@ impl FaultKind {
             Self::Refused | Self::ReadOnly => "the database refused; nothing was changed",
             Self::NotReady => "the server is outside its cluster for now; nothing was changed",
             Self::Row => "the database refused what the row holds; nothing was changed",
-            Self::TakenId => {
-                "an id that the database drew is taken: set the table's sequence above its highest id; \
-                 nothing was changed"
-            }
-            Self::Senseless | Self::Undecodable => "nothing was changed",
+            Self::Senseless | Self::TakenId | Self::Undecodable => "nothing was changed",
         }
     }
 }
