@@ -1,7 +1,10 @@
 //! The health of a node: whether it polls, claims and runs.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
+use crate::node::LeaseFigures;
 use crate::node::pools::LaneFigures;
 
 /// A node's own state, without asking the database: for a readiness probe.
@@ -14,6 +17,7 @@ use crate::node::pools::LaneFigures;
 /// let scheduler = Scheduler::builder("shop", &url).handler(GREET, |_, ()| Ok(())).start()?;
 /// let health = scheduler.health();
 /// assert!(health.is_ready() && health.stuck == 0);
+/// assert!(health.lease > std::time::Duration::from_secs(10));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,6 +29,11 @@ pub struct Health {
     pub threads: usize,
     /// Each lane, the one called `default` first.
     pub lanes: Vec<LaneHealth>,
+    /// How much longer the node may claim and start executions without another confirmed heartbeat; zero once
+    /// its lease has ended.
+    pub lease: Duration,
+    /// How long ago the last heartbeat was sent that the database has confirmed.
+    pub last_heartbeat: Duration,
     /// The reasons why the node is not ready, a line each; empty if it is.
     pub problems: Vec<String>,
 }
@@ -82,22 +91,34 @@ impl LaneHealth {
 }
 
 impl Health {
-    pub(super) fn of(lanes: impl Iterator<Item = LaneFigures>) -> Self {
+    pub(super) fn of(lanes: impl Iterator<Item = LaneFigures>, lease: LeaseFigures) -> Self {
         let (tasks, threads): (Vec<_>, Vec<_>) = lanes.partition(|lane| lane.is_of_tasks);
         let lanes: Vec<LaneHealth> = threads.iter().map(|lane| LaneHealth::of(lane, &tasks)).collect();
         let of = |lane: &LaneHealth| match lanes.len() {
             1 => String::new(),
             _ => format!("lane {:?}: ", lane.name),
         };
+        let LeaseFigures { left, sent } = lease;
+        let ended = left.is_zero().then(|| {
+            let silent = sent.as_secs();
+            format!(
+                "no heartbeat has been confirmed for {silent} s: its lease has ended, and it claims nothing"
+            )
+        });
         Self {
             stuck: lanes.iter().map(|lane| lane.stuck + lane.stuck_tasks).sum(),
             threads: lanes.iter().map(|lane| lane.threads).sum(),
-            problems: lanes.iter().flat_map(|lane| lane.problems(&of(lane))).collect(),
+            lease: left,
+            last_heartbeat: sent,
+            problems: ended
+                .into_iter()
+                .chain(lanes.iter().flat_map(|lane| lane.problems(&of(lane))))
+                .collect(),
             lanes,
         }
     }
 
-    /// Whether nothing keeps the node from running what it claims.
+    /// Whether the node may claim, and nothing keeps it from running what it claims.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.problems.is_empty()
@@ -115,11 +136,26 @@ mod tests {
         LaneFigures { name, max, is_of_tasks, threads: max, busy: stuck, queued: 0, stuck }
     }
 
+    const LEASE: LeaseFigures = LeaseFigures { left: Duration::from_secs(16), sent: Duration::from_secs(5) };
+
+    #[test]
+    fn a_node_whose_lease_has_ended_is_not_ready() {
+        let of = |left, sent| {
+            let lease = LeaseFigures { left: Duration::from_millis(left), sent: Duration::from_millis(sent) };
+            Health::of([lane("default", (0, 1))].into_iter(), lease)
+        };
+        assert!(of(1, 20_999).is_ready());
+        let health = of(0, 25_400);
+        assert_eq!((health.lease, health.last_heartbeat), (Duration::ZERO, Duration::from_millis(25_400)));
+        let ended = "no heartbeat has been confirmed for 25 s: its lease has ended, and it claims nothing";
+        assert_eq!(health.problems, [ended]);
+    }
+
     #[test]
     fn async_handlers_are_shown_with_the_threads_of_their_lane() {
         let tasks = |figures| LaneFigures { is_of_tasks: true, ..lane("slow", figures) };
         let lanes = [lane("default", (0, 16)), lane("slow", (0, 2)), tasks((3, 6))];
-        let health = Health::of(lanes.into_iter());
+        let health = Health::of(lanes.into_iter(), LEASE);
         let slow = &health.lanes[1];
         assert_eq!((health.lanes.len(), health.stuck, health.threads), (2, 3, 18));
         assert_eq!((slow.threads, slow.concurrency, slow.tasks, slow.stuck_tasks), (2, 6, 3, 3));
@@ -129,7 +165,7 @@ mod tests {
 
     #[test]
     fn stuck_handlers_on_half_of_the_threads_are_a_problem() {
-        let of = |figures| Health::of([lane("default", figures)].into_iter());
+        let of = |figures| Health::of([lane("default", figures)].into_iter(), LEASE);
         let is_ready = [(0, 1), (1, 1), (1, 3), (2, 3), (1, 2), (7, 16), (8, 16)].map(of);
         let is_ready = is_ready.map(|health| health.is_ready());
         assert_eq!(is_ready, [true, false, true, false, false, true, false]);
@@ -143,7 +179,7 @@ mod tests {
     /// It is full long before half of all threads hang.
     #[test]
     fn a_small_lane_that_hangs_is_a_problem_beside_a_large_one() {
-        let health = Health::of([lane("default", (7, 16)), lane("slow", (1, 2))].into_iter());
+        let health = Health::of([lane("default", (7, 16)), lane("slow", (1, 2))].into_iter(), LEASE);
         assert_eq!((health.stuck, health.threads, health.lanes.len()), (8, 18, 2));
         let slow = "lane \"slow\": 1 of 2 threads run handlers whose time limits have passed";
         assert_eq!(health.problems, [slow]);

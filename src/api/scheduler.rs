@@ -66,10 +66,10 @@ impl Scheduler {
         self.node.id
     }
 
-    /// Whether this node can run what it claims, and what each of its lanes is doing.
+    /// Whether this node may claim and can run what it claims, and what each of its lanes is doing.
     #[must_use]
     pub fn health(&self) -> Health {
-        Health::of(self.node.lanes())
+        Health::of(self.node.lanes(), self.node.lease())
     }
 
     /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended; true if it was clean.

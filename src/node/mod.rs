@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use crate::domain::{Millis, NodeId};
+use crate::domain::NodeId;
 use crate::machine::driver::Driver;
 use crate::members::{HeartbeatInput, Standing};
 use crate::node::context::Stopping;
@@ -13,7 +14,7 @@ use crate::node::teller::Events;
 use crate::pipeline::poll::PollInput;
 use crate::store::Store;
 use crate::store::news::Notifier;
-use crate::time::Clock;
+use crate::time::{Clock, Window, span};
 
 pub(crate) mod context;
 pub(crate) mod handlers;
@@ -39,8 +40,7 @@ pub(crate) struct Node {
     pub(crate) clients: Arc<dyn Store>,
     pub(crate) notifier: Arc<Notifier>,
     clock: Arc<Clock>,
-    /// How long a store call may take.
-    call: Millis,
+    window: Window,
     standing: Arc<Standing>,
     events: Arc<Events>,
     pools: Arc<Pools>,
@@ -50,6 +50,14 @@ pub(crate) struct Node {
     stopping: Arc<Stopping>,
     /// A shutdown has ended: nothing begins any more.
     closed: Arc<AtomicBool>,
+}
+
+/// The lease of a node.
+pub(crate) struct LeaseFigures {
+    /// How much longer it lasts.
+    pub left: Duration,
+    /// How long ago the heartbeat was sent that it counts from.
+    pub sent: Duration,
 }
 
 /// A change by a client.
@@ -79,6 +87,11 @@ impl Node {
     /// The figures of each lane, the default one first.
     pub(crate) fn lanes(&self) -> impl Iterator<Item = LaneFigures> {
         self.pools.figures()
+    }
+
+    pub(crate) fn lease(&self) -> LeaseFigures {
+        let (now, until) = (self.clock.now().boot, self.standing.lease_until());
+        LeaseFigures { left: span(until - now), sent: span(now - (until - self.window.lease())) }
     }
 
     /// Tells this node's poll of a changed schedule and its heartbeat of a cancel, so that neither need wait

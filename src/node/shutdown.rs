@@ -122,7 +122,7 @@ impl Node {
     /// so that their ends can be stored, or after three quarters of the time if that is later.
     fn drops_at(&self, deadline: Boot) -> Boot {
         let left = deadline.saturating_since(self.clock.now().boot);
-        deadline.saturating_sub(self.call.min(left / 4))
+        deadline.saturating_sub(self.window.call.min(left / 4))
     }
 
     /// Waits until this step of the shutdown has ended; whether it did, in order, before nothing was left.

@@ -113,6 +113,7 @@ impl Node {
         send(&inboxes.poll, PollInput::Members(members));
         let lanes = Lanes::new(&config.lanes, handlers.lanes());
         let (handlers, standing) = (Arc::new(handlers), Arc::<Standing>::default());
+        standing.renew(&lease, clock.now());
         let runner = runner(&inboxes, &handlers, &standing, &stores);
         let pools = Arc::new(pools(&config, &lanes, &runner, &inboxes));
         let (store, call, panicked) = (stores.work, window.call, stop_on_panic(inboxes.clone()));
@@ -154,7 +155,7 @@ impl Node {
             clients: stores.clients,
             notifier: Arc::default(),
             clock,
-            call,
+            window,
             standing,
             events,
             pools,

@@ -185,6 +185,7 @@ impl Process {
         let beat = wire.beat(&node.beat(now.db));
         let Ok(HeartbeatReply::Alive { peers, .. }) = beat else { panic!("it has just joined") };
         let (held, standing) = (Arc::new(OwnTokens::default()), Arc::new(Standing::default()));
+        standing.renew(&Lease::new(now, window.lease()), now);
         let (settings, lanes) = lanes_of(id);
         let watches = settings.iter().zip(LaneId::all()).map(|(_, lane)| lanes.watch(lane)).collect();
         let of_tasks = settings.iter().map(|lane| lane.is_of_tasks).collect();
