@@ -96,7 +96,7 @@ pub(crate) type Source = Arc<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,
-    /// What was attempted, where that is known.
+    /// The attempted operation, where it is known.
     operation: Option<String>,
     message: String,
     source: Option<Source>,

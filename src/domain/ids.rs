@@ -85,7 +85,7 @@ impl Token {
     }
 }
 
-/// Each is shown as what is inside: a number, or a hyphenated UUID.
+/// Displays each id as its value: a number, or a hyphenated UUID.
 macro_rules! shown {
     ($($id:ident),*) => {$(
         impl fmt::Display for $id {

@@ -13,8 +13,8 @@
 ///
 /// An entry has its name in messages, what it asks the store for, what its machine keeps of it until it has
 /// ended, and what a success brings. `[P]` are the type parameters of what is kept. From the entries follow
-/// `Op`, which is performed; `Asked`, with what is kept; `Answer`; and `Answered`, in which [`join`](self)
-/// puts what was kept and what was brought together. `Asked::claim` makes the `Op` and the `Asked` of this
+/// `Op`, which is performed; `Asked`, with the kept values; `Answer`; and `Answered`, in which [`join`](self)
+/// pairs the kept values with the answer. `Asked::claim` makes the `Op` and the `Asked` of this
 /// entry, so that the two belong together.
 macro_rules! calls {
     ([$($param:ident),*] $(

@@ -83,7 +83,7 @@ fn of_poll(output: PollOutput, to: &mut impl Mailboxes) {
     }
 }
 
-/// A drain hands back what waits, and ends once a heartbeat finds nothing left.
+/// A drain hands back the waiting executions; it has ended once a heartbeat finds none of the node's left.
 fn drain(drains: bool, to: &mut impl Mailboxes) {
     if drains {
         to.start(StartInput::HandBack);

@@ -82,8 +82,8 @@ pub(crate) fn note(
     let Some(room) = &locked.room else { return Ok(()) };
     let counted = executions.iter().filter(|(_, group)| room.bounds().apply_to(*group));
     let executions: Vec<&(i64, Option<&str>)> = counted.collect();
-    let again = session.dialect().or_set("job_id, group_key, execution_id", "claimed_time");
     let dialect = session.dialect();
+    let again = dialect.or_set("job_id, group_key, execution_id", "claimed_time");
     for some in executions.chunks(dialect.batch()) {
         let want = BatchRows::new(some.iter().map(|(id, _)| *id))
             .texts("group_key", some.iter().map(|(_, group)| group.unwrap_or("").to_owned()))

@@ -41,7 +41,7 @@ fn batches_of_like_size_share_their_statements(database: &Database) {
     rounds_share_their_statements(database, |store| schedules(store, &super::application(), 5 + 9 + 16 + 5));
 }
 
-/// What is noted of each claim is a batch, too.
+/// The notes about the claims of a job with bounds are a batch, too.
 fn batches_of_a_bounded_job_share_their_statements(database: &Database) {
     rounds_share_their_statements(database, |store| {
         let application = super::application();
