@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::wire::{Commit, Protocol, Sieve, Watch};
 
+const LONG: Duration = Duration::from_secs(20);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Pass,
@@ -138,6 +140,17 @@ impl Proxy {
         self.shared.changed.notify_all();
     }
 
+    /// Waits until so many connections are open: the proxy may learn a moment later that a client has closed one.
+    pub fn await_open(&self, count: usize) {
+        let differs = |state: &mut State| {
+            state.pairs.iter().filter(|pair| !pair.cut.load(Ordering::SeqCst)).count() != count
+        };
+        let (state, waited) =
+            self.shared.changed.wait_timeout_while(self.shared.state(), LONG, differs).unwrap();
+        drop(state);
+        assert!(!waited.timed_out(), "there are not {count} open connections");
+    }
+
     /// The next commit, of this kind if one is named, is cut.
     pub fn cut_commit(&self, how: Cut, kind: Option<Commit>) {
         self.shared.state().fuse = Some((how, kind));
@@ -240,6 +253,8 @@ fn connect(client: TcpStream, server: TcpStream, shared: &Arc<Shared>) {
             if !pair.swallowed.load(Ordering::SeqCst) {
                 pair.cut();
             }
+            // Whoever has seen it open under the lock waits by now.
+            drop(shared.state());
             shared.changed.notify_all();
         }));
     }

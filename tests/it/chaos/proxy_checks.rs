@@ -112,6 +112,8 @@ pub fn a_black_hole_holds_what_is_sent(kind: ServerKind) {
 pub fn what_is_down_refuses_and_comes_back(kind: ServerKind) {
     let bench = Bench::new(kind);
     let mut hand = bench.connect();
+    // A MariaDB server is greeted on a connection of its own first.
+    bench.proxy.await_open(1);
     bench.proxy.set(Mode::Down);
     hand.run("INSERT INTO QRTZ_RUN VALUES (1)").unwrap_err();
     assert!(Hand::open(kind, &bench.url).is_err());
