@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::jobs;
-use crate::domain::{Candidate, Entry, Millis, ScheduleId};
+use crate::domain::{Candidate, Entry, ExecutionId, Millis, ScheduleId};
 use crate::machine::Operation;
 use crate::members::HeartbeatOp;
 use crate::misfire::MisfireOp;
@@ -127,11 +127,15 @@ impl Rows for MisfireOp {
     }
 }
 
-/// The schedule whose row a claim locks. An enqueued execution locks its own: that is told from schedules' by
-/// its sign.
+/// The row of an execution among the rows that are locked: its sign tells it from a schedule's.
+pub(super) fn row(execution: ExecutionId) -> ScheduleId {
+    ScheduleId(-execution.0)
+}
+
+/// The schedule whose row a claim locks; of an enqueued execution its own.
 pub(super) fn schedule(request: &ClaimRequest) -> ScheduleId {
     match &request.candidate {
-        Candidate::Pending(pending) if pending.entry.is_queue => ScheduleId(-pending.id.0),
+        Candidate::Pending(pending) if pending.entry.is_queue => row(pending.id),
         candidate => candidate.entry().id,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::dice::Dice;
-use super::operations::{schedule, takes};
+use super::operations::{row, schedule, takes};
 use super::sabotage::{Route, Sabotage};
 use super::{jobs, judge};
 use crate::domain::shards::Share;
@@ -265,7 +265,10 @@ impl<'a> Wire<'a> {
                 lock(&self.shared.left_behind).extend(held);
                 Ok(())
             }
-            (_, Some(schedule)) if change.rule().held == HeldRow::Wait => self.wait_for(schedule),
+            (_, locked) if change.rule().held == HeldRow::Wait => {
+                let execution = change.execution().map(row);
+                locked.or(execution).map_or(Ok(()), |row| self.wait_for(row))
+            }
             _ => Ok(()),
         }
     }
@@ -326,7 +329,9 @@ impl<'a> Wire<'a> {
     }
 
     fn applied(&self, changes: &[Change]) -> Result<Vec<Applied>> {
-        let is_held = |change: &Change| change.schedule().is_some_and(|schedule| self.is_locked(schedule));
+        let is_held = |change: &Change| {
+            change.schedule().or(change.execution().map(row)).is_some_and(|row| self.is_locked(row))
+        };
         let mut free: Vec<Change> = changes.iter().filter(|change| !is_held(change)).cloned().collect();
         if self.is(Sabotage::SnoozeForNothing) {
             for change in &mut free {
@@ -507,6 +512,14 @@ impl Verbs for Wire<'_> {
 }
 
 impl Store for Wire<'_> {
+    fn apply_free(&self, changes: &[Change]) -> Result<Vec<Applied>> {
+        let is_held = |change: &&Change| change.execution().is_some_and(|id| self.is_locked(row(id)));
+        let free: Vec<Change> = changes.iter().filter(|change| !is_held(change)).cloned().collect();
+        let mut applied = self.apply(&free)?.into_iter();
+        let answer = |change| if is_held(&change) { Some(Applied::Held) } else { applied.next() };
+        Ok(changes.iter().filter_map(answer).collect())
+    }
+
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
         self.apart(requests, || Claim::Skipped, |free| self.store.claim(free))
     }

@@ -43,8 +43,8 @@ pub(crate) enum Applied {
     Done,
     /// Another transaction changed or holds the row; nothing was written.
     Lost,
-    /// The end of an execution of one's own, for which another transaction holds its schedule's row; nothing
-    /// was written, and it is to be said again.
+    /// Another transaction holds the row, or the end of an execution of one's own needs its schedule's row,
+    /// which another holds; nothing was written, and it is to be said again.
     Held,
 }
 
@@ -396,6 +396,11 @@ impl Change {
 
     pub(crate) fn rule(&self) -> &'static Rule {
         self.kind().rule()
+    }
+
+    /// The execution whose row it changes, if it is one.
+    pub(crate) fn execution(&self) -> Option<ExecutionId> {
+        if let Self::Execution(change) = self { Some(change.execution) } else { None }
     }
 
     /// The attempt that follows the change of an execution.

@@ -179,6 +179,10 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// lost; so too where the schedule's slot is taken, or its job has a limit. Anything else: lost.
     fn resolve(&self, requests: &[ClaimRequest], if_not_made: IfNotMade) -> Result<Vec<Claim>>;
 
+    /// As [`Verbs::apply`], and waits for no execution: one whose row another transaction holds is
+    /// [`Applied::Held`].
+    fn apply_free(&self, changes: &[Change]) -> Result<Vec<Applied>>;
+
     /// Makes one guarded change.
     fn apply_one(&self, change: Change) -> Result<Applied> {
         Ok(self.apply(&[change])?.pop().unwrap_or(Applied::Lost))

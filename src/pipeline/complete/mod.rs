@@ -4,9 +4,12 @@
 //! After a commit the next batch waits a while for more outcomes, unless many are queued or a caller waits:
 //! a steady stream shares transactions, and the first outcome after a rest is stored without delay.
 //!
-//! An outcome that cannot be stored, because others lock its row or the database refuses its text, makes its
-//! whole batch fail. Ever smaller parts of the batch are tried until it fails alone. Then it is set aside: it
-//! is tried alone and at its own pace, in turns with the others.
+//! A batch that waits too long for a row that others hold fails. It is sent once more, and leaves the held rows
+//! as they are: their outcomes join the queue again after a pause, and until all are stored no batch waits.
+//!
+//! An outcome that cannot be stored, because the database refuses its text, makes its whole batch fail. Ever
+//! smaller parts of the batch are tried until it fails alone. Then it is set aside: it is tried alone and at
+//! its own pace, in turns with the others.
 
 pub(crate) mod time_limits;
 
@@ -21,7 +24,7 @@ use crate::domain::{
 };
 use crate::machine::{Machine, Operation, Step};
 use crate::members::OwnTokens;
-use crate::store::rules::ChangeKind;
+use crate::store::rules::{ChangeKind, HeldRow};
 use crate::store::{Applied, Change, ExecutionChange, Store};
 use crate::time::{GATHER, Now, REST};
 
@@ -84,7 +87,11 @@ pub(crate) enum CompleteOutput {
 }
 
 #[derive(Clone)]
-pub(crate) struct SettleOp(pub Vec<Change>);
+pub(crate) struct SettleOp {
+    pub changes: Vec<Change>,
+    /// What happens to an execution whose row another transaction holds.
+    pub held: HeldRow,
+}
 
 impl Operation for SettleOp {
     type Answer = Vec<Applied>;
@@ -94,7 +101,10 @@ impl Operation for SettleOp {
     }
 
     fn perform(self, store: &dyn Store) -> Result<Vec<Applied>, Error> {
-        store.apply(&self.0)
+        match self.held {
+            HeldRow::Wait => store.apply(&self.changes),
+            HeldRow::Leave => store.apply_free(&self.changes),
+        }
     }
 }
 
@@ -142,6 +152,10 @@ pub(crate) struct CompleteMachine {
     queue: VecDeque<Unsettled>,
     /// Settlements that failed alone.
     aside: VecDeque<Unsettled>,
+    /// Settlements of rows that others held when they were last tried.
+    held: Vec<Unsettled>,
+    /// Whether the next batches leave held rows: one has waited for a row in vain.
+    leaves_held: bool,
     /// Whether the last call tried one that was set aside; the next call is then the queue's.
     was_aside: bool,
     /// This many from the head of the queue failed together: at least one of them cannot be stored.
@@ -154,6 +168,7 @@ pub(crate) struct CompleteMachine {
     gather: Boot,
     pace: Pace,
     aside_pace: Pace,
+    held_pace: Pace,
     /// The number of successful calls.
     succeeded: u64,
     outbox: VecDeque<CompleteOutput>,
@@ -216,6 +231,8 @@ impl CompleteMachine {
             stuck: HashMap::new(),
             queue: VecDeque::new(),
             aside: VecDeque::new(),
+            held: Vec::new(),
+            leaves_held: false,
             was_aside: false,
             suspects: 0,
             part: 0,
@@ -223,6 +240,7 @@ impl CompleteMachine {
             gather: Boot::MIN,
             pace: Pace::new(),
             aside_pace: Pace::new(),
+            held_pace: Pace::new(),
             succeeded: 0,
             outbox: VecDeque::new(),
             closing: false,
@@ -254,7 +272,8 @@ impl CompleteMachine {
             }
             let is_before =
                 |it: &Unsettled| it.change.kind() == ChangeKind::TimeOut && it.change.token == change.token;
-            if let Some(before) = self.queue.iter_mut().chain(&mut self.aside).find(|it| is_before(it)) {
+            let mut unsettled = self.queue.iter_mut().chain(&mut self.aside).chain(&mut self.held);
+            if let Some(before) = unsettled.find(|it| is_before(it)) {
                 before.then = Some((change, reply));
                 return;
             }
@@ -275,13 +294,17 @@ impl CompleteMachine {
     }
 
     fn failed(&mut self, asked: Asked, error: Error, now: Now) {
+        let may_be_held = error.kind() == ErrorKind::Unavailable && !self.leaves_held;
         match asked {
             Asked::Aside => self.aside_pace.failed(now),
+            // The next call differs.
+            Asked::Queue(_) if may_be_held => {}
             // The database works: it refused this text after reading it.
             Asked::Queue(_) if error.kind() == ErrorKind::Data => {}
             Asked::Queue(_) => self.pace.failed(now),
         }
         match asked {
+            Asked::Queue(_) if may_be_held => self.leaves_held = true,
             Asked::Queue(count) if count > 1 => {
                 (self.suspects, self.part) = (count, count.div_ceil(PARTS));
             }
@@ -309,19 +332,32 @@ impl CompleteMachine {
         }
     }
 
-    /// Somebody holds the row of the schedule that an end plans: it is tried alone and at its own pace.
-    fn hold_back(&mut self, it: Unsettled, asked: Asked, now: Now) {
-        if self.aside.is_empty() && matches!(asked, Asked::Queue(_)) {
-            self.aside_pace.failed(now);
+    /// Others hold the row of the execution, or of the schedule that its end plans: it is tried again later,
+    /// with all that are held.
+    fn hold_back(&mut self, it: Unsettled, now: Now) {
+        if self.held.is_empty() {
+            self.held_pace.failed(now);
         }
-        self.aside.push_back(it);
+        self.leaves_held = true;
+        self.held.push(it);
+    }
+
+    /// Queues held settlements again whose pause is over.
+    fn try_held(&mut self, now: Now) {
+        if now.boot >= self.held_at() {
+            std::mem::take(&mut self.held).into_iter().for_each(|it| self.push(it));
+        }
+    }
+
+    fn held_at(&self) -> Boot {
+        if self.held.is_empty() { Boot::MAX } else { self.held_pace.hold }
     }
 
     /// Bytes of the texts that wait to be stored.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
         let text = |it: &Unsettled| it.change.error().map_or(0, String::capacity);
-        self.queue.iter().chain(&self.aside).map(text).sum()
+        self.queue.iter().chain(&self.aside).chain(&self.held).map(text).sum()
     }
 
     /// Whether the next batch is sent without waiting for more.
@@ -372,28 +408,32 @@ impl Machine for CompleteMachine {
 
     fn next(&mut self, now: Now) -> Step<(SettleOp, Asked), CompleteOutput> {
         self.time_out(now);
+        self.try_held(now);
         if let Some(output) = self.outbox.pop_front() {
             return Step::Tell(output);
         }
-        if self.abandoned || (self.closing && self.queue.is_empty() && self.aside.is_empty()) {
+        let is_settled = self.queue.is_empty() && self.aside.is_empty() && self.held.is_empty();
+        if self.abandoned || (self.closing && is_settled) {
             return Step::Stop;
         }
         let gathered = if self.presses() { Boot::MIN } else { self.gather };
         let queue_at = if self.queue.is_empty() { Boot::MAX } else { self.pace.hold.max(gathered) };
         let aside_at = if self.aside.is_empty() { Boot::MAX } else { self.aside_pace.hold };
         if now.boot < queue_at.min(aside_at) {
-            return Step::Wait(queue_at.min(aside_at).min(self.limits.next_at()));
+            let others_at = self.held_at().min(self.limits.next_at());
+            return Step::Wait(queue_at.min(aside_at).min(others_at));
         }
         let is_queues_turn = self.was_aside || now.boot < aside_at;
         self.was_aside = !is_queues_turn || now.boot < queue_at;
         if self.was_aside {
             let changes = self.aside.iter().take(1).map(Unsettled::change).collect();
-            return Step::Do((SettleOp(changes), Asked::Aside));
+            return Step::Do((SettleOp { changes, held: HeldRow::Leave }, Asked::Aside));
         }
         let count =
             if self.suspects > 0 { self.part.min(self.suspects) } else { self.queue.len().min(BATCH) };
         let changes = self.queue.iter().take(count).map(Unsettled::change).collect();
-        Step::Do((SettleOp(changes), Asked::Queue(count)))
+        let held = if self.leaves_held { HeldRow::Leave } else { HeldRow::Wait };
+        Step::Do((SettleOp { changes, held }, Asked::Queue(count)))
     }
 
     fn done(&mut self, now: Now, asked: Asked, answer: Result<Vec<Applied>, Error>) {
@@ -408,11 +448,10 @@ impl Machine for CompleteMachine {
                 // A batch this large was a backlog: outcomes come faster than they are stored.
                 self.gather = now.boot + if count > ENOUGH { REST } else { GATHER };
                 self.suspects = self.suspects.saturating_sub(count);
+                if self.suspects == 0 && self.held.is_empty() && !settled.contains(&Applied::Held) {
+                    (self.leaves_held, self.held_pace) = (false, Pace::new());
+                }
                 self.pop(count)
-            }
-            Asked::Aside if settled.contains(&Applied::Held) => {
-                self.aside_pace.failed(now);
-                self.aside.pop_front().into_iter().collect()
             }
             Asked::Aside => {
                 let first = self.aside.pop_front();
@@ -427,7 +466,7 @@ impl Machine for CompleteMachine {
         self.outbox.extend(retries.min().map(CompleteOutput::Retry));
         for (it, settled) in batch.into_iter().zip(settled) {
             match settled {
-                Applied::Held => self.hold_back(it, asked, now),
+                Applied::Held => self.hold_back(it, now),
                 Applied::Done | Applied::Lost => self.settled(it, settled),
             }
         }

@@ -26,7 +26,7 @@ fn calls(inputs: Vec<(Millis, CompleteInput)>) -> Vec<(Millis, usize)> {
             machine.receive(at, input);
         }
         match machine.next(at) {
-            Step::Do(SettleOp(batch)) => {
+            Step::Do(SettleOp { changes: batch, .. }) => {
                 calls.push((now, batch.len()));
                 machine.done(at, Ok(vec![Applied::Done; batch.len()]));
             }
@@ -142,7 +142,7 @@ fn an_outcome_that_cannot_be_stored_does_not_hold_up_the_others() {
     let mut calls = 0;
     while stored.len() < 10 {
         match machine.next(now) {
-            Step::Do(SettleOp(batch)) => {
+            Step::Do(SettleOp { changes: batch, .. }) => {
                 calls += 1;
                 let answer = answer(&batch, stored.len() < 9);
                 if answer.is_ok() {

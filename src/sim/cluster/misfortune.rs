@@ -3,18 +3,20 @@
 use std::collections::BTreeSet;
 
 use super::{CUT, Cluster, NodeSlot, OTHER_CLOCK, STEPPED};
-use crate::domain::{ExecutionId, Millis, NodeId, ScheduleId, Timestamp};
+use crate::domain::{ExecutionId, ExecutionState, Millis, NodeId, ScheduleId, Timestamp};
 use crate::sim::faults::{Faults, MEMBERS, any_member};
 use crate::sim::jobs::{self, APPLICATION};
+use crate::sim::operations::row;
 use crate::sim::process::Process;
 use crate::sim::switches::ONE_POLL;
 use crate::sim::wire::Wire;
+use crate::store::ExecutionQuery;
 use crate::store::switch::SwitchVerb;
 use crate::time::Window;
 
 /// A process that is stopped or cut off for longer may be declared dead.
 const DOOM: Millis = 5_000;
-/// Somebody holds a schedule's row for this long at most.
+/// Somebody holds a row for this long at most.
 const HELD: Millis = 60_000;
 /// After so long somebody resumes a schedule that has paused itself.
 const CONTAINED: Millis = 20_000;
@@ -74,7 +76,7 @@ impl Cluster {
         let (now, is_over) = (self.now, self.now >= self.ends);
         let over: Vec<_> = self.held.extract_if(.., |(_, until)| *until <= now || is_over).collect();
         let wire = Wire::new(self.database.store(), &self.wires, 0);
-        wire.unlock(&over.into_iter().map(|(id, _)| id).collect::<Vec<_>>());
+        wire.unlock(&over.into_iter().map(|(row, _)| row).collect::<Vec<_>>());
         let (at, row) = self.script.hold_at;
         let taken = if now == at {
             for process in self.slots.iter_mut().filter_map(|slot| slot.process.as_mut()) {
@@ -82,15 +84,32 @@ impl Cluster {
             }
             Some((row, now + HELD))
         } else if !is_over && self.holders.strikes(self.faults.holds) {
-            let rows = self.database.store().schedules(Some(APPLICATION)).unwrap();
-            let chosen = usize::try_from(self.holders.below(rows.len() as Millis)).unwrap();
-            Some((ScheduleId(rows[chosen].id), now + self.holders.below(HELD)))
+            self.row_to_hold().map(|row| (row, now + self.holders.below(HELD)))
         } else {
             None
         };
         if let Some((id, until)) = taken {
+            let wire = Wire::new(self.database.store(), &self.wires, 0);
             self.held.extend(wire.lock(&[id]).into_iter().map(|id| (id, until)));
         }
+    }
+
+    /// A schedule's row, or that of an execution under way.
+    fn row_to_hold(&mut self) -> Option<ScheduleId> {
+        let store = self.database.store();
+        let rows: Vec<ScheduleId> = if self.holders.one_in(2) {
+            let query = ExecutionQuery {
+                application: Some(APPLICATION.to_owned()),
+                states: vec![ExecutionState::Claimed, ExecutionState::Running],
+                limit: 1_000,
+                ..ExecutionQuery::default()
+            };
+            store.executions(&query).unwrap().iter().map(|it| row(ExecutionId(it.id))).collect()
+        } else {
+            store.schedules(Some(APPLICATION)).unwrap().iter().map(|it| ScheduleId(it.id)).collect()
+        };
+        let chosen = (!rows.is_empty()).then(|| self.holders.below(rows.len() as Millis))?;
+        Some(rows[usize::try_from(chosen).unwrap()])
     }
 
     fn script_deaths(&mut self) {

@@ -468,6 +468,7 @@ macro_rules! conformance_of_row_locks {
                 a_claim_that_was_given_up_is_lost_however_late_it_comes,
             }
             repairs { a_locked_row_is_left_out_of_a_page_of_repairs, }
+            settle { a_held_execution_holds_up_no_outcome_of_another, }
             delays { the_end_of_a_run_does_not_wait_for_a_held_row, }
             concurrency { a_held_row_of_a_job_keeps_its_own_claims_waiting_and_no_others, }
             enqueued { a_held_enqueued_execution_is_skipped_and_the_others_win, }

@@ -233,6 +233,17 @@ pub(crate) fn an_old_token_claims_nothing_that_was_given_back(db: &Bench) {
     }
 }
 
+/// Only once it is free.
+pub(crate) fn a_held_execution_holds_up_no_outcome_of_another(db: &Bench) {
+    let claimed = ["a", "b", "c"].map(|name| db.run_head(&db.schedule(name)));
+    let held = db.lock_row(RowKey::Execution(claimed[1].execution()));
+    let changes = claimed.map(|claimed| Change::from(succeeded(claimed, db.now)));
+    let settled = db.store.apply_free(&changes).unwrap();
+    assert_eq!(settled, [Applied::Done, Applied::Held, Applied::Done]);
+    drop(held);
+    assert_eq!(db.store.apply_free(&changes[1..2]).unwrap(), [Applied::Done]);
+}
+
 pub(crate) fn settlements_are_answered_in_order(db: &Bench) {
     let claimed = |name| db.run_head(&db.schedule(name));
     let (a, b, c, d) = (claimed("a"), claimed("b"), claimed("c"), db.claim_head(&db.schedule("d")));

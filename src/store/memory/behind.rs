@@ -12,10 +12,10 @@ use super::tables::Tables;
 use super::{MemoryStore, Shared};
 use crate::domain::{Error, ErrorKind, ExecutionId, JobId, Millis, NodeId, ScheduleId, Timestamp, Token};
 use crate::sim::judge;
-use crate::store::Result;
 use crate::store::columns::{Cell, Column, Datum, JobColumn, NO_TIME};
 use crate::store::conformance::RowKey;
 use crate::store::rules::ChangeKind;
+use crate::store::{Change, Result};
 
 /// A row locked by "another transaction", until dropped.
 #[must_use]
@@ -304,6 +304,10 @@ type ColumnText = Option<Option<String>>;
 impl Tables {
     pub(super) fn is_held(&self, id: ScheduleId) -> bool {
         self.hooks.held.contains(&HeldKey::Schedule(id))
+    }
+
+    pub(super) fn has_held_execution(&self, change: &Change) -> bool {
+        change.execution().is_some_and(|id| self.is_execution_held(id))
     }
 
     pub(super) fn is_execution_held(&self, id: ExecutionId) -> bool {

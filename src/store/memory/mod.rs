@@ -110,11 +110,15 @@ impl MemoryStore {
     }
 
     fn apply_once(&self, changes: &[Change]) -> Result<Vec<Applied>> {
-        let waited_for = changes.iter().filter(|change| change.rule().held == HeldRow::Wait);
+        let waits = |change: &&Change| change.rule().held == HeldRow::Wait;
+        let waited_for = changes.iter().filter(waits);
         self.locking(waited_for.filter_map(Change::schedule), |tables| {
             let leaves = changes.iter().any(|change| change.kind() == ChangeKind::Leave);
             match leaves && tables.hooks.leaves_refused {
                 true => Err(Error::new(ErrorKind::Refused, "as the test asked")),
+                false if changes.iter().filter(waits).any(|change| tables.has_held_execution(change)) => {
+                    Err(Error::new(ErrorKind::Unavailable, "lock wait timeout"))
+                }
                 false => tables.apply(changes),
             }
         })
@@ -220,6 +224,17 @@ impl Store for MemoryStore {
             return Err(Error::new(ErrorKind::Unknown, "as the test asked"));
         }
         Ok(sample)
+    }
+
+    fn apply_free(&self, changes: &[Change]) -> Result<Vec<Applied>> {
+        let (held, free): (Vec<_>, Vec<_>) = {
+            let tables = self.tables();
+            (0..changes.len()).partition(|n| tables.has_held_execution(&changes[*n]))
+        };
+        let mut applied = vec![Applied::Held; held.len() + free.len()];
+        let changes: Vec<Change> = free.iter().map(|n| changes[*n].clone()).collect();
+        free.into_iter().zip(self.apply(&changes)?).for_each(|(n, it)| applied[n] = it);
+        Ok(applied)
     }
 
     fn beat(&self, beat: &Heartbeat) -> Result<HeartbeatReply> {

@@ -132,11 +132,27 @@ impl SqlStore {
         }
     }
 
+    fn apply_by(
+        &self,
+        apply: fn(&mut dyn Session, &[Change]) -> Step<Vec<Applied>>,
+        is_one_statement: bool,
+        changes: &[Change],
+    ) -> Result<Vec<Applied>> {
+        let Some(operation) = changes.first().map(|change| change.rule().operation) else {
+            return Ok(Vec::new());
+        };
+        let work = |session: &mut dyn Session| Ok((apply(session, changes)?, session.certifies()));
+        let (applied, certifies) =
+            if is_one_statement { self.alone(operation, work) } else { self.write(operation, work) }?;
+        if certifies { self.apply_again(operation, apply, changes, applied) } else { Ok(applied) }
+    }
+
     /// A change whose row was not as it was seen is made once more, on a member of a Galera cluster that has
     /// caught up: the row may just not have arrived there.
     fn apply_again(
         &self,
         operation: &str,
+        apply: fn(&mut dyn Session, &[Change]) -> Step<Vec<Applied>>,
         changes: &[Change],
         mut applied: Vec<Applied>,
     ) -> Result<Vec<Applied>> {
@@ -145,7 +161,7 @@ impl SqlStore {
             return Ok(applied);
         }
         let changes: Vec<Change> = lost.iter().map(|place| changes[*place].clone()).collect();
-        let again = self.write_caught_up(operation, |session| order::apply(session, &changes));
+        let again = self.write_caught_up(operation, |session| apply(session, &changes));
         // The others may be made: an error must not say that nothing is.
         let are_all_lost = lost.len() == applied.len();
         let again = again.map_err(|error| match are_all_lost {
@@ -182,15 +198,8 @@ impl Verbs for SqlStore {
     }
 
     fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
-        let Some(operation) = changes.first().map(|change| change.rule().operation) else {
-            return Ok(Vec::new());
-        };
-        let apply = |session: &mut dyn Session| Ok((order::apply(session, changes)?, session.certifies()));
-        let (applied, certifies) = match change::is_one_statement(self.connections.target.dialect, changes) {
-            true => self.alone(operation, apply),
-            false => self.write(operation, apply),
-        }?;
-        if certifies { self.apply_again(operation, changes, applied) } else { Ok(applied) }
+        let is_one_statement = change::is_one_statement(self.connections.target.dialect, changes);
+        self.apply_by(order::apply, is_one_statement, changes)
     }
 
     fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
@@ -299,6 +308,10 @@ impl Store for SqlStore {
             }
             Ok(polled)
         })
+    }
+
+    fn apply_free(&self, changes: &[Change]) -> Result<Vec<Applied>> {
+        self.apply_by(order::apply_free, false, changes)
     }
 
     fn hearing(&self) -> Hearing {

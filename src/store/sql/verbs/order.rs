@@ -1,5 +1,7 @@
 //! Executions made, retried or cancelled by hand.
 
+use std::collections::BTreeSet;
+
 use super::change::insert_again;
 use super::{audit, change, queue};
 use crate::domain::{ExecutionId, ExecutionState, Reason, ScheduleId, Token};
@@ -7,7 +9,7 @@ use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::sql::claim::planned::holding;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{Value, single, sql};
-use crate::store::sql::session::{Session, now};
+use crate::store::sql::session::{Session, lock_free, now};
 use crate::store::transition::RunEnd;
 use crate::store::{Applied, Change, ExecutionChange, Repair, Transition};
 
@@ -50,6 +52,20 @@ pub(crate) fn apply(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<A
         }
     }
     Ok(applied)
+}
+
+/// The same; an execution that others hold is answered so, and nothing waits for it.
+pub(crate) fn apply_free(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<Applied>> {
+    let executions = changes.iter().filter_map(|change| Some(change.execution()?.0)).collect();
+    let held = match session.dialect().has_row_locks() {
+        true => lock_free(session, ("QRTZ_RUN", "r"), executions)?,
+        false => BTreeSet::new(),
+    };
+    let is_held = |change: &&Change| change.execution().is_some_and(|id| held.contains(&id.0));
+    let free: Vec<Change> = changes.iter().filter(|change| !is_held(change)).cloned().collect();
+    let mut applied = apply(session, &free)?.into_iter();
+    let answer = |change| if is_held(&change) { Some(Applied::Held) } else { applied.next() };
+    Ok(changes.iter().filter_map(answer).collect())
 }
 
 fn replace(session: &mut dyn Session, schedule: ScheduleId) -> Step<()> {
