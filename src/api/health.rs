@@ -59,6 +59,8 @@ pub struct LaneHealth {
     /// Those of them that go on beyond their time limits: within their grace, or because they do not let go
     /// of the runtime's thread.
     pub stuck_tasks: usize,
+    /// Whether the runtime has begun no async handler for 5 s: nothing more is claimed for them until it does.
+    pub is_blocked: bool,
 }
 
 impl LaneHealth {
@@ -75,6 +77,7 @@ impl LaneHealth {
             concurrency: tasks(|it| it.max),
             tasks: tasks(|it| it.busy),
             stuck_tasks: tasks(|it| it.stuck),
+            is_blocked: all_tasks.iter().any(|it| it.name == lane.name && it.is_blocked),
         }
     }
 
@@ -86,7 +89,10 @@ impl LaneHealth {
         };
         let threads = problem((self.stuck, self.threads), "threads run handlers whose");
         let tasks = problem((self.stuck_tasks, self.concurrency), "async handlers go on although their");
-        threads.into_iter().chain(tasks)
+        let blocked = self
+            .is_blocked
+            .then(|| format!("{of}the tokio runtime begins no async handler: something blocks its threads"));
+        threads.into_iter().chain(tasks).chain(blocked)
     }
 }
 
@@ -133,7 +139,7 @@ mod tests {
 
     fn lane(name: &str, (stuck, max): (usize, usize)) -> LaneFigures {
         let (name, is_of_tasks) = (Arc::from(name), false);
-        LaneFigures { name, max, is_of_tasks, threads: max, busy: stuck, queued: 0, stuck }
+        LaneFigures { name, max, is_of_tasks, threads: max, busy: stuck, queued: 0, stuck, is_blocked: false }
     }
 
     const LEASE: LeaseFigures = LeaseFigures { left: Duration::from_secs(16), sent: Duration::from_secs(5) };
@@ -161,6 +167,17 @@ mod tests {
         assert_eq!((slow.threads, slow.concurrency, slow.tasks, slow.stuck_tasks), (2, 6, 3, 3));
         let hang = "lane \"slow\": 3 of 6 async handlers go on although their time limits have passed";
         assert_eq!(health.problems, [hang]);
+    }
+
+    #[test]
+    fn a_blocked_runtime_is_a_problem_of_its_lane() {
+        let tasks = LaneFigures { is_of_tasks: true, is_blocked: true, ..lane("slow", (0, 6)) };
+        let lanes = [lane("default", (0, 16)), lane("slow", (0, 2)), tasks];
+        let health = Health::of(lanes.into_iter(), LEASE);
+        assert_eq!(health.lanes.iter().map(|lane| lane.is_blocked).collect::<Vec<_>>(), [false, true]);
+        let blocked =
+            "lane \"slow\": the tokio runtime begins no async handler: something blocks its threads";
+        assert_eq!(health.problems, [blocked]);
     }
 
     #[test]

@@ -278,6 +278,10 @@ pub enum Event {
         /// Where they go.
         is: Lineage,
     },
+    /// The tokio runtime of the async handlers has begun no execution of a lane for 5 s, mostly because
+    /// handlers block its threads. Those that waited were handed back, and nothing more is claimed for the
+    /// lane until the runtime goes on.
+    RuntimeBlocked,
     /// The tokio runtime of the async handlers was shut down before the scheduler: the node stops beating and
     /// claims nothing more, so that others take over.
     RuntimeEnded,
@@ -434,6 +438,11 @@ impl Event {
                 "another copy of the database answers (a standby was promoted): {is}, before {was}; if it \
                  was asynchronous, commits that it lacks are lost, and their occurrences may run again"
             ),
+            Self::RuntimeBlocked => {
+                "the tokio runtime of the async handlers has begun none for 5 s: what waited is handed back, and \
+                 nothing more is claimed for its lane; a handler that blocks belongs on a thread"
+                    .to_owned()
+            }
             Self::RuntimeEnded => {
                 "the tokio runtime of the async handlers was shut down: this node stops; shut the scheduler \
                  down first"

@@ -158,15 +158,13 @@ impl Starting {
     }
 }
 
-#[cfg(feature = "tokio")]
-impl Starting {
-    /// Nobody waits for its start any more: it goes back, whether or not that start is stored.
-    pub(crate) fn give_back(self, now: Now) -> ExecutionChange {
-        self.0.give_back(now.db)
-    }
-}
-
 impl Started {
+    /// Its handler begins later.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn into_claimed(self) -> Claimed {
+        self.claimed
+    }
+
     pub(crate) fn claimed(&self) -> &Claimed {
         &self.claimed
     }

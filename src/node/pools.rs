@@ -23,6 +23,8 @@ pub(crate) struct LaneFigures {
     pub queued: usize,
     /// Handlers that run on beyond their time limits.
     pub stuck: usize,
+    /// Whether the runtime begins no task.
+    pub is_blocked: bool,
 }
 
 /// A lane's pool.
@@ -59,7 +61,8 @@ impl Pools {
             let (busy, queued) = (figures.busy, figures.queued);
             let (max, is_of_tasks) = (settings.limits.max, settings.is_of_tasks);
             let threads = if is_of_tasks { busy } else { figures.threads };
-            LaneFigures { name: Arc::clone(&settings.name), max, is_of_tasks, threads, busy, queued, stuck }
+            let (name, is_blocked) = (Arc::clone(&settings.name), pool.is_blocked());
+            LaneFigures { name, max, is_of_tasks, threads, busy, queued, stuck, is_blocked }
         })
     }
 

@@ -11,7 +11,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::domain::user_code::{guarded, with_causes};
@@ -21,7 +20,7 @@ use crate::members::bell::woken;
 use crate::node::context::Context;
 use crate::node::handlers;
 use crate::node::inboxes::Inboxes;
-use crate::node::lifecycle::{FutureStep, Interruption, Lifecycle, Patience, Started, Starting};
+use crate::node::lifecycle::{FutureStep, Interruption, Lifecycle, Patience, Started};
 use crate::node::route::give_up;
 use crate::node::runner::{HandlerRun, Runner, answer};
 use crate::pipeline::complete::{CompleteInput, Reply};
@@ -72,11 +71,8 @@ impl Tasks {
 
     /// The function that begins the executions of a lane.
     pub(super) fn launch(&self, runner: Runner) -> impl Fn(Claimed, Occupied<Claimed>) + Send + Sync + use<> {
-        let (runtime, runner) = (self.runtime.clone(), Arc::new(runner));
-        move |claimed, occupied| {
-            let (runner, stage) = (Arc::clone(&runner), Some(Stage::Claimed(claimed)));
-            drop(runtime.spawn(Task { runner, stage, _occupied: occupied }.run()));
-        }
+        let launcher = Launcher { runtime: self.runtime.clone(), runner: Arc::new(runner) };
+        move |claimed, occupied| launcher.go_on(launcher.runner.first(claimed), occupied)
     }
 
     /// Ends the node if its runtime ends before it has `closed`.
@@ -126,42 +122,53 @@ impl Drop for Watch {
     }
 }
 
-/// A claimed execution on the runtime.
-struct Task {
+/// Begins the executions of a lane on the runtime.
+#[derive(Clone)]
+struct Launcher {
+    runtime: Handle,
     runner: Arc<Runner>,
-    /// How far it has come, while it waits.
-    stage: Option<Stage>,
-    /// Its seat: free again once the task has been dropped.
-    _occupied: Occupied<Claimed>,
 }
 
-enum Stage {
-    Claimed(Claimed),
-    Starting(Starting),
-    Begun(Box<(Started, HandlerRun)>),
+impl Launcher {
+    /// Takes the steps that need no runtime, so that one whose threads are blocked keeps no execution: until
+    /// its task is polled, the pool has it.
+    fn go_on(&self, step: Lifecycle, mut occupied: Occupied<Claimed>) {
+        match step {
+            Lifecycle::Start(settlement, starting) => {
+                let launcher = self.clone();
+                let reply = move |answer| {
+                    launcher.go_on(launcher.runner.started(starting, Some(answer)), occupied);
+                };
+                self.runner.settle(CompleteInput::Settle(settlement, Some(Reply::Task(Box::new(reply)))));
+            }
+            Lifecycle::Call(running) => {
+                occupied.await_poll(running.into_claimed(), self.runner.clock.now().boot);
+                let task = Task { runner: Arc::clone(&self.runner), occupied, is_polled: false, begun: None };
+                drop(self.runtime.spawn(task.run()));
+            }
+            over => self.runner.leave(over),
+        }
+    }
+}
+
+/// An execution on the runtime: the one that has waited longest when the task is first polled.
+struct Task {
+    runner: Arc<Runner>,
+    /// Its seat: free again once the task has been dropped.
+    occupied: Occupied<Claimed>,
+    is_polled: bool,
+    /// While its handler runs.
+    begun: Option<Box<(Started, HandlerRun)>>,
 }
 
 impl Task {
     async fn run(mut self) {
-        let Some(Stage::Claimed(claimed)) = self.stage.take() else { return };
-        let mut next = self.runner.first(claimed);
-        loop {
-            next = match next {
-                Lifecycle::Start(settlement, starting) => {
-                    let (reply, settled) = oneshot::channel();
-                    // A task that is gone needs no answer.
-                    let reply = Reply::Task(Box::new(move |answer| {
-                        reply.send(answer).ok();
-                    }));
-                    self.stage = Some(Stage::Starting(starting));
-                    self.runner.settle(CompleteInput::Settle(settlement, Some(reply)));
-                    let answer = settled.await.ok();
-                    let Some(Stage::Starting(starting)) = self.stage.take() else { return };
-                    self.runner.started(starting, answer)
-                }
-                Lifecycle::Call(running) => return self.perform(running).await,
-                over => return self.runner.leave(over),
-            }
+        self.is_polled = true;
+        // None is left if its pool has handed them back.
+        let Some(claimed) = self.occupied.polled() else { return };
+        match self.runner.first(claimed) {
+            Lifecycle::Call(running) => self.perform(running).await,
+            over => self.runner.leave(over),
         }
     }
 
@@ -169,13 +176,13 @@ impl Task {
         let run = self.runner.begin(&mut running);
         let context = self.runner.context(&running);
         let began = Handler::begin(&self.runner, context.clone(), running.claimed().payload());
-        self.stage = Some(Stage::Begun(Box::new((running, run))));
+        self.begun = Some(Box::new((running, run)));
         let ending = match began {
             Ok((handler, grace)) => ending(handler, &context, grace).await,
             Err(failed) => Ending::Answer(failed),
         };
-        let Some(Stage::Begun(ran)) = self.stage.take() else { return };
-        let (running, run) = *ran;
+        let Some(begun) = self.begun.take() else { return };
+        let (running, run) = *begun;
         self.runner.end(run, |is_cancelled, policy, now| match ending {
             Ending::Answer(answer) => running.ended(answer, is_cancelled, policy, now),
             Ending::Dropped(why) => running.dropped(why, is_cancelled, policy, now),
@@ -186,14 +193,16 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         let (runner, why) = (&self.runner, Interruption::RuntimeEnded);
-        match self.stage.take() {
-            Some(Stage::Claimed(claimed)) => runner.give_back(claimed.give_back(runner.clock.now().db)),
-            Some(Stage::Starting(starting)) => runner.give_back(starting.give_back(runner.clock.now())),
-            Some(Stage::Begun(ran)) => {
-                let (running, run) = *ran;
-                runner.end(run, |is_cancelled, policy, now| running.dropped(why, is_cancelled, policy, now))
+        match self.begun.take() {
+            Some(begun) => {
+                let (running, run) = *begun;
+                runner.end(run, |is_cancelled, policy, now| running.dropped(why, is_cancelled, policy, now));
             }
-            None => {}
+            None if self.is_polled => {}
+            None => {
+                let claimed = self.occupied.polled();
+                claimed.into_iter().for_each(|it| runner.give_back(it.give_back(runner.clock.now().db)));
+            }
         }
     }
 }

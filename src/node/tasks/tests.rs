@@ -252,6 +252,35 @@ fn what_was_taken_away_while_it_waited_does_not_begin() {
     }
 }
 
+/// Whether or not its start was to be stored first: the thread that polls the runtime does something else.
+#[test]
+fn a_blocked_runtime_keeps_no_execution() {
+    for at_once in [true, false] {
+        let bench = Bench::new(|_| async { Ok(()) });
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        let tasks = Tasks { runtime: runtime.handle().clone() };
+        let pool = Pool::of_tasks(1, tasks.launch(bench.runner.clone()), |_| {});
+        Permit::submit(vec![(pool.reserve().unwrap(), bench.claim(at_once))], Boot::at(0));
+        if !at_once {
+            let Ok(CompleteInput::Settle(_, Some(Reply::Task(tell)))) = bench.settled.recv() else {
+                panic!("no start")
+            };
+            tell(Applied::Done);
+        }
+        let now = bench.runner.clock.now();
+        assert!(pool.tick(now.boot + 4_000).is_empty());
+        let handed_back = pool.tick(now.boot + 5_001);
+        assert!(matches!(&handed_back[..], [claimed] if claimed.is_started()), "at once: {at_once}");
+        assert!(pool.wait_idle(Duration::ZERO) && pool.reserve().is_none());
+        runtime.block_on(async {
+            while pool.is_blocked() {
+                tokio::task::yield_now().await;
+            }
+        });
+        assert!(pool.reserve().is_some() && bench.settled.is_empty());
+    }
+}
+
 /// It yields, but only because it has used up its budget: the timers beside it have none, either.
 #[test]
 fn one_that_never_waits_is_dropped_all_the_same() {
@@ -379,7 +408,7 @@ fn a_lease_that_is_back_within_the_grace_lets_it_go_on() {
     assert_eq!(outcome(&bench.run()), (ExecutionState::Succeeded, ""));
 }
 
-/// Of a start under way nobody knows what became: handed back under its token it is PENDING either way.
+/// A start that is stored meanwhile, too.
 #[test]
 fn a_runtime_that_ends_hands_back_what_it_had() {
     let running = Bench::new(|_| async {
@@ -390,12 +419,13 @@ fn a_runtime_that_ends_hands_back_what_it_had() {
     let begun = running.submit(runtime.handle(), true);
     let starting = Bench::new(|_| async { Ok(()) });
     let starts = starting.submit(runtime.handle(), false);
-    let Ok(CompleteInput::Settle(start, reply)) = starting.settled.recv_timeout(SOON) else {
+    let Ok(CompleteInput::Settle(start, Some(Reply::Task(tell)))) = starting.settled.recv_timeout(SOON)
+    else {
         panic!("nothing to be stored")
     };
     runtime.shutdown_timeout(SOON);
+    tell(Applied::Done);
     assert!(begun.wait_idle(SOON) && starts.wait_idle(SOON));
-    drop(reply);
     let back = starting.stored();
     assert_eq!(
         (back.kind(), back.token, back.becomes()),

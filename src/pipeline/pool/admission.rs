@@ -115,6 +115,8 @@ pub(super) struct Admission {
     closed: bool,
     /// A seat was asked for in vain, and none has become free since.
     wanted: bool,
+    /// Items were handed back because no task of theirs was polled, and none has been since.
+    blocked: bool,
 }
 
 impl Admission {
@@ -136,6 +138,7 @@ impl Admission {
             stunted: false,
             closed: false,
             wanted: false,
+            blocked: false,
         }
     }
 
@@ -229,6 +232,20 @@ impl Admission {
         self.closed = true;
     }
 
+    /// Gives out no seats until a task is polled.
+    pub(super) fn block(&mut self) {
+        self.blocked = true;
+    }
+
+    /// A task is polled.
+    pub(super) fn polled(&mut self) {
+        self.blocked = false;
+    }
+
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
     /// Core threads first, then the queue until it is full, then threads up to max. A queue that moves fast
     /// is full when what comes next could not start soon, a slow one with [`SLOW`] more; one that has not
     /// been measured takes a few, and more each time it was through with them.
@@ -236,7 +253,7 @@ impl Admission {
     /// Where it moves fast the threads are for those ahead: promised to a claim still to be answered, they
     /// would stand idle until it is, and what is already claimed would wait for them.
     fn free_seat(&self) -> Option<Seat> {
-        if self.closed {
+        if self.closed || self.blocked {
             return None;
         }
         let ahead = self.queued + self.promised_places;
@@ -290,11 +307,15 @@ impl Admission {
         let waited = self.now.saturating_since(since);
         if waited > self.limits.grow_after && self.can_grow() {
             Verdict::Grow
-        } else if waited > self.limits.give_back_after {
+        } else if self.waited_too_long(since) {
             Verdict::GiveBack
         } else {
             Verdict::Stay
         }
+    }
+
+    pub(super) fn waited_too_long(&self, since: Boot) -> bool {
+        self.now.saturating_since(since) > self.limits.give_back_after
     }
 
     pub(super) fn at_rest(&self) -> bool {

@@ -26,6 +26,8 @@ pub enum Notice {
     SpawnFailed(io::Error),
     /// An item's run panicked and said this. Its thread goes on.
     Panicked(String),
+    /// Items were handed back because none of their tasks was polled. Until one is, there is no seat.
+    Blocked,
 }
 
 /// Threads that run items of type `T`, in a number that follows the load.
@@ -48,7 +50,7 @@ impl<T: Send + 'static> Pool<T> {
     }
 
     /// A pool of `most` seats and no threads or queue: each item goes to `launch` on the thread that submits
-    /// it, and keeps its seat until what it is given beside the item is dropped. `launch` must not block.
+    /// it, and keeps its seat until its [`Occupied`] is dropped, which comes beside it. `launch` must not block.
     #[cfg(any(test, feature = "tokio"))]
     pub(crate) fn of_tasks(
         most: usize,
@@ -107,6 +109,11 @@ impl<T: Send + 'static> Pool<T> {
         let waited = self.core.rest.wait_timeout_while(self.core.lock(), deadline, restless);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.floor.at_rest()
+    }
+
+    /// Whether items were handed back because no task of theirs was polled, and none has been since.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.core.lock().floor.is_blocked()
     }
 
     /// Whether [`Pool::tick`] is needed: somebody waits for a thread, or holds a permit and may wait soon.
@@ -183,15 +190,37 @@ impl<T: Send + 'static> Drop for Permit<T> {
 }
 
 /// The seat of an item of a pool of tasks, from its launch to its end: dropping it says that it has ended.
+///
+/// While its task has not been polled the item is the pool's, which hands it back if that takes too long.
 #[cfg(any(test, feature = "tokio"))]
 pub(crate) struct Occupied<T: Send + 'static> {
     core: Arc<Core<T>>,
+    /// Whether an item is in the holder's hands.
+    has_item: bool,
+}
+
+#[cfg(any(test, feature = "tokio"))]
+impl<T: Send + 'static> Occupied<T> {
+    /// Keeps the item, since `now`, until a task of the pool is polled.
+    pub(crate) fn await_poll(&mut self, item: T, now: Boot) {
+        self.has_item = false;
+        self.core.change(|floor, _| floor.await_poll(item, now));
+    }
+
+    /// Its task is polled, or dropped: the item that has waited longest, unless all were handed back.
+    pub(crate) fn polled(&mut self) -> Option<T> {
+        let item = self.core.change(|floor, _| floor.polled())?;
+        self.has_item = true;
+        Some(item)
+    }
 }
 
 #[cfg(any(test, feature = "tokio"))]
 impl<T: Send + 'static> Drop for Occupied<T> {
     fn drop(&mut self) {
-        self.core.change(|floor, hire| floor.finished(hire));
+        if self.has_item {
+            self.core.change(|floor, hire| floor.finished(hire));
+        }
     }
 }
 
@@ -231,7 +260,7 @@ impl<T: Send + 'static> Core<T> {
     fn change<R>(self: &Arc<Self>, event: impl FnOnce(&mut Floor<T>, &mut dyn FnMut() -> bool) -> R) -> R {
         let mut state = self.lock();
         let State { floor, threads_made, spawn_error } = &mut *state;
-        let ready = floor.ready();
+        let (ready, was_blocked) = (floor.ready(), floor.is_blocked());
         let result = event(floor, &mut || self.spawn(threads_made, spawn_error));
         for _ in ready..floor.ready() {
             self.ready.notify_one();
@@ -242,7 +271,7 @@ impl<T: Send + 'static> Core<T> {
         if floor.at_rest() {
             self.rest.notify_all();
         }
-        let freed = floor.freed();
+        let (freed, blocked) = (floor.freed(), floor.is_blocked() && !was_blocked);
         #[cfg(any(test, feature = "tokio"))]
         let launched = self.taken(floor);
         let spawn_error = state.spawn_error.take();
@@ -254,6 +283,9 @@ impl<T: Send + 'static> Core<T> {
         }
         if freed {
             self.tell(Notice::Freed);
+        }
+        if blocked {
+            self.tell(Notice::Blocked);
         }
         result
     }
@@ -273,7 +305,7 @@ impl<T: Send + 'static> Core<T> {
     #[cfg(any(test, feature = "tokio"))]
     fn launch(self: &Arc<Self>, item: T) {
         let Work::Tasks(launch) = &self.work else { return };
-        let occupied = Occupied { core: Arc::clone(self) };
+        let occupied = Occupied { core: Arc::clone(self), has_item: true };
         if let Err(said) = guarded(|| launch(item, occupied)) {
             self.tell(Notice::Panicked(said));
         }

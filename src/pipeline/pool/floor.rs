@@ -14,21 +14,33 @@ pub(crate) struct Floor<T> {
     ready: VecDeque<T>,
     /// Items that wait for a thread, with the time since when; longest first.
     queue: VecDeque<(Boot, T)>,
+    /// Items whose tasks have not been polled yet, with the time since when. They count as busy.
+    unpolled: VecDeque<(Boot, T)>,
 }
 
 impl<T> Floor<T> {
     pub(crate) fn new(limits: PoolLimits) -> Self {
-        Self { admission: Admission::new(limits), ready: VecDeque::new(), queue: VecDeque::new() }
+        Self {
+            admission: Admission::new(limits),
+            ready: VecDeque::new(),
+            queue: VecDeque::new(),
+            unpolled: VecDeque::new(),
+        }
     }
 
     pub(crate) fn figures(&self) -> Figures {
         self.admission.figures()
     }
 
-    /// Whether somebody waits for a thread, or may soon: what has a permit may be on its way.
+    /// Whether somebody waits for a thread or a poll, or may soon: what has a permit may be on its way.
     pub(crate) fn is_awaited(&self) -> bool {
         let figures = self.figures();
-        figures.queued + figures.reserved > 0
+        figures.queued + figures.reserved + self.unpolled.len() > 0
+    }
+
+    /// Whether items were handed back because no task of theirs was polled, and none has been since.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.admission.is_blocked()
     }
 
     /// A seat for one item; `None` when there is none.
@@ -70,19 +82,37 @@ impl<T> Floor<T> {
                 Verdict::Grow => {} // No thread was to be had: the next verdict knows.
             }
         }
+        while self.unpolled.front().is_some_and(|(since, _)| self.admission.waited_too_long(*since)) {
+            self.admission.block();
+            given_back.extend(self.forget_unpolled());
+        }
         self.settle(&mut hire);
         given_back
     }
 
     /// Gives back those who wait.
     pub(crate) fn empty(&mut self) -> Vec<T> {
-        std::iter::from_fn(|| self.dequeue()).collect()
+        std::iter::from_fn(|| self.dequeue().or_else(|| self.forget_unpolled())).collect()
     }
 
     /// No more seats; gives back those who wait.
     pub(crate) fn close(&mut self) -> Vec<T> {
         self.admission.close();
         self.empty()
+    }
+
+    /// An item that was started waits, since `now`, until a task is polled.
+    #[cfg(any(test, feature = "tokio"))]
+    pub(crate) fn await_poll(&mut self, item: T, now: Boot) {
+        let now = self.admission.observe(now);
+        self.unpolled.push_back((now, item));
+    }
+
+    /// A task is polled: the item that has waited longest, unless all were handed back.
+    #[cfg(any(test, feature = "tokio"))]
+    pub(crate) fn polled(&mut self) -> Option<T> {
+        self.admission.polled();
+        self.unpolled.pop_front().map(|(_, item)| item)
     }
 
     /// A thread is done with its item.
@@ -132,6 +162,12 @@ impl<T> Floor<T> {
     fn verdict(&self) -> Verdict {
         let head = self.queue.front();
         head.map_or(Verdict::Stay, |(since, _)| self.admission.waited(*since))
+    }
+
+    fn forget_unpolled(&mut self) -> Option<T> {
+        let (_, item) = self.unpolled.pop_front()?;
+        self.admission.finished();
+        Some(item)
     }
 
     fn dequeue(&mut self) -> Option<T> {

@@ -17,7 +17,7 @@ use super::admission::{PoolLimits, Seat};
 use super::floor;
 use crate::domain::Boot;
 
-use self::core::{Notice, Permit, Pool};
+use self::core::{Notice, Occupied, Permit, Pool};
 
 /// The same file as the pool's own core, on the primitives below.
 #[path = "core.rs"]
@@ -129,10 +129,11 @@ impl Bench {
             |_| {},
             |record, notify| {
                 let record = Arc::new(record);
-                let launch = move |item, occupied| {
+                let launch = move |item, mut occupied: Occupied<u32>| {
                     let record = Arc::clone(&record);
+                    occupied.await_poll(item, Boot::at(0));
                     let task = move || {
-                        record(item);
+                        occupied.polled().into_iter().for_each(&*record);
                         drop(occupied);
                     };
                     sync::spawn("task".to_owned(), task).unwrap();
@@ -162,6 +163,7 @@ impl Bench {
                 Notice::Freed => freed.add(),
                 Notice::SpawnFailed(error) => failed.lock().unwrap().push(error),
                 Notice::Panicked(said) => panic!("{said}"),
+                Notice::Blocked => {}
             }
         };
         let pool = pool(Box::new(record), Box::new(notify));
@@ -194,7 +196,7 @@ impl Bench {
         sync::join_all();
         let figures = self.pool.figures();
         assert_eq!((figures.threads, figures.busy), (0, 0));
-        assert!(!self.pool.is_awaited());
+        assert!(!self.pool.is_awaited() && !self.pool.is_blocked());
         handed_back.append(&mut self.ran.lock().unwrap());
         handed_back.sort_unstable();
         assert_eq!(handed_back, (0..items).collect::<Vec<_>>());
@@ -232,6 +234,19 @@ fn no_task_is_lost_or_run_twice_and_no_freed_seat_goes_untold() {
             [[0, 1], [2, 3]].map(|items| aside(&bench, move |bench| items.map(|item| bench.submit(item))));
         join(submitting);
         bench.finish(4, vec![], 4);
+    });
+}
+
+/// A blocked pool gives out seats again once a task is polled.
+#[test]
+fn a_task_is_run_or_handed_back() {
+    explore(|| {
+        let bench = Bench::of_tasks(2);
+        let ticking = aside(&bench, |bench| bench.pool.tick(Boot::at(5_001)));
+        let submitting = aside(&bench, |bench| [0, 1, 2].map(|item| bench.submit(item)));
+        let handed_back = ticking.join().unwrap();
+        submitting.join().unwrap();
+        bench.finish(3 - handed_back.len(), handed_back, 3);
     });
 }
 

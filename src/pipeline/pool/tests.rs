@@ -50,6 +50,7 @@ impl Bench {
                 panic!("a panic of the owner ends no thread either");
             }
             Notice::SpawnFailed(error) => panic!("{error}"),
+            Notice::Blocked => panic!("it has no tasks"),
         };
         Self { pool: Pool::new("job", limits, move |work| run(work, &tell), notify), events, now: 0 }
     }
@@ -339,6 +340,49 @@ fn a_pool_of_tasks_has_seats_and_no_threads() {
     assert!(pool.reserve().is_none(), "it is closed");
     drop(second);
     assert!(pool.wait_idle(Duration::ZERO));
+}
+
+/// A task that is polled after all finds nothing left, and says that there are seats again.
+#[test]
+fn items_whose_tasks_are_not_polled_are_handed_back_and_no_seat_is_given_out() {
+    let (launch, launched) = channel();
+    let (tell, told) = channel();
+    let (launch, tell) = (Mutex::new(launch), Mutex::new(tell));
+    let launch = move |item: u32, mut occupied: Occupied<u32>| {
+        occupied.await_poll(item, Boot::at(0));
+        launch.lock().unwrap().send(occupied).unwrap();
+    };
+    let pool =
+        Pool::of_tasks(3, launch, move |notice| tell.lock().unwrap().send(format!("{notice:?}")).unwrap());
+    let permits: Vec<_> = [1, 2].into_iter().map(|item| (pool.reserve().unwrap(), item)).collect();
+    Permit::submit(permits, Boot::at(0));
+    let mut tasks: Vec<_> = launched.try_iter().collect();
+    assert_eq!(tasks[1].polled(), Some(1), "the longest wait first, whichever task is polled");
+    assert!(pool.is_awaited() && pool.tick(Boot::at(5_000)).is_empty());
+    assert_eq!((pool.tick(Boot::at(5_001)), told.try_recv().as_deref()), (vec![2], Ok("Blocked")));
+    assert!(pool.is_blocked() && !pool.is_awaited() && pool.reserve().is_none());
+    assert_eq!(pool.figures().busy, 1, "the other runs");
+    assert_eq!(tasks[0].polled(), None);
+    assert_eq!(told.try_recv().as_deref(), Ok("Freed"));
+    assert!(!pool.is_blocked() && pool.reserve().is_some());
+    drop(tasks);
+    assert!(pool.wait_idle(Duration::ZERO));
+}
+
+/// Nor at the end of the pool.
+#[test]
+fn items_whose_tasks_are_not_polled_wait() {
+    let (launch, launched) = channel();
+    let launch = Mutex::new(launch);
+    let launch = move |item: u32, mut occupied: Occupied<u32>| {
+        occupied.await_poll(item, Boot::at(0));
+        launch.lock().unwrap().send(occupied).unwrap();
+    };
+    let pool = Pool::of_tasks(1, launch, |notice| panic!("{notice:?}"));
+    Permit::submit(vec![(pool.reserve().unwrap(), 1)], Boot::at(0));
+    assert_eq!(pool.empty(), [1]);
+    assert!(!pool.is_blocked() && pool.wait_idle(Duration::ZERO));
+    assert_eq!(launched.try_recv().unwrap().polled(), None);
 }
 
 #[test]
