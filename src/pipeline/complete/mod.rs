@@ -4,8 +4,9 @@
 //! After a commit the next batch waits a while for more outcomes, unless many are queued or a caller waits:
 //! a steady stream shares transactions, and the first outcome after a rest is stored without delay.
 //!
-//! A batch that waits too long for a row that others hold fails. It is sent once more, and leaves the held rows
-//! as they are: their outcomes join the queue again after a pause, and until all are stored no batch waits.
+//! A batch that waits too long for a row that others hold fails. It is sent once more, and leaves the held
+//! rows as they are: their outcomes join the queue again after a pause, and until all are stored no batch
+//! waits.
 //!
 //! An outcome that cannot be stored, because the database refuses its text, makes its whole batch fail. Ever
 //! smaller parts of the batch are tried until it fails alone. Then it is set aside: it is tried alone and at

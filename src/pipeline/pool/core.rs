@@ -50,7 +50,8 @@ impl<T: Send + 'static> Pool<T> {
     }
 
     /// A pool of `most` seats and no threads or queue: each item goes to `launch` on the thread that submits
-    /// it, and keeps its seat until its [`Occupied`] is dropped, which comes beside it. `launch` must not block.
+    /// it, and keeps its seat until its [`Occupied`] is dropped, which comes beside it. `launch` must not
+    /// block.
     #[cfg(any(test, feature = "tokio"))]
     pub(crate) fn of_tasks(
         most: usize,

@@ -27,6 +27,6 @@ mod tests;
 use self::admission::Figures;
 pub use self::admission::PoolLimits;
 pub(crate) use self::admission::Seat;
-#[cfg(feature = "tokio")]
+#[cfg(any(test, feature = "tokio"))]
 pub(crate) use self::core::Occupied;
 pub use self::core::{Notice, Permit, Pool};
