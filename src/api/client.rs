@@ -10,11 +10,11 @@ use crate::api::{
 };
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, NextFire, ScheduleId, ScheduleState, Timestamp};
 use crate::node::Changed;
-use crate::node::start::this_process;
+use crate::node::host::this_process;
 use crate::store::audit::{Attribution, AuditQuery};
 use crate::store::news::Notifier;
 use crate::store::switch::Switch;
-use crate::store::{self, ExecutionQuery, Store, Verbs};
+use crate::store::{self, ExecutionQuery, LeftAlone, Store, Verbs};
 use crate::time::Clock;
 use crate::trigger::Timing;
 
@@ -165,10 +165,7 @@ impl Client {
     /// The database's failure.
     pub fn schedules(&self) -> Result<Vec<ScheduleView>, Error> {
         let above = self.above()?;
-        let view = |row: store::ScheduleRow| {
-            let (nodes, held_by) = above.of(&row.job);
-            ScheduleView { nodes, held_by, ..ScheduleView::from(row) }
-        };
+        let view = |row: store::ScheduleRow| above.view(row);
         Ok(self.store.schedules(Some(&self.application))?.into_iter().map(view).collect())
     }
 
@@ -200,7 +197,7 @@ impl Client {
         let counts = self.store.counts(ScheduleId(row.id))?.into_iter().collect();
         let last = ExecutionFilter { schedule: Some(name.to_owned()), limit: SHOWN, ..Default::default() };
         let last = self.executions(&last)?;
-        let (nodes, held_by) = self.above()?.of(&row.job);
+        let above = self.above()?;
         let (timing, settings) = (row.when.timing().ok(), row.settings.clone());
         let is_active = row.state == ScheduleState::Active.as_str();
         let following = |at: &Timestamp| timing.as_ref().and_then(|timing| timing.behind_run(*at).at());
@@ -220,7 +217,7 @@ impl Client {
             rule: timing.map(|timing| timing.trigger().clone()),
             counts,
             last,
-            schedule: ScheduleView { nodes, held_by, ..ScheduleView::from(row) },
+            schedule: above.view(row),
         })
     }
 
@@ -253,7 +250,7 @@ impl Client {
     /// # Errors
     /// The database's failure.
     pub fn jobs(&self) -> Result<Vec<JobView>, Error> {
-        let listed = self.listed_jobs()?;
+        let listed = claiming(&self.store.nodes(Some(&self.application))?);
         let view = |row: store::JobRow| {
             let nodes = listed.get(&row.name).copied().unwrap_or_default();
             JobView { nodes, ..JobView::from(row) }
@@ -265,21 +262,13 @@ impl Client {
     fn above(&self) -> Result<Above, Error> {
         let paused = self.store.jobs(&self.application)?.into_iter().filter(|job| job.switch != Switch::On);
         let is_paused = |it: &store::ApplicationRow| it.name == self.application && it.switch != Switch::On;
+        let nodes = self.store.nodes(Some(&self.application))?;
         Ok(Above {
-            nodes: self.listed_jobs()?,
+            nodes: claiming(&nodes),
+            left_alone: nodes.into_iter().filter(claims).flat_map(|node| node.left_alone).collect(),
             paused_jobs: paused.map(|job| job.name).collect(),
             application_is_paused: self.store.applications()?.iter().any(is_paused),
         })
-    }
-
-    /// On how many nodes each job runs that claim and live.
-    fn listed_jobs(&self) -> Result<BTreeMap<String, usize>, Error> {
-        let nodes = self.store.nodes(Some(&self.application))?;
-        let mut listed: BTreeMap<String, usize> = BTreeMap::new();
-        for node in nodes.into_iter().filter(|node| node.switch == Switch::On && node.ended.is_none()) {
-            node.jobs.into_iter().for_each(|job| *listed.entry(job).or_default() += 1);
-        }
-        Ok(listed)
     }
 
     /// All applications in this database, by name: those that have had a node or a schedule.
@@ -405,18 +394,47 @@ impl Client {
 /// The conditions outside schedules' own rows under which they fire or are held.
 struct Above {
     nodes: BTreeMap<String, usize>,
+    left_alone: Vec<LeftAlone>,
     paused_jobs: BTreeSet<String>,
     application_is_paused: bool,
 }
 
 impl Above {
-    /// How many nodes run this job, and what holds its schedules.
-    fn of(&self, job: &str) -> (usize, String) {
+    /// A schedule as people see it.
+    fn view(&self, row: store::ScheduleRow) -> ScheduleView {
+        let job = row.job.as_str();
         let held_by = match (self.application_is_paused, self.paused_jobs.contains(job)) {
             (true, _) => "application",
             (false, true) => "job",
             (false, false) => "",
         };
-        (self.nodes.get(job).copied().unwrap_or_default(), held_by.to_owned())
+        let nodes = self.nodes.get(job).copied().unwrap_or_default();
+        let (held_by, left_alone) = (held_by.to_owned(), self.left_alone(&row, nodes));
+        ScheduleView { nodes, held_by, left_alone, ..ScheduleView::from(row) }
     }
+
+    /// Why some of so many nodes leave the schedule alone.
+    fn left_alone(&self, row: &store::ScheduleRow, nodes: usize) -> String {
+        let is_it = |it: &&LeftAlone| (it.schedule, it.version) == (row.id, row.version);
+        let left: Vec<&LeftAlone> = self.left_alone.iter().filter(is_it).collect();
+        let Some(LeftAlone { reason, .. }) = left.first() else { return String::new() };
+        let count = left.len();
+        match count < nodes {
+            true => format!("its payload cannot be decoded on {count} of {nodes} live nodes: {reason}"),
+            false => format!("its payload cannot be decoded on any live node: {reason}"),
+        }
+    }
+}
+
+fn claims(node: &store::NodeRow) -> bool {
+    node.switch == Switch::On && node.ended.is_none()
+}
+
+/// On how many nodes each job runs that claim and live.
+fn claiming(nodes: &[store::NodeRow]) -> BTreeMap<String, usize> {
+    let mut listed: BTreeMap<String, usize> = BTreeMap::new();
+    for job in nodes.iter().filter(|node| claims(node)).flat_map(|node| &node.jobs) {
+        *listed.entry(job.clone()).or_default() += 1;
+    }
+    listed
 }

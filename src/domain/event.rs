@@ -370,7 +370,8 @@ impl Event {
             Self::Finished { attempt, state, error, retry, .. } => {
                 let error = error.as_deref().unwrap_or_default();
                 match (state, retry) {
-                    (ExecutionState::Pending, _) => format!("{attempt} snoozes"),
+                    (ExecutionState::Pending, _) if error.is_empty() => format!("{attempt} snoozes"),
+                    (ExecutionState::Pending, _) => format!("{attempt} is left to other nodes: {error:?}"),
                     (ExecutionState::Cancelled, _) => format!("{attempt} was cancelled: {error:?}"),
                     (ExecutionState::TimedOut, _) => format!("{attempt} has returned, after its time limit"),
                     (ExecutionState::Failed, None) => format!("{attempt} failed: {error:?}"),

@@ -10,13 +10,10 @@ pub(crate) fn encode(payload: &impl Serialize) -> Result<String, serde_json::Err
     serde_json::to_string(payload)
 }
 
-pub(crate) fn decode<P: DeserializeOwned>(text: &str) -> Result<P, serde_json::Error> {
-    serde_json::from_str(text)
-}
-
-/// Whether a handler of `P` can be given this text, or why not: asked before the claims of each version.
-pub(crate) fn check<P: DeserializeOwned>(text: &str) -> Result<(), String> {
-    decode::<P>(text).map(drop).map_err(|error| {
+/// What a handler of `P` is given for this text, or why it cannot be: also asked before the claims of each
+/// version of a schedule.
+pub(crate) fn decode<P: DeserializeOwned>(text: &str) -> Result<P, String> {
+    serde_json::from_str(text).map_err(|error| {
         let said = error.to_string();
         match said.char_indices().nth(LONGEST_REASON) {
             // What is wrong stands first, where it is stands last: keep both.
@@ -36,16 +33,16 @@ mod tests {
     fn json_nested_without_end_is_refused_not_followed() {
         for opening in ["[", "{\"a\":", "[{\"a\":"] {
             let deep = opening.repeat(1_000_000);
-            assert!(check::<serde_json::Value>(&deep).unwrap_err().contains("recursion"), "{opening}");
-            assert!(check::<HashMap<String, serde_json::Value>>(&deep).is_err());
-            assert!(check::<()>(&deep).is_err());
+            assert!(decode::<serde_json::Value>(&deep).unwrap_err().contains("recursion"), "{opening}");
+            assert!(decode::<HashMap<String, serde_json::Value>>(&deep).is_err());
+            assert!(decode::<()>(&deep).is_err());
         }
     }
 
     #[test]
     fn a_reason_does_not_repeat_a_long_payload() {
         let long = format!("\"{}\"", "x".repeat(5_000_000));
-        let reason = check::<u64>(&long).unwrap_err();
+        let reason = decode::<u64>(&long).unwrap_err();
         assert!(reason.starts_with("invalid type: string"), "{reason}");
         assert!(reason.len() < 400 && reason.ends_with("at line 1 column 5000002"), "{reason}");
     }

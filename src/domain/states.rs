@@ -186,6 +186,8 @@ words! {
         Snoozed = "snoozed",
         /// The future of its async handler was dropped before it answered.
         Interrupted = "interrupted",
+        /// A node could not decode its payload: it is left to others.
+        Undecodable = "undecodable",
         /// Its handler said that no retry would help.
         GaveUp = "gave up",
         /// Another execution of its schedule had not ended.

@@ -9,8 +9,9 @@ use serde::de::DeserializeOwned;
 
 use crate::domain::payload;
 use crate::domain::user_code::{brief, guarded};
-use crate::domain::{Answer, JobPolicy, JobSpec};
+use crate::domain::{Answer, Boot, ExecutionId, JobPolicy, JobSpec};
 use crate::node::context::Context;
+use crate::node::passed_on::PassedOn;
 use crate::pipeline::lanes::{DEFAULT_LANE, JobLane};
 use crate::pipeline::poll::decode::Catalog;
 use crate::time::{self, Micros};
@@ -18,13 +19,27 @@ use crate::time::{self, Micros};
 /// What a handler returns when it fails: any error. Its text is stored with the execution (4,000 characters).
 pub type HandlerError = Box<dyn StdError + Send + Sync>;
 
-type BlockingFn = Box<dyn Fn(&Context, &str) -> Result<Answer, HandlerError> + Send + Sync>;
+/// Why a handler's run has no answer.
+pub(crate) enum Fault {
+    /// It failed.
+    Handler(HandlerError),
+    /// It did not begin: its job's payload is of another type.
+    Undecodable(String),
+}
+
+impl<E: Into<HandlerError>> From<E> for Fault {
+    fn from(error: E) -> Self {
+        Self::Handler(error.into())
+    }
+}
+
+type BlockingFn = Box<dyn Fn(&Context, &str) -> Result<Answer, Fault> + Send + Sync>;
 /// The future that an async handler returns.
 #[cfg(feature = "tokio")]
 pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<Answer, HandlerError>> + Send>>;
 #[cfg(feature = "tokio")]
-type AsyncFn = Box<dyn Fn(Context, &str) -> Result<HandlerFuture, HandlerError> + Send + Sync>;
-type Check = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+type AsyncFn = Box<dyn Fn(Context, &str) -> Result<HandlerFuture, Fault> + Send + Sync>;
+type Check = fn(&str) -> Result<(), String>;
 
 /// A handler with its payload's type erased.
 struct Handler {
@@ -49,6 +64,8 @@ enum Body {
 #[derive(Default)]
 pub(crate) struct Handlers {
     by_name: BTreeMap<String, Handler>,
+    /// The executions whose payloads they could not decode.
+    pub(super) passed_on: PassedOn,
 }
 
 /// What handlers captured is dropped with them, of each on its own: two panics in one unwinding would end the
@@ -69,8 +86,9 @@ impl Handlers {
         lane: Option<&'static str>,
         run: impl Fn(&Context, P) -> Result<A, HandlerError> + Send + Sync + 'static,
     ) -> bool {
-        let run: BlockingFn =
-            Box::new(move |context, text| run(context, payload::decode(text)?).map(Into::into));
+        let run: BlockingFn = Box::new(move |context, text| {
+            Ok(run(context, decoded(text).map_err(Fault::Undecodable)?)?.into())
+        });
         self.insert::<P>(spec, lane, Body::Blocking(run))
     }
 
@@ -87,7 +105,7 @@ impl Handlers {
         F: Future<Output = Result<A, HandlerError>> + Send + 'static,
     {
         let begin: AsyncFn = Box::new(move |context, text| {
-            let running = run(context, payload::decode(text)?);
+            let running = run(context, decoded(text).map_err(Fault::Undecodable)?);
             Ok(Box::pin(async move { running.await.map(Into::into) }))
         });
         self.insert::<P>(spec, lane, Body::Async { begin, grace })
@@ -100,7 +118,7 @@ impl Handlers {
         body: Body,
     ) -> bool {
         let name = spec.name.clone();
-        let handler = Handler { spec, lane, check: Box::new(payload::check::<P>), body };
+        let handler = Handler { spec, lane, check: |text| decoded::<P>(text).map(drop), body };
         self.by_name.insert(name, handler).is_none()
     }
 
@@ -121,7 +139,7 @@ impl Handlers {
         self.by_name.get(job).map(|handler| handler.spec.settings.policy)
     }
 
-    pub(crate) fn run(&self, context: &Context, payload: &str) -> Result<Answer, HandlerError> {
+    pub(crate) fn run(&self, context: &Context, payload: &str) -> Result<Answer, Fault> {
         let handler = self.by_name.get(context.job()).ok_or("this node has no handler for the job")?;
         match &handler.body {
             Body::Blocking(run) => run(context, payload),
@@ -132,16 +150,18 @@ impl Handlers {
 
     /// The run of a job's async handler, and its grace.
     #[cfg(feature = "tokio")]
-    pub(crate) fn begin(
-        &self,
-        context: Context,
-        payload: &str,
-    ) -> Result<(HandlerFuture, Duration), HandlerError> {
+    pub(crate) fn begin(&self, context: Context, payload: &str) -> Result<(HandlerFuture, Duration), Fault> {
         match self.by_name.get(context.job()).map(|handler| &handler.body) {
             Some(Body::Async { begin, grace }) => Ok((begin(context, payload)?, *grace)),
             Some(Body::Blocking(_)) | None => Err("this node has no async handler for the job".into()),
         }
     }
+}
+
+/// The application's code: a payload whose decoding panics cannot be decoded.
+fn decoded<P: DeserializeOwned>(payload: &str) -> Result<P, String> {
+    guarded(|| payload::decode(payload))
+        .unwrap_or_else(|said| Err(brief(format_args!("decoding panicked: {said}"))))
 }
 
 impl Catalog for Handlers {
@@ -151,9 +171,11 @@ impl Catalog for Handlers {
 
     fn decodes(&self, job: &str, payload: &str) -> Result<(), String> {
         let handler = self.by_name.get(job).ok_or("no handler for the job")?;
-        // The application's code: a payload whose decoding panics is one that cannot be decoded.
-        guarded(|| (handler.check)(payload))
-            .unwrap_or_else(|said| Err(brief(format_args!("decoding panicked: {said}"))))
+        (handler.check)(payload)
+    }
+
+    fn leaves(&self, execution: ExecutionId, boot: Boot) -> bool {
+        self.passed_on.contains(execution, boot)
     }
 
     fn clock(&self) -> Micros {

@@ -209,6 +209,23 @@ impl Started {
         claimed.finish(answer, retry, now.db)
     }
 
+    /// What is stored of an execution whose payload could not be decoded: unless it `is_passed_on`, no node
+    /// can be expected to decode it.
+    pub(crate) fn undecodable(
+        self,
+        reason: String,
+        is_passed_on: bool,
+        is_cancelled: bool,
+        policy: Option<JobPolicy>,
+        now: Now,
+    ) -> ExecutionChange {
+        let is_in_time = self.end.as_ref().is_none_or(|end| end.returned(now.boot));
+        match is_in_time && is_passed_on && !is_cancelled {
+            true => self.claimed.pass_on(reason, now.db),
+            false => self.ended(Answer::GiveUp(reason), is_cancelled, policy, now),
+        }
+    }
+
     /// What is stored of an execution whose async handler was dropped at `now`. If its time was up, that is
     /// the return it waited for. One that was asked to cancel is cancelled. Another is interrupted: with
     /// recovery it goes back to PENDING, to be run anew; without, nothing follows it.

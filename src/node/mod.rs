@@ -18,8 +18,10 @@ use crate::time::{Clock, Window, span};
 
 pub(crate) mod context;
 pub(crate) mod handlers;
+pub(crate) mod host;
 mod inboxes;
 pub(crate) mod lifecycle;
+mod passed_on;
 mod phase;
 pub(crate) mod pools;
 pub(crate) mod route;

@@ -77,6 +77,7 @@ fn of_poll(output: PollOutput, to: &mut impl Mailboxes) {
         PollOutput::Seen(report) => to.misfire(MisfireInput::Polled(report)),
         PollOutput::Drain(drains) => drain(drains, to),
         PollOutput::Offset(offset) => to.set_offset(offset),
+        PollOutput::LeftAlone(schedules) => to.heartbeat(HeartbeatInput::LeftAlone(schedules)),
         PollOutput::CancelAsked => to.heartbeat(HeartbeatInput::CancelAsked),
         PollOutput::Jumped => to.dispatch(DispatchInput::Jumped),
         PollOutput::Event(event) => to.emit(event),

@@ -12,7 +12,10 @@ use crate::domain::user_code::{brief, guarded, with_causes};
 use crate::domain::{Answer, Attempt, Cause, Event, ExecutionId, JobPolicy, Timestamp};
 use crate::members::Standing;
 use crate::node::context::{Begun, Context, Ledger, Stopping};
-use crate::node::handlers::Handlers;
+use crate::node::handlers::{Fault, Handlers};
+use crate::node::host::this_process;
+#[cfg(feature = "tokio")]
+use crate::node::lifecycle::Interruption;
 use crate::node::lifecycle::{Lifecycle, Signals, Started, Starting};
 use crate::node::teller::Events;
 use crate::pipeline::complete::time_limits::Stuck;
@@ -53,6 +56,24 @@ pub(crate) struct Runner {
     pub ledger: Ledger,
     /// The shutdown has returned: nothing begins any more.
     pub closed: Arc<AtomicBool>,
+}
+
+/// How the run of a handler ended.
+pub(super) enum Ending {
+    Answer(Answer),
+    /// There was none: the handler does not understand the payload, for this reason.
+    Undecodable(String),
+    #[cfg(feature = "tokio")]
+    Dropped(Interruption),
+}
+
+impl From<Fault> for Ending {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Handler(error) => Self::Answer(Answer::Failed(with_causes(error.as_ref()))),
+            Fault::Undecodable(reason) => Self::Undecodable(reason),
+        }
+    }
 }
 
 /// A run whose handler has begun.
@@ -162,9 +183,8 @@ impl Runner {
     fn perform(&self, mut running: Started) {
         let run = self.begin(&mut running);
         let (context, payload) = (self.context(&running), running.claimed().payload());
-        let run_it = || self.handlers.run(&context, payload).map_err(|it| with_causes(it.as_ref()));
-        let answer = answer(self.as_handler(run_it));
-        self.end(run, |is_cancelled, policy, now| running.ended(answer, is_cancelled, policy, now));
+        let ending = ending(self.as_handler(|| self.handlers.run(&context, payload).map_err(Ending::from)));
+        self.end(run, running, ending);
     }
 
     /// The handler is about to begin: its time limit is watched from now on.
@@ -180,17 +200,21 @@ impl Runner {
         HandlerRun { attempt, cause, policy, began, lateness, watch }
     }
 
-    /// The handler has ended: `settlement` is given whether somebody asked for that, and makes what is
-    /// stored.
-    pub(super) fn end(
-        &self,
-        run: HandlerRun,
-        settlement: impl FnOnce(bool, Option<JobPolicy>, Now) -> ExecutionChange,
-    ) {
+    /// The run has ended so.
+    pub(super) fn end(&self, run: HandlerRun, running: Started, ending: Ending) {
         let HandlerRun { attempt, cause, policy, began, lateness, watch } = run;
         let ended = self.clock.now();
         let is_cancelled = self.standing.is_cancelled(attempt.execution);
-        let settlement = settlement(is_cancelled, policy, ended);
+        let settlement = match ending {
+            Ending::Answer(answer) => running.ended(answer, is_cancelled, policy, ended),
+            Ending::Undecodable(reason) => {
+                let is_passed_on = self.handlers.passed_on.pass_on(attempt.execution, ended.boot);
+                let reason = format!("{} cannot decode its payload: {reason}", this_process());
+                running.undecodable(reason, is_passed_on, is_cancelled, policy, ended)
+            }
+            #[cfg(feature = "tokio")]
+            Ending::Dropped(why) => running.dropped(why, is_cancelled, policy, ended),
+        };
         let (state, error) = (settlement.becomes(), settlement.error().cloned());
         let (retry, is_interrupted) =
             (settlement.goes_on().map(Timestamp::millis), settlement.is_interrupted());
@@ -215,13 +239,18 @@ impl Runner {
     }
 }
 
-/// The result of a handler's run: its answer, or the text of its error or of its panic.
-pub(super) fn answer(ended: Result<Result<Answer, String>, String>) -> Answer {
+/// How a handler's run ended: with its answer, with an error, or with the text of its panic.
+pub(super) fn ending(ended: Result<Result<Answer, Ending>, String>) -> Ending {
     match ended {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(error)) => Answer::Failed(error),
-        Err(said) => Answer::Failed(brief(format_args!("panicked: {said}"))),
+        Ok(Ok(answer)) => Ending::Answer(answer),
+        Ok(Err(ending)) => ending,
+        Err(said) => Ending::Answer(panicked(&said)),
     }
+}
+
+/// The answer of a handler that panicked and said this.
+pub(super) fn panicked(said: &str) -> Answer {
+    Answer::Failed(brief(format_args!("panicked: {said}")))
 }
 
 #[cfg(test)]
@@ -234,6 +263,7 @@ mod tests {
     use crate::machine::driver::spawn;
     use crate::node::handlers::HandlerError;
     use crate::node::tests::bench::{AT, RunnerBench};
+    use crate::pipeline::poll::decode::Catalog;
     use crate::store::rules::ChangeKind;
 
     /// A runner of one job.
@@ -283,6 +313,38 @@ mod tests {
             (ExecutionState::Succeeded, None, None)
         );
         assert_eq!(bench.told(), format!("\"s\": execution {execution} succeeded"));
+    }
+
+    /// Whether decoding answers or panics. After an hour, in which no other node has run it, it fails.
+    #[test]
+    fn an_execution_whose_payload_cannot_be_decoded_is_left_to_other_nodes() {
+        #[derive(serde::Deserialize)]
+        #[serde(from = "()")]
+        struct Panics;
+        impl From<()> for Panics {
+            fn from((): ()) -> Self {
+                panic!("out of range")
+            }
+        }
+        let with = |add: fn(&mut Handlers, JobSpec) -> bool| {
+            let mut handlers = Handlers::default();
+            assert!(add(&mut handlers, JobSpec::new("job", JobPolicy::DEFAULT)));
+            Bench(RunnerBench::new(handlers))
+        };
+        let number = with(|handlers, spec| handlers.add(spec, None, |_, _: u64| Ok(())));
+        let panics = with(|handlers, spec| handlers.add(spec, None, |_, Panics| Ok(())));
+        for (bench, why) in [(number, "invalid type: null"), (panics, "decoding panicked: out of range")] {
+            let (execution, passed_on) = bench.run();
+            assert_eq!(
+                (passed_on.kind(), passed_on.becomes()),
+                (ChangeKind::PassOn, ExecutionState::Pending)
+            );
+            assert!(passed_on.error().is_some_and(|it| it.contains(why)), "{passed_on:?}");
+            assert!(bench.told().contains("is left to other nodes"), "{}", bench.told());
+            let now = bench.runner.clock.now().boot;
+            assert!(bench.runner.handlers.leaves(execution, now));
+            assert!(!bench.runner.handlers.leaves(execution, now + 3_600_000));
+        }
     }
 
     #[test]

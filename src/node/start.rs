@@ -12,6 +12,7 @@ use crate::members::{HeartbeatMachine, OwnTokens, Standing, members};
 use crate::misfire::MisfireMachine;
 use crate::node::context::Ledger;
 use crate::node::handlers::Handlers;
+use crate::node::host::{host_ip, host_name};
 use crate::node::inboxes::{Inboxes, inboxes, send};
 use crate::node::pools::Pools;
 use crate::node::route::Output::{Complete, Dispatch, Heartbeat, Listen, Misfire, Poll, Start};
@@ -214,25 +215,6 @@ fn new_node(id: NodeId, application: &str, handlers: &Handlers, clock: &Clock) -
         jobs: handlers.specs(),
         now: clock.now().db,
     }
-}
-
-/// This process for people: `host/process id`.
-pub(crate) fn this_process() -> String {
-    format!("{}/{}", host_name(), std::process::id())
-}
-
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-/// A label for people: the address the host's own name resolves to, or nothing.
-fn host_ip() -> String {
-    use std::net::ToSocketAddrs;
-    (host_name().as_str(), 0)
-        .to_socket_addrs()
-        .ok()
-        .and_then(|mut addresses| addresses.next())
-        .map_or_else(String::new, |address| address.ip().to_string())
 }
 
 /// As [`join`], within the time of its two store calls: MariaDB's client waits for ever on a network that has

@@ -22,7 +22,7 @@ use crate::node::handlers;
 use crate::node::inboxes::Inboxes;
 use crate::node::lifecycle::{FutureStep, Interruption, Lifecycle, Patience, Started};
 use crate::node::route::give_up;
-use crate::node::runner::{HandlerRun, Runner, answer};
+use crate::node::runner::{Ending, HandlerRun, Runner, panicked};
 use crate::pipeline::complete::{CompleteInput, Reply};
 use crate::pipeline::pool::Occupied;
 use crate::store::Claimed;
@@ -179,24 +179,21 @@ impl Task {
         self.begun = Some(Box::new((running, run)));
         let ending = match began {
             Ok((handler, grace)) => ending(handler, &context, grace).await,
-            Err(failed) => Ending::Answer(failed),
+            Err(ending) => ending,
         };
         let Some(begun) = self.begun.take() else { return };
         let (running, run) = *begun;
-        self.runner.end(run, |is_cancelled, policy, now| match ending {
-            Ending::Answer(answer) => running.ended(answer, is_cancelled, policy, now),
-            Ending::Dropped(why) => running.dropped(why, is_cancelled, policy, now),
-        });
+        self.runner.end(run, running, ending);
     }
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
-        let (runner, why) = (&self.runner, Interruption::RuntimeEnded);
+        let runner = &self.runner;
         match self.begun.take() {
             Some(begun) => {
                 let (running, run) = *begun;
-                runner.end(run, |is_cancelled, policy, now| running.dropped(why, is_cancelled, policy, now));
+                runner.end(run, running, Ending::Dropped(Interruption::RuntimeEnded));
             }
             None if self.is_polled => {}
             None => {
@@ -205,12 +202,6 @@ impl Drop for Task {
             }
         }
     }
-}
-
-/// How the run of a handler ended.
-enum Ending {
-    Answer(Answer),
-    Dropped(Interruption),
 }
 
 /// Polls a handler until it answers, or its grace is over; then drops it.
@@ -246,14 +237,9 @@ struct Handler {
 
 impl Handler {
     /// The handler and its grace, or what its execution came to at once.
-    fn begin(runner: &Arc<Runner>, context: Context, payload: &str) -> Result<(Self, Millis), Answer> {
-        let begun = runner
-            .as_handler(|| runner.handlers.begin(context, payload).map_err(|it| with_causes(it.as_ref())));
-        let (running, grace) = match begun {
-            Ok(Ok(begun)) => begun,
-            Ok(Err(error)) => return Err(answer(Ok(Err(error)))),
-            Err(said) => return Err(answer(Err(said))),
-        };
+    fn begin(runner: &Arc<Runner>, context: Context, payload: &str) -> Result<(Self, Millis), Ending> {
+        let begun = runner.as_handler(|| runner.handlers.begin(context, payload).map_err(Ending::from));
+        let (running, grace) = begun.unwrap_or_else(|said| Err(Ending::Answer(panicked(&said))))?;
         Ok((Self { runner: Arc::clone(runner), running: Some(running) }, millis(grace)))
     }
 
@@ -269,7 +255,10 @@ impl Handler {
         };
         // One that panics as it is dropped has panicked, as on a thread.
         let dropped = self.end();
-        Poll::Ready(answer(answered.and_then(|answered| dropped.map(|()| answered))))
+        Poll::Ready(match answered.and_then(|answered| dropped.map(|()| answered)) {
+            Ok(answered) => answered.unwrap_or_else(Answer::Failed),
+            Err(said) => panicked(&said),
+        })
     }
 
     fn end(&mut self) -> Result<(), String> {

@@ -552,6 +552,7 @@ mod tests {
             Transition::Stop(text()),
             Transition::GiveUp(text()),
             Transition::Snooze(token, Timestamp::at(9)),
+            Transition::PassOn(token, text()),
             Transition::TimeOut(text()),
             Transition::Release(token, None),
             Transition::GiveBack(token),

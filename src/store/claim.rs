@@ -220,6 +220,11 @@ impl Claimed {
         self.entry.time_limit
     }
 
+    /// Its payload cannot be decoded here: back to PENDING, due as it was.
+    pub(crate) fn pass_on(self, reason: String, now: Timestamp) -> ExecutionChange {
+        self.change(Transition::PassOn(Token::fresh(), reason), now)
+    }
+
     /// Its time is up, while its handler runs on.
     pub(crate) fn time_out(&self, limit: Millis, now: Timestamp) -> ExecutionChange {
         self.change(Transition::TimeOut(format!("its time limit of {limit} ms has passed")), now)

@@ -1,7 +1,7 @@
 //! Rows as people see them: as loose as the tables, so that what was written by hand is shown, too.
 
 use super::columns::{Settings, When};
-use super::nodes::Figures;
+use super::nodes::{Figures, LeftAlone};
 use super::order::CancelRow;
 use super::switch::Switch;
 use crate::domain::{Cause, ExecutionId, ExecutionState, JobSettings, Timestamp};
@@ -19,6 +19,7 @@ pub(crate) struct NodeRow {
     pub beat: i64,
     pub jobs: Vec<String>,
     pub figures: Figures,
+    pub left_alone: Vec<LeftAlone>,
     pub started: Timestamp,
     pub last_beat: Timestamp,
     /// When and why it ended: `stopped` or `dead`.

@@ -1,5 +1,7 @@
 //! A node's own row: its registration, its heartbeats, and their replies.
 
+use serde::{Deserialize, Serialize};
+
 use super::repairs::Stranded;
 use crate::domain::{JobSpec, NodeId, Timestamp};
 
@@ -18,8 +20,15 @@ pub(crate) struct NewNode {
 impl NewNode {
     /// A heartbeat of this node while nothing runs on it.
     pub(crate) fn beat(&self, now: Timestamp) -> Heartbeat {
-        let (node, application, figures) = (self.id, self.application.clone(), Figures::default());
-        Heartbeat { node, application, figures, withdraw: false, drained: false, now }
+        Heartbeat {
+            node: self.id,
+            application: self.application.clone(),
+            figures: Figures::default(),
+            left_alone: Vec::new(),
+            withdraw: false,
+            drained: false,
+            now,
+        }
     }
 }
 
@@ -29,6 +38,8 @@ pub(crate) struct Heartbeat {
     pub node: NodeId,
     pub application: String,
     pub figures: Figures,
+    /// Some of the schedules that it leaves to other nodes.
+    pub left_alone: Vec<LeftAlone>,
     /// The node claims nothing more: it is switched off.
     pub withdraw: bool,
     /// The node was to drain, and has nothing left.
@@ -44,6 +55,15 @@ pub(crate) struct Figures {
     pub queued: usize,
     /// Handlers that run on beyond their time limits.
     pub stuck: usize,
+}
+
+/// A schedule that a node leaves to others, because no handler of it can decode the payload that the schedule
+/// has in this version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LeftAlone {
+    pub schedule: i64,
+    pub version: i64,
+    pub reason: String,
 }
 
 /// A heartbeat's answer.

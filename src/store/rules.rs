@@ -84,6 +84,8 @@ kinds! {
         GiveUp = GIVE_UP,
         /// The handler wants to go on later.
         Snooze = SNOOZE,
+        /// Its payload could not be decoded on its node: it waits for another.
+        PassOn = PASS_ON,
         /// Its time limit has passed, and the handler has not returned.
         TimeOut = TIME_OUT,
         /// The handler of one that ran out of time has returned, or its node is gone.
@@ -263,7 +265,8 @@ const START: Rule = Rule::of("settle", Table::Execution, &guard::START)
     .repeats();
 
 /// Reasons that only say why an execution was run.
-const REASONS_OF_RUNS: &[Reason] = &[Reason::Retry, Reason::Recovery, Reason::GivenBack, Reason::Interrupted];
+const REASONS_OF_RUNS: &[Reason] =
+    &[Reason::Retry, Reason::Recovery, Reason::GivenBack, Reason::Interrupted, Reason::Undecodable];
 
 const FINISH: Rule = Rule::of("settle", Table::Execution, &guard::OUTCOME)
     .leads(&[Running], &[Succeeded, Failed, Cancelled])
@@ -299,6 +302,8 @@ const GIVE_BACK: Rule = Rule::of("settle", Table::Execution, &guard::OUTCOME)
 
 const SNOOZE: Rule =
     GIVE_BACK.leads(&[Running], &[Pending]).and(&[(Column::DueTime, Give(Due)), (Column::Snoozes, Tally)]);
+
+const PASS_ON: Rule = GIVE_BACK.leads(&[Running], &[Pending]).and(&[(Column::Error, Give(Error))]);
 
 /// It has not finished: retention leaves it while its handler runs on.
 const TIME_OUT: Rule = FINISH.leads(&[Running], &[TimedOut]).sets(&[

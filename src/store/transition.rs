@@ -34,6 +34,8 @@ pub(crate) enum Transition {
     GiveUp(String),
     /// It goes on at this instant.
     Snooze(Token, Timestamp),
+    /// Its payload cannot be decoded, for this reason: it goes to another node.
+    PassOn(Token, String),
     TimeOut(String),
     Release(Token, Option<NextAttempt>),
     GiveBack(Token),
@@ -115,6 +117,7 @@ impl ExecutionChange {
             Transition::Stop(_) => (ChangeKind::Finish, Cancelled, None),
             Transition::GiveUp(_) => (ChangeKind::GiveUp, Failed, Some(Reason::GaveUp)),
             Transition::Snooze(..) => (ChangeKind::Snooze, Pending, Some(Reason::Snoozed)),
+            Transition::PassOn(..) => (ChangeKind::PassOn, Pending, Some(Reason::Undecodable)),
             Transition::TimeOut(_) => (ChangeKind::TimeOut, TimedOut, None),
             Transition::Release(..) if self.own.is_some() => (ChangeKind::Release, TimedOut, None),
             Transition::Release(..) => (ChangeKind::Release, TimedOut, Some(Reason::NodeDied)),
@@ -139,27 +142,27 @@ impl ExecutionChange {
 
     /// The handler's error.
     pub(crate) fn error(&self) -> Option<&String> {
-        use Transition::{Fail, GiveUp, Stop, TimeOut};
+        use Transition::{Fail, GiveUp, PassOn, Stop, TimeOut};
         match &self.transition {
-            Fail(error, _) | Stop(error) | GiveUp(error) | TimeOut(error) => Some(error),
+            Fail(error, _) | Stop(error) | GiveUp(error) | TimeOut(error) | PassOn(_, error) => Some(error),
             _ => None,
         }
     }
 
     pub(crate) fn error_mut(&mut self) -> Option<&mut String> {
-        use Transition::{Fail, GiveUp, Stop, TimeOut};
+        use Transition::{Fail, GiveUp, PassOn, Stop, TimeOut};
         match &mut self.transition {
-            Fail(error, _) | Stop(error) | GiveUp(error) | TimeOut(error) => Some(error),
+            Fail(error, _) | Stop(error) | GiveUp(error) | TimeOut(error) | PassOn(_, error) => Some(error),
             _ => None,
         }
     }
 
     /// The token that the execution has as nobody's.
     pub(super) fn fresh(&self) -> Option<Token> {
-        use Transition::{GiveBack, Interrupt, Release, Snooze, TakeBack};
+        use Transition::{GiveBack, Interrupt, PassOn, Release, Snooze, TakeBack};
         match self.transition {
             GiveBack(fresh) | Interrupt(fresh) | TakeBack(fresh) => Some(fresh),
-            Release(fresh, _) | Snooze(fresh, _) => Some(fresh),
+            Release(fresh, _) | Snooze(fresh, _) | PassOn(fresh, _) => Some(fresh),
             _ => None,
         }
     }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use chrono::{TimeDelta, Utc};
 use firetime::{
-    Builder, Cause, Context, Enqueued, Ensured, ErrorKind, Event, ExecutionFilter, Job, Lane, Overlap,
-    Schedule, Scheduler, Trigger,
+    Builder, Cause, Context, Enqueued, Ensured, ErrorKind, Event, ExecutionFilter, ExecutionState, Job, Lane,
+    Overlap, Schedule, Scheduler, Trigger,
 };
 use libtest_mimic::Trial;
 
@@ -140,9 +140,28 @@ fn what_nobody_can_decode_is_left_alone(kind: ServerKind) {
         _ => None,
     });
     wait_for(&events, |event| matches!(event, Event::Polled { tick: Some(_), planned: 0, .. }).then_some(()));
-    assert!(scheduler.shutdown(SOON));
     assert!(states(&client).is_empty());
-    assert_eq!(client.schedules().unwrap()[0].state, "active");
+    let late = Instant::now() + SOON;
+    let shown = || client.schedules().unwrap().remove(0);
+    // Its next heartbeat says so.
+    while shown().left_alone.is_empty() {
+        assert!(Instant::now() < late);
+    }
+    let nowhere = "its payload cannot be decoded on any live node: invalid type: string \"not a number\"";
+    assert_eq!((shown().state.as_str(), shown().left_alone.starts_with(nowhere)), ("active", true));
+    // Enqueued, it is left to a node of another release.
+    let id = client.enqueue(TEXT, &"nor this".to_owned()).run().unwrap().id();
+    let left = wait_for(&events, |event| match event {
+        Event::Finished { state: ExecutionState::Pending, error, .. } => error.clone(),
+        _ => None,
+    });
+    let row = client.execution(id).unwrap().attempts.remove(0);
+    assert_eq!((row.state.as_str(), row.reason.as_str(), row.error), ("PENDING", "undecodable", left));
+    let newer = builder(&database).handler(TEXT, |_, _| Ok(())).start().unwrap();
+    while states(&client) != [("SUCCEEDED".to_owned(), 1), ("SUCCEEDED".to_owned(), 1)] {
+        assert!(Instant::now() < late, "{:?}", states(&client));
+    }
+    assert!(scheduler.shutdown(SOON) && newer.shutdown(SOON));
 }
 
 /// A payload whose decoding takes 200 ms.

@@ -264,6 +264,7 @@ pub(crate) fn schedule_state(schedule: &ScheduleView) -> String {
 fn schedule_reason(schedule: &ScheduleView) -> String {
     match (schedule.state.as_str(), schedule.nodes) {
         ("active", 0) if schedule.held_by.is_empty() => "no live node has a handler for its job".to_owned(),
+        ("active", _) => shortened(&schedule.left_alone, TEXT_SHOWN),
         _ => shortened(&schedule.reason, TEXT_SHOWN),
     }
 }

@@ -19,7 +19,9 @@ use crate::domain::shards::Member;
 use crate::domain::{Boot, Error, Event, ExecutionId, Lineage, Millis, NodeId};
 use crate::machine::{Machine, Step};
 use crate::repair::recover;
-use crate::store::{Applied, Figures, Heartbeat, HeartbeatReply, NewNode, NodeEnd, Peer, Stranded};
+use crate::store::{
+    Applied, Figures, Heartbeat, HeartbeatReply, LeftAlone, NewNode, NodeEnd, Peer, Stranded,
+};
 use crate::time::{Lease, Now, Window};
 
 /// The least time between two heartbeats, however often executions are asked to end.
@@ -30,6 +32,8 @@ pub(crate) enum HeartbeatInput {
     Beat,
     /// Somebody asked for the end of an execution, perhaps of this node's: a heartbeat's answer tells.
     CancelAsked,
+    /// The schedules that the node leaves to others now.
+    LeftAlone(Vec<LeftAlone>),
     /// The node drains: nothing is claimed, what waits is handed back; or it does so no more.
     Drain(bool),
     /// Nothing more will be claimed: the others are told with a heartbeat at once.
@@ -83,6 +87,7 @@ pub(crate) struct HeartbeatMachine<F> {
     own_tokens: Arc<OwnTokens>,
     standing: Arc<Standing>,
     figures: F,
+    left_alone: Vec<LeftAlone>,
     membership: Membership,
     observer: Observer,
     /// The copy of the database that answered last.
@@ -120,6 +125,7 @@ impl<F: Fn() -> Figures + Send + 'static> HeartbeatMachine<F> {
             own_tokens,
             standing,
             figures,
+            left_alone: Vec::new(),
             membership: Membership::Joined,
             observer: Observer::default(),
             lineage: None,
@@ -164,7 +170,8 @@ impl<F: Fn() -> Figures + Send + 'static> HeartbeatMachine<F> {
         (self.next_beat, self.sent) = (now.boot + self.window.beat, now.boot);
         self.own_tokens.asking();
         let (figures, withdraw, drained) = ((self.figures)(), self.withdrawn, self.drain == Drain::Done);
-        let beat = Heartbeat { figures, withdraw, drained, ..self.node.beat(now.db) };
+        let left_alone = self.left_alone.clone();
+        let beat = Heartbeat { figures, left_alone, withdraw, drained, ..self.node.beat(now.db) };
         Some(Asked::beat(beat, now))
     }
 
@@ -329,6 +336,7 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for HeartbeatMachine<F> {
         match input {
             HeartbeatInput::Beat => self.next_beat = self.next_beat.min(now.boot),
             HeartbeatInput::CancelAsked => self.hurry = Some(now.boot.max(self.sent + CANCELS_EVERY)),
+            HeartbeatInput::LeftAlone(schedules) => self.left_alone = schedules,
             HeartbeatInput::Drain(false) => self.drain = Drain::No,
             HeartbeatInput::Drain(true) if self.drain == Drain::No => self.drain = Drain::Begun(now.boot),
             HeartbeatInput::Drain(true) => {}

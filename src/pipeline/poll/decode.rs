@@ -4,18 +4,22 @@
 //! If it does not return, nothing more of its job is decoded until it does; the next poll takes its late
 //! answer.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use crossbeam::channel::{Receiver, Sender, TryRecvError, unbounded};
 use rustc_hash::FxHashMap;
 
 use super::sizes::POLL_LIMIT;
-use crate::domain::{Entry, Event, ScheduleId, Timestamp};
+use crate::domain::{Boot, Entry, Event, ExecutionId, Pending, ScheduleId, Timestamp};
+use crate::store::LeftAlone;
 use crate::time::Micros;
 
 /// The most decoders that may hang at once, each of another job: each keeps a thread.
 const MOST_HANGING: usize = 8;
+/// The most schedules that a node's row says it leaves alone, and the longest reason there.
+const MOST_TOLD: usize = 20;
+const LONGEST_TOLD: usize = 100;
 /// Verdicts in one generation: as many as one poll may ask for.
 const GENERATION: usize = 2 * POLL_LIMIT;
 
@@ -23,6 +27,11 @@ const GENERATION: usize = 2 * POLL_LIMIT;
 pub(crate) trait Catalog: Send + Sync + 'static {
     fn jobs(&self) -> Vec<String>;
     fn decodes(&self, job: &str, payload: &str) -> Result<(), String>;
+    /// Whether the execution, which has a payload of its own, is left to other nodes.
+    fn leaves(&self, _execution: ExecutionId, _boot: Boot) -> bool {
+        false
+    }
+
     /// Microseconds on any clock that shows what decoding takes.
     fn clock(&self) -> Micros;
 }
@@ -133,17 +142,52 @@ pub(super) struct Decoders {
     asked: Option<UnderWay>,
     /// Those given up on, whose decoder has not returned yet.
     hanging: Vec<UnderWay>,
+    left_alone: LeftAloneList,
+}
+
+/// The schedules whose payloads cannot be decoded, as far as they are told to the other nodes.
+#[derive(Default)]
+struct LeftAloneList {
+    schedules: BTreeMap<ScheduleId, LeftAlone>,
+    has_changed: bool,
+}
+
+impl LeftAloneList {
+    fn learn(&mut self, entry: &Entry, reason: Option<&str>) {
+        let before = self.schedules.remove(&entry.id);
+        self.has_changed |= before.is_some();
+        if let Some(reason) = reason.filter(|_| self.schedules.len() < MOST_TOLD) {
+            let reason = reason.chars().take(LONGEST_TOLD).collect();
+            let it = LeftAlone { schedule: entry.id.0, version: entry.version, reason };
+            self.schedules.insert(entry.id, it);
+            self.has_changed = true;
+        }
+    }
 }
 
 impl Decoders {
     pub(super) fn new(catalog: Arc<dyn Catalog>) -> Self {
-        Self { catalog, verdicts: Verdicts::default(), asked: None, hanging: Vec::new() }
+        Self {
+            catalog,
+            verdicts: Verdicts::default(),
+            asked: None,
+            hanging: Vec::new(),
+            left_alone: LeftAloneList::default(),
+        }
     }
 
     /// Whether the payload can be decoded, which nothing can be while its job's decoder hangs; `None` while
     /// that is not known.
     pub(super) fn verdict(&self, entry: &Entry) -> Option<bool> {
         self.verdicts.get(entry).or_else(|| self.holds(entry).then_some(false))
+    }
+
+    /// Whether handlers here can run the execution. One with a payload of its own is decoded as it is run.
+    pub(super) fn takes(&self, pending: &Pending, boot: Boot) -> Option<bool> {
+        match pending.payload {
+            Some(_) => Some(!self.catalog.leaves(pending.id, boot)),
+            None => self.verdict(&pending.entry),
+        }
     }
 
     fn holds(&self, entry: &Entry) -> bool {
@@ -183,6 +227,7 @@ impl Decoders {
     /// Takes in what decoders have said by now; tells of the rows that cannot be decoded.
     pub(super) fn listen(&mut self) -> Vec<Event> {
         let mut told = Vec::new();
+        let left_alone = &mut self.left_alone;
         let mut hear = |verdicts: &mut Verdicts, it: &mut UnderWay| {
             loop {
                 match it.reports.try_recv() {
@@ -190,6 +235,7 @@ impl Decoders {
                     Ok(Report::Ends(said)) => {
                         let Some(row) = it.row.take() else { continue };
                         verdicts.learn(&row, said.is_ok());
+                        left_alone.learn(&row, said.as_ref().err().map(String::as_str));
                         told.extend(said.err().map(|reason| undecodable(&row, reason)));
                     }
                     Err(error) => return error == TryRecvError::Empty,
@@ -201,11 +247,20 @@ impl Decoders {
         told
     }
 
+    /// The schedules that are left to other nodes, if others are than when this was last asked.
+    pub(super) fn changes(&mut self) -> Option<Vec<LeftAlone>> {
+        let has_changed = std::mem::take(&mut self.left_alone.has_changed);
+        has_changed.then(|| self.left_alone.schedules.values().cloned().collect())
+    }
+
     /// The operation was given up on. If a decoder is to blame, it hangs from now on, and that is told.
     pub(super) fn give_up(&mut self) -> Option<Event> {
+        const HANGS: &str = "its decoder has not returned";
         let given_up = self.asked.take()?;
-        let hangs = |row: &Arc<Entry>| undecodable(row, "its decoder has not returned".to_owned());
-        let told = given_up.row.as_ref().map(hangs);
+        let told = given_up.row.as_ref().map(|row| {
+            self.left_alone.learn(row, Some(HANGS));
+            undecodable(row, HANGS.to_owned())
+        });
         self.hanging.extend(told.is_some().then_some(given_up));
         told
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::domain::shards::Member;
 use crate::domain::{Boot, Event, NodeId, Occurrence, Pending, Timestamp};
 use crate::misfire::PollReport;
-use crate::store::Page;
+use crate::store::{LeftAlone, Page};
 use crate::time::Micros;
 
 pub(crate) enum PollInput {
@@ -41,6 +41,8 @@ pub(crate) enum PollOutput {
     Drain(bool),
     /// Somebody asked for the end of an execution, perhaps of this node's.
     CancelAsked,
+    /// Some of the schedules that are left to other nodes now.
+    LeftAlone(Vec<LeftAlone>),
     /// From now on database time is the host's time plus this.
     Offset(Micros),
     /// Drop the plan: the clock it was made by has stepped.

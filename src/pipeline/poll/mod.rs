@@ -268,7 +268,7 @@ impl PollMachine {
     fn planned(&mut self, now: Now, poll: Poll) {
         let Poll { tick, is_short, sent, query, walk, rows, mut brought, signs, .. } = poll;
         self.timetable.ended(now, sent, rows, is_short);
-        if brought.keep_decodable(&self.decoders) {
+        if brought.keep_decodable(&self.decoders, now.boot) {
             self.timetable.wanted = true;
         }
         if !is_short {
@@ -370,6 +370,7 @@ impl Machine for PollMachine {
 
     fn done(&mut self, now: Now, asked: Asked, answer: Result<Answer, Error>) {
         self.outbox.extend(self.decoders.listen().into_iter().map(PollOutput::Event));
+        self.outbox.extend(self.decoders.changes().map(PollOutput::LeftAlone));
         match join(asked, answer) {
             Ok(Answered::Page(poll, polled)) => self.brought(now, poll, polled),
             Ok(Answered::Payloads(mut poll, payloads)) => {

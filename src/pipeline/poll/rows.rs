@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::decode::Decoders;
 use super::sizes::BACKLOG;
-use crate::domain::{Entry, Pending, Timestamp};
+use crate::domain::{Boot, Entry, Pending, Timestamp};
 
 #[derive(Default)]
 pub(super) struct PolledRows {
@@ -35,16 +35,14 @@ impl PolledRows {
 
     /// Keeps the rows that handlers here can decode. Those that there was no time to decode are cut off; true
     /// if there are any.
-    pub(super) fn keep_decodable(&mut self, decoders: &Decoders) -> bool {
+    pub(super) fn keep_decodable(&mut self, decoders: &Decoders, boot: Boot) -> bool {
         let mut unknown = false;
-        let mut decodes = |entry: &Entry| {
-            let verdict = decoders.verdict(entry);
+        let mut keeps = |verdict: Option<bool>| {
             unknown |= verdict.is_none();
             verdict == Some(true)
         };
-        self.entries.retain(|it| decodes(it));
-        // One with a payload of its own is decoded as it is run: there is no other to wait for.
-        self.pendings.retain(|it| it.payload.is_some() || decodes(&it.entry));
+        self.entries.retain(|it| keeps(decoders.verdict(it)));
+        self.pendings.retain(|it| keeps(decoders.takes(it, boot)));
         self.complete &= !unknown;
         unknown
     }

@@ -238,6 +238,7 @@ impl Admission {
     }
 
     /// A task is polled.
+    #[cfg(any(test, feature = "tokio"))]
     pub(super) fn polled(&mut self) {
         self.blocked = false;
     }

@@ -29,6 +29,7 @@ impl Bench {
             node,
             application,
             figures: Default::default(),
+            left_alone: Vec::new(),
             withdraw: false,
             drained: false,
             now,

@@ -211,6 +211,7 @@ macro_rules! conformance {
                 giving_back_is_said_twice_without_harm,
                 an_old_token_claims_nothing_that_was_given_back,
                 what_is_interrupted_waits_as_it_was_to_be_run_anew,
+                an_execution_that_is_passed_on_waits_with_the_reason,
                 a_snooze_leaves_the_same_attempt_pending_until_later,
                 giving_up_is_a_failure_with_its_reason,
                 failures_are_counted_apart_from_attempts,

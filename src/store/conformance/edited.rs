@@ -315,6 +315,7 @@ pub(crate) fn a_beat_that_can_grow_no_more_ends_the_node(db: &Bench) {
         node,
         application,
         figures: crate::store::Figures::default(),
+        left_alone: Vec::new(),
         withdraw: false,
         drained: false,
         now: db.now,

@@ -3,7 +3,11 @@
 use super::*;
 use crate::domain::{Bound, Bounds, JobSettings, Rate, Retry};
 use crate::store::switch::Switch;
-use crate::store::{Figures, Heartbeat, HeartbeatReply, Peer};
+use crate::store::{Figures, Heartbeat, HeartbeatReply, LeftAlone, Peer};
+
+fn left_alone() -> LeftAlone {
+    LeftAlone { schedule: 7, version: 8, reason: "no \"field\"".to_owned() }
+}
 
 impl Bench {
     fn beat(&self, node: NodeId) -> HeartbeatReply {
@@ -14,6 +18,7 @@ impl Bench {
                 node,
                 application: self.app.clone(),
                 figures,
+                left_alone: vec![left_alone()],
                 withdraw: false,
                 drained: false,
                 now,
@@ -75,7 +80,15 @@ pub(crate) fn a_beat_tells_what_each_peer_claims(db: &Bench) {
 pub(crate) fn a_node_that_withdraws_claims_nothing_more(db: &Bench) {
     let node = db.another_node();
     let (application, figures) = (db.app.clone(), Figures::default());
-    let beat = Heartbeat { node, application, figures, withdraw: true, drained: false, now: db.now };
+    let beat = Heartbeat {
+        node,
+        application,
+        figures,
+        left_alone: Vec::new(),
+        withdraw: true,
+        drained: false,
+        now: db.now,
+    };
     assert!(matches!(db.store.beat(&beat).unwrap(), HeartbeatReply::Alive { .. }));
     let seen = |peers: &[Peer]| {
         peers.iter().filter(|peer| !peer.jobs.is_empty()).map(|peer| peer.id).collect::<Vec<_>>()
@@ -136,6 +149,7 @@ pub(crate) fn the_nodes_are_shown(db: &Bench) {
         (&[JOB.to_owned()][..], true, true)
     );
     assert_eq!(live.figures, Figures { threads: 4, busy: 3, queued: 2, stuck: 1 });
+    assert_eq!(live.left_alone, [left_alone()]);
     assert_eq!((live.started, live.last_beat), (db.now, db.now + 5_000));
     assert!(db.store.nodes(None).unwrap().len() >= 2);
     assert!(db.store.nodes(Some(&fresh_name())).unwrap().is_empty());

@@ -155,6 +155,7 @@ fn all_join(db: &Bench) {
         node: nodes[0].id,
         application: app.clone(),
         figures: Figures::default(),
+        left_alone: Vec::new(),
         withdraw: false,
         drained: false,
         now: db.now,

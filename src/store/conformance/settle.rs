@@ -177,6 +177,25 @@ pub(crate) fn what_is_interrupted_waits_as_it_was_to_be_run_anew(db: &Bench) {
     assert_eq!((row.state.as_str(), row.reason.as_str()), ("FAILED", ""), "it only said why it ran");
 }
 
+pub(crate) fn an_execution_that_is_passed_on_waits_with_the_reason(db: &Bench) {
+    let claimed = db.run_head(&db.schedule("s"));
+    let (id, old, due) = (claimed.execution(), claimed.token(), db.execution(claimed.execution()).due);
+    let passed_on = claimed.pass_on("a/1 cannot decode its payload: no field".to_owned(), db.now + 9);
+    assert_eq!(db.settle(&passed_on), Applied::Done);
+    assert_eq!(db.settle(&passed_on), Applied::Done, "said twice");
+    let row = db.execution(id);
+    assert_eq!((row.state.as_str(), row.reason.as_str(), row.node.as_str()), ("PENDING", "undecodable", ""));
+    assert_eq!((row.error.as_str(), row.due), ("a/1 cannot decode its payload: no field", due));
+    let pending = db.find_pending(id).unwrap();
+    assert_ne!(pending.token, old);
+    let request = ClaimRequest { at_once: true, ..db.request(Candidate::Pending(pending)) };
+    let again = won(db.claim(&request));
+    assert_eq!((again.attempt(), again.failures(), again.execution()), (1, 0, id));
+    assert_eq!(db.settle(&succeeded(again, db.now)), Applied::Done);
+    let row = db.execution(id);
+    assert_eq!((row.state.as_str(), row.error.as_str()), ("SUCCEEDED", ""), "another node could");
+}
+
 pub(crate) fn giving_up_is_a_failure_with_its_reason(db: &Bench) {
     let claimed = db.run_head(&db.schedule("s"));
     let id = claimed.execution();

@@ -97,7 +97,15 @@ pub(crate) fn a_node_drains_and_says_when_it_has(db: &Bench) {
     };
     let beat = |drained| {
         let (application, figures) = (db.app.clone(), Default::default());
-        let beat = Heartbeat { node: db.node, application, figures, withdraw: false, drained, now: db.now };
+        let beat = Heartbeat {
+            node: db.node,
+            application,
+            figures,
+            left_alone: Vec::new(),
+            withdraw: false,
+            drained,
+            now: db.now,
+        };
         db.store.beat(&beat).unwrap();
     };
     assert_eq!(state(), (Switch::On, true, false));

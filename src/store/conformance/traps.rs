@@ -41,6 +41,7 @@ pub(crate) fn a_node_is_not_its_ip_address(db: &Bench) {
                 node,
                 application,
                 figures: Figures::default(),
+                left_alone: Vec::new(),
                 withdraw: false,
                 drained: false,
                 now: db.now,

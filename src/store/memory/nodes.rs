@@ -44,6 +44,7 @@ impl Tables {
             beat: 0,
             jobs: new.jobs.iter().map(|job| job.name.clone()).collect(),
             figures: Figures::default(),
+            left_alone: Vec::new(),
             started: new.now,
             last_beat: new.now,
             ended: None,
@@ -71,6 +72,7 @@ impl Tables {
             node.state = Switch::Drained.word(false).into();
         }
         node.figures = beat.figures;
+        node.left_alone.clone_from(&beat.left_alone);
         node.last_beat = beat.now;
         true
     }
@@ -336,6 +338,7 @@ fn node_row(id: NodeId, node: &Node) -> NodeRow {
         beat: node.beat,
         jobs: node.jobs.clone(),
         figures: node.figures,
+        left_alone: node.left_alone.clone(),
         started: node.started,
         last_beat: node.last_beat,
         ended: node.ended.map(|at| (at, node.end_reason.to_string())),

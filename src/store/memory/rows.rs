@@ -14,7 +14,7 @@ use crate::store::columns::{Column, Datum, NO_TIME, NONE, QUEUE, Settings, When,
 use crate::store::enqueue::read_tags;
 use crate::store::guard::Guard;
 use crate::store::when;
-use crate::store::{Figures, PauseRow};
+use crate::store::{Figures, LeftAlone, PauseRow};
 use crate::trigger::Timing;
 
 /// A text column. Words of our own are never copied.
@@ -126,6 +126,7 @@ pub(super) struct Node {
     pub beat: i64,
     pub jobs: Vec<String>,
     pub figures: Figures,
+    pub left_alone: Vec<LeftAlone>,
     pub started: Timestamp,
     pub last_beat: Timestamp,
     pub ended: Option<Timestamp>,

@@ -36,6 +36,31 @@ fn ids(decode: &Decode) -> Vec<Vec<i64>> {
     decode.jobs.iter().map(|rows| rows.iter().map(|row| row.id.0).collect()).collect()
 }
 
+/// Until their payloads can be decoded.
+#[test]
+fn the_schedules_that_are_left_alone_are_told_to_the_others() {
+    let mut decoders = Decoders::new(Arc::new(Quick));
+    let mut said = |rows: &[Arc<Entry>], says: Result<(), &str>| {
+        let reports = ask(&mut decoders, rows).unwrap().reports;
+        for row in rows {
+            reports.send(Report::Begins(Arc::clone(row))).unwrap();
+            reports.send(Report::Ends(says.map_err(str::to_owned))).unwrap();
+        }
+        drop(reports);
+        decoders.listen();
+        let told = decoders.changes();
+        assert!(decoders.changes().is_none(), "told once");
+        told.map(|all| all.into_iter().map(|it| (it.schedule, it.version, it.reason)).collect::<Vec<_>>())
+    };
+    assert_eq!(said(&rows(1..2, "job"), Ok(())), None);
+    let no = |id, version| (id, version, "no field".to_owned());
+    assert_eq!(said(&rows(2..4, "job"), Err("no field")).unwrap(), [no(2, 0), no(3, 0)]);
+    let edited = |id| Arc::new(Entry { version: 1, ..row(id, "job").as_ref().clone() });
+    assert_eq!(said(&[edited(2)], Err("no field")).unwrap(), [no(2, 1), no(3, 0)]);
+    assert_eq!(said(&[edited(3)], Ok(())).unwrap(), [no(2, 1)]);
+    assert_eq!(said(&rows(10..99, "job"), Err("no field")).unwrap().len(), MOST_TOLD);
+}
+
 /// Beside a slow one, quick decoders would get a turn each millisecond if the jobs took turns.
 #[test]
 fn jobs_share_the_time_and_not_the_turns() {

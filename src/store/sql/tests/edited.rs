@@ -86,6 +86,7 @@ impl<'a> Case<'a> {
             node: self.node,
             application,
             figures: Figures::default(),
+            left_alone: Vec::new(),
             withdraw: false,
             drained: false,
             now: AT,

@@ -114,7 +114,15 @@ fn a_connection_the_server_closed_is_replaced(database: &Database) {
     assert_eq!(case.store.ensure(&definition(&case.application, "second")).unwrap(), Ensured::Created);
     kill(database, case.connection());
     let (node, application, figures) = (NodeId::fresh(), case.application.clone(), Figures::default());
-    let heartbeat = Heartbeat { node, application, figures, withdraw: false, drained: false, now: AT };
+    let heartbeat = Heartbeat {
+        node,
+        application,
+        figures,
+        left_alone: Vec::new(),
+        withdraw: false,
+        drained: false,
+        now: AT,
+    };
     assert!(
         matches!(case.store.beat(&heartbeat).unwrap(), HeartbeatReply::Ended),
         "an answer: there is no such node"

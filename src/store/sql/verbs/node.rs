@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use super::change;
 use crate::domain::{ExecutionId, JobId, JobSettings, JobSpec, Millis, NodeId, Timestamp};
 use crate::store::change::PolicyChange;
@@ -21,7 +24,7 @@ pub(crate) fn register(session: &mut dyn Session, node: &NewNode) -> Step<()> {
     app(session, &node.application)?;
     own_jobs(session, &node.application, &node.jobs, node.now)?;
     let names: Vec<&str> = node.jobs.iter().map(|job| job.name.as_str()).collect();
-    let names = serde_json::to_string(&names).map_err(|error| Fault::undecodable(error.to_string()))?;
+    let names = as_list(&names)?;
     session.execute(
         &sql("INSERT INTO QRTZ_NODE (uuid, application, host_ip, host_name, pid, jobs, started_time, \
               beat_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
@@ -29,6 +32,10 @@ pub(crate) fn register(session: &mut dyn Session, node: &NewNode) -> Step<()> {
         .bind_all((node.host_name.as_str(), i64::from(node.pid), names, node.now, node.now)),
     )?;
     Ok(())
+}
+
+fn as_list<T: Serialize>(items: &[T]) -> Step<String> {
+    serde_json::to_string(items).map_err(|error| Fault::undecodable(error.to_string()))
 }
 
 /// The application's row, made if missing; true if it was.
@@ -142,11 +149,11 @@ pub(crate) fn elect(
 pub(crate) fn beat(session: &mut dyn Session, beat: &Heartbeat) -> Step<Applied> {
     let update =
         sql("UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, threads = ?, busy = ?, queued = ?, \
-             stuck = ?, state = CASE WHEN ? = 1 THEN 'N' WHEN ? = 1 AND state = 'D' THEN 'E' \
+             stuck = ?, left_alone = ?, state = CASE WHEN ? = 1 THEN 'N' WHEN ? = 1 AND state = 'D' THEN 'E' \
              ELSE state END");
-    let figures = beat.figures;
+    let (figures, left_alone) = (beat.figures, as_list(&beat.left_alone)?);
     let update = update.bind_all((beat.now, figures.threads, figures.busy, figures.queued, figures.stuck));
-    let update = update.bind(i64::from(beat.withdraw)).bind(i64::from(beat.drained));
+    let update = update.bind_all((left_alone, i64::from(beat.withdraw), i64::from(beat.drained)));
     let update = guarded_by(update, &guard::HEARTBEAT, |statement, column| match column {
         Column::Uuid => statement.equals(column, beat.node),
         Column::EndedTime => statement.push("ended_time = -1"),
@@ -158,7 +165,7 @@ pub(crate) fn beat(session: &mut dyn Session, beat: &Heartbeat) -> Step<Applied>
 pub(crate) fn reply(session: &mut dyn Session, beat: &Heartbeat) -> Step<HeartbeatReply> {
     let (mut peers, mut owns) = (Vec::new(), false);
     for mut row in session.rows(&live(session.dialect(), &beat.application, beat.node))? {
-        let (id, count, jobs) = (row.loose_text()?.parse(), row.maybe_int()?, jobs(&mut row)?);
+        let (id, count, jobs) = (row.loose_text()?.parse(), row.maybe_int()?, listed(&mut row)?);
         owns |= row.flag()?;
         // A row somebody wrote by hand is nobody's peer.
         if let (Ok(id), Some(beat)) = (id, count) {
@@ -222,6 +229,6 @@ pub(crate) fn stranded_page(
 }
 
 /// The names in a node's `jobs` column; none if somebody wrote something else there.
-pub(crate) fn jobs(row: &mut Row) -> Step<Vec<String>> {
+pub(crate) fn listed<T: DeserializeOwned>(row: &mut Row) -> Step<Vec<T>> {
     Ok(serde_json::from_str(&row.loose_text()?).unwrap_or_default())
 }

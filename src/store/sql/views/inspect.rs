@@ -80,8 +80,9 @@ answer! {
         switch = "n.state", |row| Ok(Switch::read(&row.loose_text()?, false));
         pause = PauseRow::columns("n"), PauseRow::read;
         beat = "n.beat", Row::loose_int;
-        jobs = "n.jobs", node::jobs;
+        jobs = "n.jobs", node::listed;
         figures = Figures::columns(), Figures::read;
+        left_alone = "n.left_alone", node::listed;
         started = "n.started_time", Row::loose_instant;
         last_beat = "n.beat_time", Row::loose_instant;
         ended = "n.ended_time, n.end_reason", |row| {
