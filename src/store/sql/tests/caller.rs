@@ -10,7 +10,7 @@ use super::fixture::{self, Database, LIMITS};
 use crate::domain::{Error, ErrorKind, JobSpec, NodeId};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::{CallerConnection, joined, open};
-use crate::store::{Definition, Ensured, NewNode, Store};
+use crate::store::{Change, Definition, Ensured, NewNode, RemoveChange, Store};
 use crate::time::Clock;
 use crate::trigger::{Simple, Trigger};
 
@@ -126,6 +126,45 @@ where
     assert!(case.exists("mine"));
 }
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn repeat_reads(database: &Database, connection: &mut impl Connection) {
+    connection
+        .batch_execute(match database.dialect() {
+            Dialect::Postgres => "SET default_transaction_isolation = 'repeatable read'",
+            _ => "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        })
+        .unwrap();
+}
+
+/// The transaction's snapshot still shows the schedule as it was ensured before.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn a_schedule_removed_since_the_snapshot_is_not_unchanged<C>(database: &Database, connection: &mut C)
+where
+    C: Connection + CallerConnection,
+{
+    let case = Case::new(database);
+    repeat_reads(database, connection);
+    let wanted = definition(&case.application, "s");
+    assert_eq!(case.store.ensure(&wanted).unwrap(), Ensured::Created);
+    let rolled_back = connection.transaction(|connection| {
+        connection.batch_execute("SELECT * FROM QRTZ_EXECUTE LIMIT 1")?;
+        let seen = case.store.seen(&case.application, "s").unwrap().unwrap();
+        let (application, reason) = (case.application.clone(), "why".to_owned());
+        let removal = Change::Remove(RemoveChange { application, seen, reason, now: fixture::AT });
+        assert!(case.store.apply(&[removal]).unwrap()[0].is_done());
+        match case.ensure_in(connection, &wanted) {
+            Ok(ensured) => assert_eq!(ensured, Ensured::Created),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                assert!(error.to_string().contains("roll back and try again"), "{error}");
+            }
+        }
+        Err::<(), _>(diesel::result::Error::RollbackTransaction)
+    });
+    assert_eq!(rolled_back, Err(diesel::result::Error::RollbackTransaction));
+    assert_eq!(case.ensure_in(connection, &wanted).unwrap(), Ensured::Created);
+}
+
 /// The transaction's snapshot is older than the schedule, and on PostgreSQL than the job too.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 fn an_older_snapshot_is_told_or_seen_through<C>(database: &Database, connection: &mut C)
@@ -133,12 +172,7 @@ where
     C: Connection + CallerConnection,
 {
     let case = Case::new(database);
-    connection
-        .batch_execute(match database.dialect() {
-            Dialect::Postgres => "SET default_transaction_isolation = 'repeatable read'",
-            _ => "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-        })
-        .unwrap();
+    repeat_reads(database, connection);
     let wanted = of_a_new_job(&case, "s");
     let changed = Definition { priority: 7, ..wanted.clone() };
     let rolled_back = connection.transaction(|connection| {
@@ -216,6 +250,13 @@ macro_rules! beside {
                 let database = Database::$database();
                 let mut connection = <$connection>::establish(&database.url).unwrap();
                 super::an_older_snapshot_is_told_or_seen_through(&database, &mut connection);
+            }
+
+            #[test]
+            fn a_schedule_removed_since_the_snapshot_is_not_unchanged() {
+                let database = Database::$database();
+                let mut connection = <$connection>::establish(&database.url).unwrap();
+                super::a_schedule_removed_since_the_snapshot_is_not_unchanged(&database, &mut connection);
             }
         }
     };

@@ -47,15 +47,21 @@ fn ensured(session: &mut dyn Session, definition: &Definition, prepared: Option<
     let when = when::storable(&timing, now).map_err(senseless)?;
     let present = present(session, definition, &timing, now)?;
     let wanted = WorkedOut { definition, timing, when, present };
-    if let Some(row) = load(session, definition, "")? {
+    let lock = session.dialect().lock("e");
+    let seen = match load(session, definition, "")? {
+        // A snapshot of the caller's may be older than the row. One that is not there is not locked: on
+        // MariaDB that would keep others from making their own beside it.
+        Some(_) if prepared.is_some() => load(session, definition, &lock)?,
+        seen => seen,
+    };
+    if let Some(row) = seen {
         return change(session, &wanted, prepared, row);
     }
     if create(session, &wanted, prepared)? {
         audit::record(session, &wanted.creation())?;
         return Ok(Ensured::Created);
     }
-    // Another made it first. A snapshot of the caller's may be older: only a locking read sees the row then.
-    let lock = session.dialect().lock("e");
+    // Another made it first, perhaps since the caller's snapshot.
     let deleted = format!("schedule {:?} was deleted meanwhile", definition.name);
     let found = load(session, definition, &lock)?;
     let row = found.ok_or_else(|| Fault::new(FaultKind::Conflict, deleted))?;
