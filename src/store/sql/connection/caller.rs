@@ -2,8 +2,10 @@
 
 use crate::domain::{Error, ErrorKind};
 use crate::store::sql::dialect;
-use crate::store::sql::session::Work;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use crate::store::sql::session::statement::{single, sql};
+use crate::store::sql::session::{Session, Work};
 
 /// A database connection of the application's own.
 ///
@@ -12,96 +14,128 @@ use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 /// request has one of its own. The connection must lead to the database firetime uses, with firetime's tables
 /// found without a prefix.
 ///
+/// Begin your transaction with diesel's `transaction`. A request refuses one that diesel does not know of, as
+/// `BEGIN` in a text or `autocommit = 0` make one, with [`ErrorKind::Config`], and leaves it open.
+///
 /// Implemented for diesel's `SqliteConnection`, `PgConnection` and `MysqlConnection`, and for these in
 /// diesel's own pool (`diesel::r2d2`); not for connections of diesel-async or SQLx.
 pub trait CallerConnection: joined::Joins {}
 
 pub(crate) mod joined {
-    use super::{Fault, FaultKind, Step, Work};
+    use super::{Step, Work};
 
     /// Runs statements inside the connection's transaction, under a savepoint.
     pub trait Joins {
         #[doc(hidden)]
         fn joined(&mut self, body: Work<'_>) -> Step<()>;
     }
+}
 
-    /// How a diesel transaction of ours ends early.
-    pub(crate) enum Abort {
-        Fault(Fault),
-        Diesel(diesel::result::Error),
-    }
-
-    impl Abort {
-        /// `commits`: a transaction of our own was to be committed, which it may be although the answer is
-        /// lost. Changes under a savepoint wait for the caller's commit instead.
-        pub(crate) fn fault(self, recognised: fn(diesel::result::Error) -> Fault, commits: bool) -> Fault {
-            let fault = match self {
-                Self::Fault(fault) => return fault,
-                Self::Diesel(error) => recognised(error),
-            };
-            match commits && !fault.kind.passes() {
-                true => Fault { kind: FaultKind::Unknown, ..fault },
-                false => fault,
-            }
-        }
-    }
-
-    impl From<diesel::result::Error> for Abort {
-        fn from(error: diesel::result::Error) -> Self {
-            Self::Diesel(error)
-        }
+/// The fault of an end that failed. `commits`: a transaction of our own was to be committed, which it may be
+/// although the answer is lost. Changes under a savepoint wait for the caller's commit instead.
+fn at_end(fault: Fault, commits: bool) -> Fault {
+    match commits && !fault.kind.passes() {
+        true => Fault { kind: FaultKind::Unknown, ..fault },
+        false => fault,
     }
 }
 
+fn begun_as_text() -> Fault {
+    let message = "the connection has a transaction that diesel does not know of, as BEGIN in a text or \
+                   autocommit = 0 make one, and this request would commit it: begin it with \
+                   connection.transaction(..)";
+    Fault::new(FaultKind::Senseless, message)
+}
+
 macro_rules! caller_connection {
-    ($connection:ty, $database:ident, $within:expr) => {
+    ($connection:ty, $database:ident, $begin:expr, $within:expr) => {
         impl CallerConnection for $connection {}
 
         impl joined::Joins for $connection {
             fn joined(&mut self, body: Work<'_>) -> Step<()> {
+                use dialect::$database::faults::fault;
                 use diesel::connection::{Connection, TransactionManager};
-                use joined::Abort;
                 type Manager = <$connection as Connection>::TransactionManager;
                 let depth = |session: &mut Self| {
                     let status = Manager::transaction_manager_status_mut(session);
                     status.transaction_depth().ok().flatten().map_or(0, |depth| depth.get())
                 };
                 let before = depth(self);
-                let mut answer = None;
-                let ended = Connection::transaction(self, |session: &mut Self| {
-                    let done = $within(session, &mut *body);
-                    answer = Some(done.clone());
-                    done.map_err(Abort::Fault)
-                });
-                let Err(abort) = ended else { return Ok(()) };
+                match before {
+                    0 => $begin(self)?,
+                    _ => Manager::begin_transaction(self).map_err(fault)?,
+                }
+                let done = $within(self, body);
+                let ended = match done {
+                    Ok(()) => Manager::commit_transaction(self),
+                    Err(_) => Manager::rollback_transaction(self),
+                };
                 // diesel still counts a savepoint that it could not release: the caller's rollback would undo
                 // that savepoint alone.
                 if depth(self) > before {
                     Manager::rollback_transaction(self).ok();
                 }
-                match answer {
-                    // The rollback may fail, too: the transaction is gone.
-                    Some(Err(fault)) => Err(fault),
-                    done => {
-                        Err(abort.fault(dialect::$database::faults::fault, done.is_some() && before == 0))
-                    }
-                }
+                // The rollback may fail, too: the transaction is gone.
+                done?;
+                ended.map_err(|error| at_end(fault(error), before == 0))
             }
         }
     };
 }
 
+/// Begins a transaction of our own. SQLite itself refuses to where one is open.
+#[cfg(feature = "sqlite")]
+fn begin_sqlite(connection: &mut diesel::SqliteConnection) -> Step<()> {
+    use diesel::connection::{AnsiTransactionManager, TransactionManager};
+    AnsiTransactionManager::begin_transaction(connection).map_err(|error| {
+        match error.to_string().contains("within a transaction") {
+            true => begun_as_text(),
+            false => dialect::sqlite::faults::fault(error),
+        }
+    })
+}
+
+/// Begins a transaction of our own. In one that is open already a second BEGIN does nothing. Several
+/// statements sent as one text have one statement's time, and it is that of the transaction they begin.
+#[cfg(feature = "postgres")]
+fn begin_postgres(connection: &mut diesel::PgConnection) -> Step<()> {
+    use diesel::connection::{AnsiTransactionManager, TransactionManager};
+    let begin = "SELECT set_config('firetime.is_begun', \
+                 CAST(CAST(now() <> statement_timestamp() AS INTEGER) AS TEXT), true); BEGIN";
+    AnsiTransactionManager::begin_transaction_sql(connection, begin)
+        .map_err(dialect::postgres::faults::fault)?;
+    let is_begun = sql("SELECT CAST(current_setting('firetime.is_begun') AS BIGINT)");
+    if single(connection.rows(&is_begun)?)? == 0 {
+        return Ok(());
+    }
+    // The transaction stays as it was: for diesel, too, nothing has begun.
+    std::mem::take(AnsiTransactionManager::transaction_manager_status_mut(connection));
+    Err(begun_as_text())
+}
+
+/// Begins a transaction of our own. BEGIN would commit one that is open.
+#[cfg(feature = "mysql")]
+fn begin_mariadb(connection: &mut diesel::MysqlConnection) -> Step<()> {
+    use diesel::connection::{Connection, TransactionManager};
+    type Manager = <diesel::MysqlConnection as Connection>::TransactionManager;
+    let is_begun = sql("SELECT @@in_transaction OR NOT @@autocommit AS begun");
+    match single(connection.rows(&is_begun)?)? {
+        0 => Manager::begin_transaction(connection).map_err(dialect::mariadb::faults::fault),
+        _ => Err(begun_as_text()),
+    }
+}
+
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-fn within(session: &mut dyn crate::store::sql::session::Session, work: Work<'_>) -> Step<()> {
+fn within(session: &mut dyn Session, work: Work<'_>) -> Step<()> {
     work(session)
 }
 
 #[cfg(feature = "sqlite")]
-caller_connection!(diesel::SqliteConnection, sqlite, within);
+caller_connection!(diesel::SqliteConnection, sqlite, begin_sqlite, within);
 #[cfg(feature = "postgres")]
-caller_connection!(diesel::PgConnection, postgres, within);
+caller_connection!(diesel::PgConnection, postgres, begin_postgres, within);
 #[cfg(feature = "mysql")]
-caller_connection!(diesel::MysqlConnection, mariadb, dialect::mariadb::galera::within);
+caller_connection!(diesel::MysqlConnection, mariadb, begin_mariadb, dialect::mariadb::galera::within);
 
 type Pooled<C> = diesel::r2d2::PooledConnection<diesel::r2d2::ConnectionManager<C>>;
 
@@ -134,12 +168,11 @@ pub(crate) fn told(fault: Fault) -> Error {
 mod tests {
     use diesel::result::Error as DieselError;
 
-    use super::joined::Abort;
     use super::*;
 
     /// The kind of the error that a caller is told of, whose savepoint or transaction ended with this.
-    fn kind(recognised: fn(DieselError) -> Fault, is_own: bool) -> ErrorKind {
-        let told = told(Abort::Diesel(DieselError::RollbackTransaction).fault(recognised, is_own));
+    fn kind(kind: FaultKind, is_own: bool) -> ErrorKind {
+        let told = told(at_end(Fault::caused(kind, DieselError::RollbackTransaction), is_own));
         let cause = std::error::Error::source(&told).and_then(|cause| cause.downcast_ref());
         assert_eq!(cause, Some(&DieselError::RollbackTransaction));
         told.kind()
@@ -147,8 +180,8 @@ mod tests {
 
     #[test]
     fn only_a_commit_of_our_own_leaves_open_what_was_done() {
-        let lost = |error| Fault::caused(FaultKind::Lost, error);
-        assert_eq!((kind(lost, true), kind(lost, false)), (ErrorKind::Unknown, ErrorKind::Unavailable));
+        let lost = [true, false].map(|is_own| kind(FaultKind::Lost, is_own));
+        assert_eq!(lost, [ErrorKind::Unknown, ErrorKind::Unavailable]);
     }
 
     /// A transaction that is gone is not rolled back once more.
@@ -176,9 +209,7 @@ mod tests {
             status.transaction_depth().unwrap().map_or(0, |depth| depth.get())
         };
         let ended = connection.transaction(|connection| {
-            let mut release = |session: &mut dyn crate::store::sql::session::Session| {
-                session.batch("RELEASE diesel_savepoint_1")
-            };
+            let mut release = |session: &mut dyn Session| session.batch("RELEASE diesel_savepoint_1");
             joined::Joins::joined(connection, &mut release).unwrap_err();
             assert_eq!(depth(connection), 1);
             Err::<(), _>(diesel::result::Error::RollbackTransaction)
@@ -190,8 +221,8 @@ mod tests {
     #[test]
     fn a_callers_transaction_that_a_deadlock_ended_is_to_be_made_again() {
         for is_own in [true, false] {
-            assert_eq!(kind(|it| Fault::caused(FaultKind::Deadlock, it), is_own), ErrorKind::Conflict);
+            assert_eq!(kind(FaultKind::Deadlock, is_own), ErrorKind::Conflict);
         }
-        assert_eq!(kind(|it| Fault::caused(FaultKind::Busy, it), false), ErrorKind::Unavailable);
+        assert_eq!(kind(FaultKind::Busy, false), ErrorKind::Unavailable);
     }
 }

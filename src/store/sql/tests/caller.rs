@@ -92,6 +92,38 @@ where
     assert!(case.exists("after"));
 }
 
+/// Such a request committed the caller's transaction, which diesel knows nothing of.
+fn a_transaction_begun_as_text_is_refused_and_left_open<C>(database: &Database, connection: &mut C)
+where
+    C: Connection + CallerConnection,
+{
+    let case = Case::new(database);
+    let begins = match database.dialect() {
+        Dialect::Mysql => ["START TRANSACTION", "SET autocommit = 0"],
+        Dialect::Sqlite | Dialect::Postgres => ["BEGIN", "BEGIN"],
+    };
+    for (turn, begin) in begins.into_iter().enumerate() {
+        connection.batch_execute(begin).unwrap();
+        let job =
+            format!("INSERT INTO QRTZ_JOB (application, job_class) VALUES ('{}', 'own')", case.application);
+        for _ in 0..2 {
+            let refused = case.ensure_in(connection, &definition(&case.application, "s")).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Config, "{refused}");
+            assert!(refused.to_string().contains("connection.transaction(..)"), "{refused}");
+        }
+        connection.batch_execute(&job).unwrap();
+        let refused = case.ensure_in(connection, &definition(&case.application, "s")).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Config, "{refused}");
+        connection.batch_execute("ROLLBACK").unwrap();
+        // If the first one had been committed, the job's unique key would refuse this.
+        connection.batch_execute(&format!("{begin}; {job}; ROLLBACK")).unwrap();
+        if turn == 1 && database.dialect() == Dialect::Mysql {
+            connection.batch_execute("SET autocommit = 1").unwrap();
+        }
+        assert_eq!(case.ensure(connection, &format!("after-{turn}")), Ensured::Created);
+    }
+}
+
 /// A job that nobody had before.
 fn of_a_new_job(case: &Case, name: &str) -> Definition {
     let definition = definition(&case.application, name);
@@ -220,6 +252,15 @@ macro_rules! caller {
                 let manager = ConnectionManager::<$connection>::new(address);
                 let pool = Pool::builder().max_size(1).build(manager).unwrap();
                 super::a_schedule_shares_the_fate_of_the_transaction(&database, &mut pool.get().unwrap());
+            }
+
+            #[test]
+            fn a_transaction_begun_as_text_is_refused_and_left_open() {
+                let database = $make;
+                super::a_transaction_begun_as_text_is_refused_and_left_open(
+                    &database,
+                    &mut connect(&database),
+                );
             }
 
             #[test]
