@@ -137,7 +137,7 @@ impl SqlStore {
                 Ok(()) => Ok(value),
                 // A refused commit, as of a transaction that another member of a Galera cluster was faster
                 // than: the server has rolled it back.
-                Err(fault) if fault.kind.passes() && self.control(link, "ROLLBACK").is_ok() => {
+                Err(fault) if fault.kind.undoes_commit() && self.rolls_back(link, &fault) => {
                     self.connections.distrust(link, &fault);
                     Err(fault)
                 }
@@ -147,8 +147,8 @@ impl SqlStore {
                 }
             },
             // No COMMIT was sent: nothing can have been kept, whether or not the ROLLBACK arrives.
-            Err(fault) => match self.control(link, "ROLLBACK") {
-                Ok(()) if fault.kind != FaultKind::Unknown => {
+            Err(fault) => match self.rolls_back(link, &fault) {
+                true if fault.kind != FaultKind::Unknown => {
                     self.connections.distrust(link, &fault);
                     Err(self.lock_wait_by_duration(began, fault))
                 }
@@ -158,6 +158,12 @@ impl SqlStore {
                 }
             },
         }
+    }
+
+    /// Ends a transaction that a fault stopped. SQLite itself rolls back one for which the disk has no room,
+    /// and then refuses a second ROLLBACK.
+    fn rolls_back(&self, link: &mut Link, fault: &Fault) -> bool {
+        self.control(link, "ROLLBACK").is_ok() || fault.kind == FaultKind::Full
     }
 
     /// Counts a refusal after [`LOCK_WAIT`] as a lock timeout: PostgreSQL's messages may be localised. It

@@ -34,7 +34,7 @@ pub(crate) mod joined {
 /// The fault of an end that failed. `commits`: a transaction of our own was to be committed, which it may be
 /// although the answer is lost. Changes under a savepoint wait for the caller's commit instead.
 fn at_end(fault: Fault, commits: bool) -> Fault {
-    match commits && !fault.kind.passes() {
+    match commits && !fault.kind.undoes_commit() {
         true => Fault { kind: FaultKind::Unknown, ..fault },
         false => fault,
     }

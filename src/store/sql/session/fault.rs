@@ -36,6 +36,8 @@ pub(crate) enum FaultKind {
     Row,
     /// The database understood and said no, for a reason that may pass: read-only, cancelled, disk full.
     Refused,
+    /// SQLite's disk had no room for a statement or a commit, and nothing of the transaction is kept.
+    Full,
     /// This session may not write: its server is a standby, or was made read-only. Another session may.
     ReadOnly,
     /// This session's server is outside its cluster: it takes no statements for now. Another may.
@@ -59,6 +61,11 @@ impl FaultKind {
         self.is_busy() || matches!(self, Self::Conflict | Self::Ended)
     }
 
+    /// Whether nothing is kept of a transaction whose COMMIT ends so.
+    pub(crate) fn undoes_commit(self) -> bool {
+        self.passes() || self == Self::Full
+    }
+
     /// Whether another transaction is in the way.
     pub(crate) fn is_busy(self) -> bool {
         matches!(self, Self::Busy | Self::Deadlock)
@@ -73,7 +80,7 @@ impl FaultKind {
             }
             Self::Conflict => ErrorKind::Conflict,
             Self::Senseless => ErrorKind::Config,
-            Self::Refused | Self::ReadOnly => ErrorKind::Refused,
+            Self::Refused | Self::Full | Self::ReadOnly => ErrorKind::Refused,
             Self::Row | Self::Duplicate | Self::Undecodable => ErrorKind::Data,
         }
     }
@@ -91,7 +98,7 @@ impl FaultKind {
                 "the ledger has this occurrence already, as after its cursor was set back by hand; nothing \
                  was changed"
             }
-            Self::Refused | Self::ReadOnly => "the database refused; nothing was changed",
+            Self::Refused | Self::Full | Self::ReadOnly => "the database refused; nothing was changed",
             Self::NotReady => "the server is outside its cluster for now; nothing was changed",
             Self::Row => "the database refused what the row holds; nothing was changed",
             Self::Senseless | Self::TakenId | Self::Undecodable => "nothing was changed",

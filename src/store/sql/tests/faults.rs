@@ -358,6 +358,33 @@ mod sqlite {
         drop(claimed.give_back(AT));
     }
 
+    /// A commit writes to the log first, which is a device that is always full. Only root may make one.
+    #[test]
+    fn a_commit_that_the_disk_has_no_room_for_is_refused() {
+        use diesel::Connection;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("test.db").display().to_string();
+        let url = format!("sqlite:{path}");
+        crate::store::sql::migrate(&url).unwrap();
+        let (log, wanted) = (format!("{path}-wal"), definition("shop", "report"));
+        let made = std::process::Command::new("mknod").args([&*log, "c", "1", "7"]).status();
+        if !made.is_ok_and(|made| made.success()) {
+            return;
+        }
+        let store = SqlStore::open(&url, LIMITS, Arc::new(Clock::default())).unwrap();
+        let mut connection = diesel::SqliteConnection::establish(&path).unwrap();
+        let own = crate::store::sql::joined(&store, &mut connection, |verbs| verbs.ensure(&wanted));
+        for refused in [store.ensure(&wanted).unwrap_err(), own.unwrap_err()] {
+            assert_eq!(refused.kind(), ErrorKind::Refused, "{refused:#}");
+            assert!(format!("{refused:#}").contains("nothing was changed"), "{refused:#}");
+        }
+        assert_eq!(store.find("shop", "report").unwrap(), None);
+        drop((store, connection));
+        std::fs::remove_file(&log).ok();
+        let store = SqlStore::open(&url, LIMITS, Arc::new(Clock::default())).unwrap();
+        assert_eq!(store.ensure(&wanted).unwrap(), Ensured::Created);
+    }
+
     #[test]
     fn a_database_in_memory_is_ready_and_stays() {
         let store = SqlStore::open("sqlite::memory:", LIMITS, Arc::new(Clock::default())).unwrap();

@@ -17,6 +17,8 @@ const ERRORS: Recognition = Recognition {
                 "locking protocol",
             ],
         ),
+        // SQLITE_FULL
+        (FaultKind::Full, &["database or disk is full"]),
         // SQLITE_MISMATCH
         (FaultKind::Row, &["datatype mismatch"]),
     ],
@@ -36,7 +38,9 @@ mod tests {
             assert_eq!(ERRORS.kind_of(text), FaultKind::Busy, "{text}");
         }
         assert_eq!(ERRORS.kind_of("datatype mismatch"), FaultKind::Row);
-        for passing in ["database or disk is full", "attempt to write a readonly database"] {
+        assert_eq!(ERRORS.kind_of("database or disk is full"), FaultKind::Full);
+        // After an I/O error the log may still hold the commit.
+        for passing in ["disk I/O error", "attempt to write a readonly database"] {
             assert_eq!(ERRORS.kind_of(passing), FaultKind::Refused, "{passing}");
         }
     }
