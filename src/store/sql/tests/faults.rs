@@ -9,6 +9,7 @@ use super::fixture::{AT, Database, LIMITS, definition, request};
 use crate::domain::{Answer, Candidate, Entry, Error, ErrorKind, NodeId};
 use crate::fixtures::Changes;
 use crate::store::conformance::RowKey;
+use crate::store::enqueue::{DueAt, EnqueueOrder};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::dialect::database::LOCK_WAIT;
 use crate::store::sql::session::statement::{single, sql};
@@ -754,6 +755,29 @@ mod mariadb {
     }
 
     /// Read back by the first id: what others commit meanwhile lies behind it as well.
+    /// The server closes the connection for one, as if it could not be reached.
+    #[test]
+    fn more_than_the_server_takes_at_once_is_told_as_the_datas_fault() {
+        let case = Case::new(&Database::mariadb());
+        let long = format!("\"{}\"", "x".repeat(200_000));
+        let order = |payloads| EnqueueOrder {
+            application: case.application.clone(),
+            job: definition(&case.application, "report").job,
+            payloads,
+            groups: Vec::new(),
+            lane: String::new(),
+            tags: Vec::new(),
+            due: DueAt::After(0),
+            priority: None,
+            key: None,
+            notifier: Arc::default(),
+        };
+        let error = case.store.enqueue(&order(vec![long.clone(); 100])).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Data, "{error:#}");
+        assert!(error.to_string().contains("max_allowed_packet"), "{error:#}");
+        assert_eq!(case.store.enqueue(&order(vec![long; 10])).unwrap().len(), 10);
+    }
+
     #[test]
     fn what_others_won_meanwhile_is_not_mine() {
         let database = Database::mariadb();

@@ -1,5 +1,7 @@
 //! MariaDB's client behind [`Session`].
 
+use std::collections::HashMap;
+
 use diesel::deserialize::{self, QueryableByName};
 use diesel::row::NamedRow;
 use diesel::sql_types::BigInt;
@@ -7,6 +9,7 @@ use diesel::{MysqlConnection, RunQueryDsl};
 
 use super::faults::fault;
 use super::galera::GaleraSession;
+use super::packets::PacketSession;
 use super::tls;
 use crate::store::columns::Cell;
 use crate::store::sql::connection::hosts::Pickiness;
@@ -20,11 +23,14 @@ use crate::store::sql::session::{Columns, Session, Sql, cells, session, text_or_
 pub(super) fn open(target: &Target, address: &str, pickiness: Pickiness) -> Step<Opened> {
     let mut connection = target.establish::<MysqlConnection>(&tls::address(address)?.text)?;
     let clean = |fault| target.clean(fault);
-    if !is_member(&mut connection).map_err(clean)? {
-        return Ok(Box::new(connection));
+    let variables = variables(&mut connection).map_err(clean)?;
+    let most = variables.get("max_allowed_packet").and_then(|most| most.parse().ok()).unwrap_or(usize::MAX);
+    // One that was built without Galera lacks the variable.
+    if variables.get("wsrep_on").is_none_or(|on| on != "ON") {
+        return Ok(Box::new(PacketSession { session: connection, most }));
     }
     is_ready(&mut connection, pickiness).map_err(clean)?;
-    Ok(Box::new(GaleraSession::new(connection)))
+    Ok(Box::new(GaleraSession::new(PacketSession { session: connection, most })))
 }
 
 /// As [`open`]; refuses a client library that does without TLS where it is to insist on it.
@@ -36,13 +42,10 @@ pub(super) fn open_first(target: &Target, address: &str, pickiness: Pickiness) -
     Ok(session)
 }
 
-/// Whether the server is a member of a Galera cluster. One that was built without Galera lacks the variable.
-fn is_member(connection: &mut MysqlConnection) -> Step<bool> {
-    let Some(mut variable) = connection.rows(&sql("SHOW VARIABLES LIKE 'wsrep_on'"))?.pop() else {
-        return Ok(false);
-    };
-    let _name = variable.text()?;
-    Ok(variable.text()? == "ON")
+/// The variables of the server that a session depends on.
+fn variables(connection: &mut dyn Session) -> Step<HashMap<String, String>> {
+    let question = sql("SHOW VARIABLES WHERE Variable_name IN ('wsrep_on', 'max_allowed_packet')");
+    connection.all(&question, |row| Ok((row.text()?, row.text()?)))
 }
 
 /// Refuses a member outside the cluster's primary component, or one that is joining it; and where others may

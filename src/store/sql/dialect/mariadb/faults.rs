@@ -22,8 +22,8 @@ const ERRORS: Recognition = Recognition {
         (FaultKind::Deadlock, &["deadlock"]),
         // 1205, 1467: it waited too long for a row, or for the lock of a table's counter.
         (FaultKind::Busy, &["lock wait timeout", "failed to read auto-increment value"]),
-        // 1264, 1406, 1366
-        (FaultKind::Row, &["out of range", "data too long", "incorrect string value"]),
+        // 1264, 1406, 1366, 1153
+        (FaultKind::Row, &["out of range", "data too long", "incorrect string value", "max_allowed_packet"]),
     ],
 };
 
@@ -64,6 +64,7 @@ mod tests {
             ("Deadlock found when trying to get lock; try restarting transaction", FaultKind::Deadlock),
             ("Lock wait timeout exceeded; try restarting transaction", FaultKind::Busy),
             ("Out of range value for column 'x'", FaultKind::Row),
+            ("Got a packet bigger than 'max_allowed_packet' bytes", FaultKind::Row),
             ("Query execution was interrupted", FaultKind::Refused),
             (
                 "The MariaDB server is running with the --read-only option \

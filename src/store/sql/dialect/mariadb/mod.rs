@@ -8,6 +8,8 @@ pub(crate) mod faults;
 #[cfg(feature = "mysql")]
 pub(crate) mod galera;
 #[cfg(feature = "mysql")]
+mod packets;
+#[cfg(feature = "mysql")]
 mod tls;
 
 #[cfg(feature = "mysql")]
