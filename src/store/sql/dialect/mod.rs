@@ -18,6 +18,10 @@ use crate::time::{HostTime, Micros, TimeSample};
 /// The setting of a session of PostgreSQL that holds the lowest fence of its claims.
 pub(crate) const FENCE_FROM: &str = "firetime.fence_from";
 
+/// Keeps PostgreSQL from ending this session for being idle. Versions before 14 do not, nor know the setting.
+pub(crate) const STAYS_WHILE_IDLE: &str = "SELECT set_config('idle_session_timeout', '0', false) \
+                                           WHERE current_setting('idle_session_timeout', true) <> '0'";
+
 /// Which SQL is spoken.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

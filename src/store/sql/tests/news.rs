@@ -9,7 +9,8 @@ use crate::domain::{JobPolicy, JobSpec};
 use crate::store::Store;
 use crate::store::enqueue::{DueAt, EnqueueOrder, OnConflict, UniqueKey};
 use crate::store::news::{Ear, News};
-use crate::store::sql::{joined, open};
+use crate::store::sql::session::statement::{single, sql};
+use crate::store::sql::{Target, joined, open};
 use crate::time::Clock;
 
 struct Case {
@@ -122,6 +123,19 @@ fn who_cannot_listen_at_a_urls_first_host_listens_at_the_next() {
     let mut ear = open(&url, LIMITS, Arc::new(Clock::default())).unwrap().listen(&case.application).unwrap();
     case.store.enqueue(&case.order(DueAt::After(0))).unwrap();
     assert!(case.has_told(&mut *ear));
+}
+
+/// The listener warned every few seconds.
+#[test]
+fn a_session_is_not_ended_for_being_idle() {
+    let case = Case::new();
+    let url = format!("{}?options=-cidle_session_timeout%3D100", case.database.url);
+    let mut ear = open(&url, LIMITS, Arc::new(Clock::default())).unwrap().listen(&case.application).unwrap();
+    assert!(ear.hear(300).unwrap().is_none());
+    ear.check().unwrap();
+    let mut session = Target::parse(&url).unwrap().connect(LIMITS).unwrap();
+    let question = sql("SELECT CAST(current_setting('idle_session_timeout') AS BIGINT)");
+    assert_eq!(single(session.rows(&question).unwrap()).unwrap(), 0);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::faults::fault;
 use crate::domain::{Error, Millis};
 use crate::store::news::{Ear, News};
 use crate::store::sql::connection::target::Target;
+use crate::store::sql::dialect::STAYS_WHILE_IDLE;
 use crate::store::sql::poll::news::{CHANNEL, notified};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::{Result, StoreLimits};
@@ -43,7 +44,7 @@ fn prove(connection: &mut PgConnection, call: Millis) -> Step<()> {
     let own = format!("hello:{}", uuid::Uuid::new_v4());
     connection
         .batch_execute(&format!(
-            "SET statement_timeout = {}; LISTEN {CHANNEL}; SELECT pg_notify('{CHANNEL}', '{own}')",
+            "SET statement_timeout = {}; {STAYS_WHILE_IDLE}; LISTEN {CHANNEL}; SELECT pg_notify('{CHANNEL}', '{own}')",
             call.max(1)
         ))
         .map_err(fault)?;

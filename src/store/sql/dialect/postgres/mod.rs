@@ -17,10 +17,10 @@ use std::sync::Arc;
 #[cfg(feature = "postgres")]
 use driver::{open, open_unshared};
 
-use super::Dialect;
 use super::database::{Database, LOCK_WAIT, QuickClaim, SCHEMA_WAIT, schema_is_locked};
 #[cfg(not(feature = "postgres"))]
 use super::database::{switched_off as open, switched_off as open_unshared};
+use super::{Dialect, STAYS_WHILE_IDLE};
 use crate::domain::ExecutionState;
 #[cfg(feature = "postgres")]
 use crate::store::news::Ear;
@@ -77,7 +77,7 @@ impl Database for Postgres {
              SELECT set_config('client_encoding', 'SQL_ASCII', false) \
              WHERE current_setting('server_encoding') = 'SQL_ASCII'; \
              SET lock_timeout = {LOCK_WAIT}; SET statement_timeout = {call}; \
-             SET idle_in_transaction_session_timeout = {call}; \
+             SET idle_in_transaction_session_timeout = {call}; {STAYS_WHILE_IDLE}; \
              SET default_transaction_isolation TO 'read committed'"
         ))
     }
