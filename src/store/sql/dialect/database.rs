@@ -3,7 +3,7 @@
 //! [`postgres`](super::postgres), [`mariadb`](super::mariadb). The differences of a line are in [`Dialect`].
 
 use super::Dialect;
-use crate::domain::{ExecutionState, Millis};
+use crate::domain::Millis;
 use crate::store::news::Ear;
 use crate::store::sql::claim::planned::{Found, PlannedRequest};
 #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "mysql")))]
@@ -14,7 +14,7 @@ use crate::store::sql::rows::open_executions::{self, Whose};
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::Statement;
-use crate::store::{PollQuery, StoreLimits};
+use crate::store::{ExecutionQuery, PollQuery, StoreLimits};
 
 /// How long a statement waits for a lock; milliseconds. MariaDB counts in seconds.
 pub(crate) const LOCK_WAIT: Millis = 1_000;
@@ -89,9 +89,9 @@ pub(crate) trait Database: Sync {
         open_executions::by_state(self.dialect(), application, whose)
     }
 
-    /// Appends that `r` is in one of these states, and how that is found.
-    fn in_states(&self, question: Statement, states: &[ExecutionState]) -> Statement {
-        open_executions::in_states(question, states)
+    /// Appends that `r` is in one of the query's states, and how that is found.
+    fn in_states(&self, question: Statement, query: &ExecutionQuery) -> Statement {
+        open_executions::in_states(question, &query.states)
     }
 
     /// Due rows of a part, in any order.

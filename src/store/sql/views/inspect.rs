@@ -244,7 +244,7 @@ pub(crate) fn executions_of(dialect: Dialect, filter: &ExecutionQuery) -> Statem
     question = match filter.states.as_slice() {
         [] => question,
         states if is_named => open_executions::in_states(question, states),
-        states => dialect.database().in_states(question, states),
+        _ => dialect.database().in_states(question, filter),
     };
     let start = |node: &String| node.replace('!', "!!").replace('%', "!%").replace('_', "!_") + "%";
     question

@@ -21,7 +21,6 @@ use super::database::{Database, LOCK_WAIT, QuickClaim, SCHEMA_WAIT, schema_is_lo
 #[cfg(not(feature = "postgres"))]
 use super::database::{switched_off as open, switched_off as open_unshared};
 use super::{Dialect, STAYS_WHILE_IDLE};
-use crate::domain::ExecutionState;
 #[cfg(feature = "postgres")]
 use crate::store::news::Ear;
 use crate::store::sql::claim::planned::{Found, PlannedRequest};
@@ -32,7 +31,7 @@ use crate::store::sql::rows::open_executions::Whose;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{Statement, Value, sql};
-use crate::store::{PollQuery, StoreLimits};
+use crate::store::{ExecutionQuery, PollQuery, StoreLimits};
 use crate::time::span;
 
 pub(crate) struct Postgres;
@@ -128,8 +127,8 @@ impl Database for Postgres {
         notes::open_executions(application, whose)
     }
 
-    fn in_states(&self, question: Statement, states: &[ExecutionState]) -> Statement {
-        notes::in_states(question, states)
+    fn in_states(&self, question: Statement, query: &ExecutionQuery) -> Statement {
+        notes::in_states(question, query)
     }
 
     /// PostgreSQL seeks a list of values in an index only where its statistics say that this pays, and

@@ -1,6 +1,7 @@
 //! Claims noted in QRTZ_CLAIM: how PostgreSQL finds executions under way without an index on their state.
 
 use crate::domain::ExecutionState;
+use crate::store::ExecutionQuery;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::rows::open_executions::{self, Whose};
 use crate::store::sql::session::Session;
@@ -63,16 +64,29 @@ pub(crate) fn ended(application: &str, whose: Whose) -> Statement {
     whose.of(claims, "c.node").push(&format!(" AND NOT EXISTS {OF_CLAIM} ORDER BY c.id LIMIT ?)")).bind(SWEPT)
 }
 
-/// Appends that `r` is in one of these states. Those of executions not ended are found by claims and by what
-/// PENDING ones have in an index.
-pub(super) fn in_states(question: Statement, states: &[ExecutionState]) -> Statement {
-    let question = open_executions::in_states(question, states);
-    if states.iter().any(|state| state.is_terminal()) {
+/// Appends that `r` is in one of the query's states. Those of executions not ended are found by claims and by
+/// what PENDING ones have in an index, each where it is asked for. Adding nothing to the ids of schedules keeps
+/// PostgreSQL from reading all executions of these instead.
+pub(super) fn in_states(question: Statement, query: &ExecutionQuery) -> Statement {
+    let question = open_executions::in_states(question, &query.states);
+    if query.states.iter().any(|state| state.is_terminal()) {
         return question;
     }
-    question.push(&format!(
-        " AND r.id = ANY (ARRAY({} UNION ALL SELECT id FROM QRTZ_RUN WHERE TRUE{}))",
-        by_claim(),
-        Dialect::Postgres.pending()
-    ))
+    let application = query.application.as_deref();
+    let mut found = Vec::new();
+    if query.states.iter().any(|state| *state != ExecutionState::Pending) {
+        found.push(sql(by_claim()).given(" WHERE c.application = ?", application));
+    }
+    if query.states.contains(&ExecutionState::Pending) {
+        let pending = sql(format!("SELECT p.id FROM QRTZ_RUN p WHERE TRUE{}", Dialect::Postgres.pending()))
+            .given(" AND p.application = ?", application)
+            .given(" AND p.id < ?", query.before.map(|before| before.0));
+        let schedules =
+            " AND p.execute_id + 0 = ANY (ARRAY(SELECT s.id FROM QRTZ_EXECUTE s WHERE s.name = ?))";
+        found.push(pending.given(schedules, query.schedule.as_deref()));
+    }
+    match found.into_iter().reduce(|found, next| found.push(" UNION ALL ").and(next)) {
+        Some(found) => question.push(" AND r.id = ANY (ARRAY(").and(found).push("))"),
+        None => question,
+    }
 }
