@@ -25,6 +25,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("a_request_in_an_old_transaction_ends", a_request_in_an_old_transaction_ends),
         ("a_schedule_runs_once_more_by_hand", a_schedule_runs_once_more_by_hand),
         ("a_removed_schedule_fires_no_more", a_removed_schedule_fires_no_more),
+        ("a_removal_says_that_it_is_made_though_the_cancels_are_not", a_removal_without_its_cancels),
         ("a_running_job_hears_of_a_cancel", a_running_job_hears_of_a_cancel),
         ("a_node_drains_while_another_goes_on", a_node_drains_while_another_goes_on),
         ("a_jobs_pause_ends_by_itself", a_jobs_pause_ends_by_itself),
@@ -209,6 +210,23 @@ fn a_schedule_runs_once_more_by_hand(kind: ServerKind) {
 }
 
 /// From this node's own client at once, from another process within a heartbeat; it is not retried.
+/// Its error said that nothing was changed.
+fn a_removal_without_its_cancels(kind: ServerKind) {
+    fn drop_cancels(mut connection: impl Connection) {
+        connection.batch_execute("DROP TABLE QRTZ_CANCEL").unwrap();
+    }
+    let database = kind.fresh();
+    let client = client(&database);
+    let yearly = Trigger::cron("0 0 0 1 1 ?", "UTC").unwrap();
+    client.ensure(&Schedule::new("yearly", TEXT, &String::new(), yearly).unwrap()).run().unwrap();
+    on_own_connection!(database, drop_cancels());
+    for _ in 0..2 {
+        let error = client.remove("yearly").cancel_running().run().unwrap_err();
+        assert!(error.to_string().starts_with("schedule \"yearly\" is removed, but"), "{error:#}");
+    }
+    assert_eq!(client.remove("yearly").run().unwrap(), Removed::AlreadyRemoved);
+}
+
 fn a_running_job_hears_of_a_cancel(kind: ServerKind) {
     let database = kind.fresh();
     let (tell, told) = teller();

@@ -1,5 +1,7 @@
 //! Remove: a schedule is gone.
 
+use std::sync::Arc;
+
 use super::{check, request};
 use crate::api::Client;
 use crate::api::config::check_schedule_name;
@@ -57,24 +59,34 @@ impl Remove<'_> {
     /// # Errors
     /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters, or if no
     /// schedule can have this name; [`ErrorKind::NotFound`] if there has been no such schedule; or the
-    /// database's failure.
+    /// database's failure. It says so where the schedule is removed, and [`Remove::cancel_running`] failed:
+    /// made again, the request goes on.
     ///
     /// [`ErrorKind::Config`]: crate::ErrorKind::Config
     /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
     pub fn run(self) -> Result<Removed, Error> {
-        let answer = self.over(&*self.client.store)?;
+        let answer = self.remove(&*self.client.store)?;
         if answer == Removed::Removed {
             self.client.announce(&self.name);
         }
         if self.cancels {
+            self.cancel_all(&*self.client.store).map_err(|error| self.unfinished(error))?;
             self.client.announce_cancel();
         }
         Ok(answer)
     }
 
+    /// The error of a removal that is made, though not all that runs was asked to end.
+    fn unfinished(&self, error: Error) -> Error {
+        let message = format!(
+            "schedule {:?} is removed, but not all that runs of it was asked to end: remove it so once more",
+            self.name
+        );
+        Error::new(error.kind(), message).because(Arc::new(error))
+    }
+
+    #[cfg(feature = "sql")]
     fn over(&self, verbs: &dyn Verbs) -> Result<Removed, Error> {
-        check(&self.by)?;
-        check_schedule_name(&self.name)?;
         let answer = self.remove(verbs)?;
         if self.cancels {
             self.cancel_all(verbs)?;
@@ -83,6 +95,8 @@ impl Remove<'_> {
     }
 
     fn remove(&self, verbs: &dyn Verbs) -> Result<Removed, Error> {
+        check(&self.by)?;
+        check_schedule_name(&self.name)?;
         let application = &self.client.application;
         loop {
             let seen = verbs.seen(application, &self.name)?.ok_or_else(|| self.client.unknown(&self.name))?;

@@ -44,7 +44,8 @@ fn prove(connection: &mut PgConnection, call: Millis) -> Step<()> {
     let own = format!("hello:{}", uuid::Uuid::new_v4());
     connection
         .batch_execute(&format!(
-            "SET statement_timeout = {}; {STAYS_WHILE_IDLE}; LISTEN {CHANNEL}; SELECT pg_notify('{CHANNEL}', '{own}')",
+            "SET statement_timeout = {}; {STAYS_WHILE_IDLE}; LISTEN {CHANNEL}; \
+             SELECT pg_notify('{CHANNEL}', '{own}')",
             call.max(1)
         ))
         .map_err(fault)?;

@@ -65,8 +65,8 @@ pub(crate) fn ended(application: &str, whose: Whose) -> Statement {
 }
 
 /// Appends that `r` is in one of the query's states. Those of executions not ended are found by claims and by
-/// what PENDING ones have in an index, each where it is asked for. Adding nothing to the ids of schedules keeps
-/// PostgreSQL from reading all executions of these instead.
+/// what PENDING ones have in an index, each where it is asked for. Adding nothing to the ids of schedules
+/// keeps PostgreSQL from reading all executions of these instead.
 pub(super) fn in_states(question: Statement, query: &ExecutionQuery) -> Statement {
     let question = open_executions::in_states(question, &query.states);
     if query.states.iter().any(|state| state.is_terminal()) {
