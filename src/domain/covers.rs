@@ -142,6 +142,7 @@ mod tests {
             ("SKIPPED", "paused", LeftOut { paused: 7, ..NONE }),
             ("SKIPPED", "by hand", LeftOut { skipped: 7, ..NONE }),
             ("SKIPPED", "overlap", LeftOut { skipped: 7, ..NONE }),
+            ("SKIPPED", "holder late", LeftOut { skipped: 7, ..NONE }),
             ("SKIPPED", "somebody's own word", LeftOut { skipped: 7, ..NONE }),
             ("FAILED", "attempts exhausted", LeftOut { failed: 7, ..NONE }),
             ("FAILED", "", LeftOut { failed: 7, ..NONE }),
@@ -188,7 +189,7 @@ mod tests {
                 (0..ExecutionState::ALL.len(), 0..6_usize, any::<bool>(), 0..1_000_000_u64), 0..50,
             ),
         ) {
-            const REASONS: [&str; 6] = ["misfire", "superseded", "paused", "by hand", "overlap", ""];
+            const REASONS: [&str; 6] = ["misfire", "superseded", "paused", "by hand", "holder late", ""];
             let mut left_out = LeftOut::default();
             let mut backwards = LeftOut::default();
             let row = |(state, reason, has_finished, count): &(usize, usize, bool, u64)| {

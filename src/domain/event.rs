@@ -89,6 +89,8 @@ pub enum Event {
         schedule: Arc<str>,
         /// The execution that has not ended.
         holder: ExecutionId,
+        /// Whether that has not begun either: mostly its lane is full.
+        is_late: bool,
         /// How many in a row.
         in_a_row: u32,
     },
@@ -362,9 +364,13 @@ impl Event {
                 format!("the commit of {} is unknown: asking the database for it", counted(claims, "claim"))
             }
             Self::ClaimLost { schedule } => format!("schedule {schedule:?}: claim lost to another node"),
-            Self::Overlapped { schedule, holder, in_a_row } => format!(
-                "schedule {schedule:?}: {in_a_row} occurrences in a row skipped, execution {holder} has not ended"
-            ),
+            Self::Overlapped { schedule, holder, is_late, in_a_row } => {
+                let has_not = if *is_late { "begun" } else { "ended" };
+                format!(
+                    "schedule {schedule:?}: {in_a_row} occurrences in a row skipped, execution {holder} has not \
+                     {has_not}"
+                )
+            }
             Self::LaneChanged { job, lane } => format!("job {job:?} changes to lane {lane:?}"),
             Self::Quarantined { schedule, reason } => format!("schedule {schedule:?} quarantined: {reason}"),
             Self::Finished { attempt, state, error, retry, .. } => {

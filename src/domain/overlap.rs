@@ -29,7 +29,8 @@ use super::UnknownWord;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Overlap {
-    /// It is not run: its execution is SKIPPED with the reason `overlap`, and names the one that ran.
+    /// It is not run: its execution is SKIPPED, and names the other one. The reason is `overlap`, or `holder
+    /// late` if that one had not begun either: then its lane has too few threads.
     Skip,
     /// It waits (PENDING, with the reason `queued`) if fewer than so many wait already, and is skipped
     /// otherwise. When the one that runs has ended the oldest begins, unless an occurrence that is due just

@@ -192,6 +192,8 @@ words! {
         GaveUp = "gave up",
         /// Another execution of its schedule had not ended.
         Overlap = "overlap",
+        /// Another execution of its schedule was due before, and had not begun.
+        HolderLate = "holder late",
         /// It waits for that one's end.
         Queued = "queued",
         /// Somebody enqueued it.

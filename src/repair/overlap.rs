@@ -8,12 +8,13 @@ use crate::store::{Blocked, LedgerRow, Move, Repair};
 pub(crate) fn overlapped(occurrence: &Occurrence, blocked: Blocked, now: Timestamp) -> Repair {
     let Occurrence { entry, prev, at, following } = occurrence;
     let (at, prev) = (*at, *prev);
-    let Blocked { holder, waiting } = blocked;
+    let Blocked { holder, is_late, waiting } = blocked;
     let replaces = entry.overlap == Overlap::Replace;
     let row = if replaces || waiting.len() < entry.overlap.most_waiting() {
         LedgerRow::Pending { at, due: at, prev, following: *following, reason: Reason::Queued }
     } else {
-        let (reason, holder) = (Reason::Overlap, Some(holder));
+        let reason = if is_late { Reason::HolderLate } else { Reason::Overlap };
+        let holder = Some(holder);
         let following = NextFire::planned(entry.timing.next_after(at));
         LedgerRow::Skipped { from: at, to: at, count: 1, prev, following, reason, holder }
     };

@@ -345,7 +345,7 @@ fn what_ran_beside_a_killer_does_not_run_beside_it_again() {
 #[test]
 fn what_would_overlap_waits_if_it_may_and_is_skipped_otherwise() {
     let one = Unstarted { schedule: ScheduleId(1), execution: ExecutionId(8), token: Token::fresh() };
-    let blocked = |waiting| Blocked { holder: ExecutionId(7), waiting: vec![one; waiting] };
+    let blocked = |waiting| Blocked { holder: ExecutionId(7), is_late: false, waiting: vec![one; waiting] };
     let decided = |overlap, waiting| {
         let entry = Arc::new(Entry { overlap, ..cron(1, "0 * * * * ?", Timestamp::at(1_000_000)) });
         let occurrence = Occurrence::head(&entry).unwrap();

@@ -212,6 +212,28 @@ fn nothing_is_skipped_for_what_had_ended() {
     caught("although it may overlap", |history| skip_for(history, Some(22)));
 }
 
+/// The second occurrence keeps its slot when the third is skipped for it, until 3.5 s.
+#[test]
+fn a_skip_says_whether_its_holder_had_begun() {
+    let skip = |history: &mut History, reason: &str, begins: i64| {
+        (history.plans[0].exclusive, history.bounds.early) = (true, 0);
+        skip_for(history, Some(22));
+        row(history, 31).reason = reason.into();
+        history.changes.iter_mut().find(|it| it.execution == 22 && it.at == 2_104).unwrap().at = begins;
+        ends_at(history, 22, 3_500);
+        history.changes.sort_by_key(|change| change.at);
+    };
+    for (reason, begins) in [("overlap", 2_200), ("holder late", 3_400)] {
+        let mut history = good();
+        skip(&mut history, reason, begins);
+        let verdict = judge(&history);
+        verdict.assert_clean();
+        assert_eq!(verdict.overlapped, 1);
+    }
+    caught("which was RUNNING since 2200", |history| skip(history, "holder late", 2_200));
+    caught("which was CLAIMED since 2102", |history| skip(history, "overlap", 3_400));
+}
+
 #[test]
 fn a_snooze_goes_on_once_and_not_before_its_time() {
     let mut history = good();

@@ -61,6 +61,8 @@ pub(crate) enum Claim {
 pub(crate) struct Blocked {
     /// The execution that keeps the slot.
     pub holder: ExecutionId,
+    /// Whether that has yet to begin: it waits for a thread, or was given back for want of one.
+    pub is_late: bool,
     /// Planned executions of the schedule that wait for it: as many as its rule lets wait, or all there are.
     pub waiting: Vec<Unstarted>,
 }

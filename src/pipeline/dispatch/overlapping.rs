@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::domain::{Boot, Entry, Event, ScheduleId};
+use crate::domain::{Boot, Entry, Event, Reason, ScheduleId};
 use crate::pipeline::plan::ItemKey;
 use crate::store::{Change, LedgerRow, Repair};
 
@@ -82,7 +82,7 @@ impl Overlapping {
 
     /// It was passed over; what to tell of that.
     pub(super) fn passed(&mut self, pass: &Pass, boot: Boot) -> Option<Event> {
-        let [LedgerRow::Skipped { holder: Some(holder), .. }] = pass.repair.rows[..] else {
+        let [LedgerRow::Skipped { holder: Some(holder), reason, .. }] = pass.repair.rows[..] else {
             self.queued.insert(pass.entry.id, boot);
             return None;
         };
@@ -92,7 +92,8 @@ impl Overlapping {
         let count = self.in_a_row.entry(pass.entry.id).or_default();
         *count += 1;
         let (schedule, in_a_row) = (Arc::clone(&pass.entry.name), *count);
-        in_a_row.is_multiple_of(STREAK).then_some(Event::Overlapped { schedule, holder, in_a_row })
+        let is_late = reason == Reason::HolderLate;
+        in_a_row.is_multiple_of(STREAK).then_some(Event::Overlapped { schedule, holder, is_late, in_a_row })
     }
 
     /// A poll sent then has brought what was queued before.

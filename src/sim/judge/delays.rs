@@ -44,7 +44,7 @@ pub fn follow(
                 verdict.blame(format!("{name}: skipped {count} occurrences: {first:?}"));
             }
             verdict.skipped += usize::try_from(count).unwrap_or(0);
-            verdict.overlapped += usize::from(first.reason == "overlap");
+            verdict.overlapped += usize::from(first.is_overlapped());
             expected = BTreeSet::from([within(first.last() + delay.delay)]);
         } else {
             verdict.fired += 1;

@@ -358,6 +358,11 @@ impl Execution {
     pub fn last(&self) -> Millis {
         self.until.unwrap_or(self.scheduled)
     }
+
+    /// Whether it was skipped because it would have overlapped.
+    pub fn is_overlapped(&self) -> bool {
+        matches!(self.reason.as_str(), "overlap" | "holder late")
+    }
 }
 
 /// The state of a row that was removed: nothing may come after.

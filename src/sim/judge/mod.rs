@@ -104,7 +104,7 @@ fn occurrences(history: &History, plan: &Plan, all: &[&Execution], verdict: &mut
             }
             if row.state == "SKIPPED" {
                 verdict.skipped += covered;
-                verdict.overlapped += if row.reason == "overlap" { covered } else { 0 };
+                verdict.overlapped += if row.is_overlapped() { covered } else { 0 };
             } else {
                 verdict.fired += 1;
             }

@@ -71,10 +71,11 @@ pub(super) fn overlaps(history: &History, parts: &BTreeMap<&str, Part<'_>>, verd
         let Some(part) = parts.get(plan.schedule.as_str()) else { continue };
         runs(history, part, verdict);
         slots(history, plan, part, verdict);
+        reasons(history, part, verdict);
     }
     let may_overlap: BTreeSet<&str> =
         history.plans.iter().filter(|it| !it.exclusive).map(|it| it.schedule.as_str()).collect();
-    let skipped = |row: &&Execution| row.reason == "overlap" && may_overlap.contains(row.schedule.as_str());
+    let skipped = |row: &&Execution| row.is_overlapped() && may_overlap.contains(row.schedule.as_str());
     if let Some(row) = history.executions.iter().find(skipped) {
         verdict.blame(format!("skipped, although it may overlap: {row:?}"));
     }
@@ -140,7 +141,7 @@ fn slots(history: &History, plan: &Plan, part: &Part<'_>, verdict: &mut Verdict)
                     keeper.until = until;
                 }
             }
-            Some("SKIPPED") if change.from.is_none() && row.reason == "overlap" => skipped.push(row),
+            Some("SKIPPED") if change.from.is_none() && row.is_overlapped() => skipped.push(row),
             Some(to) if is_over(to) => {
                 ended.insert(row.id, at);
                 slot.free(at, row.id);
@@ -164,6 +165,25 @@ fn slots(history: &History, plan: &Plan, part: &Part<'_>, verdict: &mut Verdict)
     }
     for row in rows.values().filter(|row| row.state == "PENDING") {
         idle(history, &slot, history.read, row, verdict);
+    }
+}
+
+/// The reason of a skip says whether its holder had begun, as far as that is known: if the holder stayed
+/// CLAIMED, or RUNNING, from before the skipped fire time on.
+fn reasons(history: &History, part: &Part<'_>, verdict: &mut Verdict) {
+    let mut owned: BTreeMap<i64, (Millis, &str)> = BTreeMap::new();
+    for change in &part.changes {
+        match change.to.as_deref().filter(|to| is_owned(to)) {
+            Some(to) => drop(owned.insert(change.execution, (change.at, to))),
+            None => drop(owned.remove(&change.execution)),
+        }
+        let row = part.rows.get(&change.execution).filter(|row| change.from.is_none() && row.is_overlapped());
+        let Some(row) = row else { continue };
+        let Some((since, state)) = row.holder.and_then(|id| owned.get(&id)) else { continue };
+        let was_due = since.saturating_add(ahead_or_behind(history)) < row.scheduled;
+        if was_due && (*state == "CLAIMED") != (row.reason == "holder late") {
+            verdict.blame(format!("skipped for {:?}, which was {state} since {since}: {row:?}", row.holder));
+        }
     }
 }
 

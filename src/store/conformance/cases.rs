@@ -159,6 +159,7 @@ macro_rules! conformance {
                 what_retention_has_removed_is_no_success,
             }
             overlaps {
+                a_skip_says_whether_its_holder_had_begun,
                 an_occurrence_waits_while_another_is_under_way,
                 what_may_overlap_is_claimed_beside_others,
                 what_waits_for_its_retry_keeps_the_slot,

@@ -40,7 +40,8 @@ pub(crate) fn an_occurrence_waits_while_another_is_under_way(db: &Bench) {
     let entry = db.exclusive("s", Overlap::Skip);
     let first = db.run_head(&entry);
     let next = db.entry("s");
-    assert_eq!(db.blocked(&next), Blocked { holder: first.execution(), waiting: Vec::new() });
+    let blocked = Blocked { holder: first.execution(), is_late: false, waiting: Vec::new() };
+    assert_eq!(db.blocked(&next), blocked);
     assert_eq!((db.entry("s"), db.executions().len()), (Arc::clone(&next), 1), "nothing was written");
     assert_eq!(db.settle(&succeeded(first, db.now)), Applied::Done);
     let second = db.claim_head(&next);
@@ -125,6 +126,28 @@ pub(crate) fn what_would_overlap_is_passed_over(db: &Bench) {
     assert_eq!(won(db.claim(&db.request(Candidate::Planned(link)))).scheduled(), db.base + 2_000);
 }
 
+/// It waits in the queue of its lane, or went back because that did not move: no job is slow, threads lack.
+pub(crate) fn a_skip_says_whether_its_holder_had_begun(db: &Bench) {
+    let skipped_as = || {
+        let entry = db.entry("s");
+        let at = Occurrence::head(&entry).unwrap().at;
+        let _ = db.passed_over(&entry, db.blocked(&entry));
+        db.executions().into_iter().find(|row| row.scheduled == at).map(|row| (row.reason, row.holder))
+    };
+    let as_if = |reason: Reason, id: ExecutionId| Some((reason.as_str().to_owned(), Some(id.0)));
+    let first = db.claim_head(&db.exclusive("s", Overlap::Skip));
+    let id = first.execution();
+    assert_eq!(skipped_as(), as_if(Reason::HolderLate, id));
+    assert_eq!(db.settle(&first.give_back(db.now)), Applied::Done);
+    assert_eq!(skipped_as(), as_if(Reason::HolderLate, id));
+    let begun = won(db.claim(&ClaimRequest { at_once: true, ..db.pending_request(id) }));
+    assert_eq!(skipped_as(), as_if(Reason::Overlap, id));
+    let failed = begun.finish(Answer::Failed("no".to_owned()), Some(db.now), db.now);
+    assert_eq!(db.settle(&failed), Applied::Done);
+    let retry = db.executions().into_iter().find(|row| row.attempt == 2).expect("its retry");
+    assert_eq!(skipped_as(), as_if(Reason::Overlap, ExecutionId(retry.id)), "it waits for its pause");
+}
+
 pub(crate) fn as_many_wait_as_may(db: &Bench) {
     let first = db.run_head(&db.exclusive("s", Overlap::Queue(2)));
     for waiting in 0..3 {
@@ -145,7 +168,7 @@ pub(crate) fn as_many_wait_as_may(db: &Bench) {
     let second = won(db.claim(&db.request(Candidate::Pending(queued[0].clone()))));
     let third = db.request(Candidate::Pending(queued[1].clone()));
     assert_eq!(is_blocked(db.claim(&third)).holder, second.execution());
-    let Blocked { holder, waiting } = db.blocked(&db.entry("s"));
+    let Blocked { holder, waiting, .. } = db.blocked(&db.entry("s"));
     let waiting: Vec<ExecutionId> = waiting.iter().map(|it| it.execution).collect();
     assert_eq!((holder, waiting), (second.execution(), vec![queued[1].id]), "the order does not count");
 }

@@ -221,7 +221,8 @@ impl Tables {
             Candidate::Pending(_) => Vec::new(),
         };
         let waiting = waiting.into_iter().filter_map(unstarted).take(entry.overlap.most_waiting());
-        Some(Blocked { holder, waiting: waiting.collect() })
+        let is_late = self.run(holder).is_some_and(Execution::is_late);
+        Some(Blocked { holder, is_late, waiting: waiting.collect() })
     }
 
     /// Whether a planned claim's guard matches.

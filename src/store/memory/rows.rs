@@ -550,6 +550,12 @@ impl Execution {
             || self.is(ExecutionState::TimedOut) && self.finished.is_none()
     }
 
+    /// Whether it is due and has yet to begin, of one that keeps its schedule's slot.
+    pub(super) fn is_late(&self) -> bool {
+        let is_given_back = &*self.reason == Reason::GivenBack.as_str();
+        self.is(ExecutionState::Claimed) || self.is(ExecutionState::Pending) && is_given_back
+    }
+
     fn has_failed(&self) -> bool {
         self.is(ExecutionState::Failed) || self.is(ExecutionState::TimedOut)
     }

@@ -115,15 +115,20 @@ fn eight_skips_in_a_row_are_told() {
         bench.run(START + 1_000 * second);
     }
     let told = |event: &Event| match event {
-        Event::Overlapped { in_a_row, .. } => Some(*in_a_row),
+        Event::Overlapped { in_a_row, is_late, .. } => Some((*in_a_row, *is_late)),
         _ => None,
     };
-    assert_eq!(bench.events.iter().filter_map(told).collect::<Vec<_>>(), [8, 16]);
+    assert_eq!(bench.events.iter().filter_map(told).collect::<Vec<_>>(), [(8, false), (16, false)]);
     bench.end_the_first();
-    for second in 21..=28 {
+    bench.run(START + 21_000);
+    let given_back = bench.ran.remove(0).1.give_back(bench.now);
+    assert!(bench.store.settle(&[given_back]).unwrap()[0].is_done());
+    for second in 22..=28 {
         bench.run(START + 1_000 * second);
     }
     assert_eq!(bench.events.iter().filter_map(told).count(), 2, "one that ran begins the count anew");
+    bench.run(START + 29_000);
+    assert_eq!(bench.events.iter().filter_map(told).next_back(), Some((8, true)));
 }
 
 /// Somebody else was faster, or the database is away.
@@ -308,7 +313,7 @@ fn what_is_to_be_passed_over_is_not_blamed_for_a_claim_in_doubt() {
     bench.poll(START + 1_500);
     bench.now = START + 1_000;
     let requests = bench.lose_the_answer();
-    let blocked = || Claim::Blocked(Blocked { holder: ExecutionId(7), waiting: Vec::new() });
+    let blocked = || Claim::Blocked(Blocked { holder: ExecutionId(7), is_late: false, waiting: Vec::new() });
     let is_apart = |request: &ClaimRequest| request.candidate.entry().name.contains("s0");
     let claims = requests.iter().map(|it| if is_apart(it) { blocked() } else { Claim::Skipped }).collect();
     bench.machine.done(bench.now(), Ok(Answer::Resolve(claims)));

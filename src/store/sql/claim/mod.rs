@@ -21,8 +21,8 @@ use std::sync::atomic::Ordering;
 
 use self::bounds::Lock;
 use self::planned::{
-    CLAIMED_OR_RUNNING, Found, LOCKED, PlannedRequest, Win, claimable, in_batches, join_holders, mine,
-    planned_want,
+    CLAIMED_OR_RUNNING, Found, IS_LATE, LOCKED, PlannedRequest, Win, claimable, in_batches, join_holders,
+    mine, planned_want,
 };
 use super::connection::call::SqlStore;
 use super::dialect::Dialect;
@@ -553,7 +553,7 @@ fn blocked(session: &mut dyn Session, requests: &[&ClaimRequest]) -> Step<HashMa
     let dialect = session.dialect();
     let mut blocked = holders_of_pending(session, &pending)?;
     for planned in planned.chunks(dialect.batch()) {
-        let question = sql("SELECT e.id, 0 AS execution, h.id AS holder FROM ")
+        let question = sql(format!("SELECT e.id, 0 AS execution, h.id AS holder, {IS_LATE} AS late FROM "))
             .want(dialect, &planned_want(planned).of(&["id"]))
             .push(&join_holders(dialect, "w.id"));
         blocked.extend(session.all::<_, Holders>(&question, holder)?);
@@ -573,17 +573,19 @@ type Holders = HashMap<(i64, i64), Blocked>;
 
 fn holder(row: &mut Row) -> Step<((i64, i64), Blocked)> {
     let key = (row.int()?, row.int()?);
-    Ok((key, Blocked { holder: ExecutionId(row.int()?), waiting: Vec::new() }))
+    let (holder, is_late) = (ExecutionId(row.int()?), row.flag()?);
+    Ok((key, Blocked { holder, is_late, waiting: Vec::new() }))
 }
 
 /// Of these PENDING executions, those whose schedule's slot another one keeps.
 fn holders_of_pending(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> Step<Holders> {
     let (dialect, mut found) = (session.dialect(), Holders::new());
     for pending in pending.chunks(dialect.batch()) {
-        let question = sql("SELECT e.id, w.id AS execution, h.id AS holder FROM ")
-            .want(dialect, &pending_want(pending.iter()).of(&["id", "schedule"]))
-            .push(&join_holders(dialect, "w.schedule"))
-            .push(" AND h.id <> w.id WHERE w.id <> -1");
+        let question =
+            sql(format!("SELECT e.id, w.id AS execution, h.id AS holder, {IS_LATE} AS late FROM "))
+                .want(dialect, &pending_want(pending.iter()).of(&["id", "schedule"]))
+                .push(&join_holders(dialect, "w.schedule"))
+                .push(" AND h.id <> w.id WHERE w.id <> -1");
         found.extend(session.all::<_, Holders>(&question, holder)?);
     }
     Ok(found)

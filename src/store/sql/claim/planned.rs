@@ -79,6 +79,10 @@ pub(crate) fn holding(dialect: Dialect) -> String {
            AND h.generation = e.generation) OR (h.state = 'TIMED_OUT' AND h.finished_time = -1))"
 }
 
+/// Whether the holder `h` has yet to begin.
+pub(crate) const IS_LATE: &str =
+    "CASE WHEN h.state = 'CLAIMED' OR (h.state = 'PENDING' AND h.reason = 'given back') THEN 1 ELSE 0 END";
+
 /// Joins `w` with the schedules `e` of this column that have a slot, and with the executions `h` that
 /// keep it.
 pub(crate) fn join_holders(dialect: Dialect, schedule: &str) -> String {
