@@ -159,10 +159,12 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     error LONGTEXT,
     result LONGTEXT,
     payload LONGTEXT,
+    queue BIGINT GENERATED ALWAYS AS (CASE WHEN origin >= 1152921504606846976 THEN execute_id ELSE 0 END) STORED,
     UNIQUE (execute_id, generation, origin, scheduled_time, attempt)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
-CREATE INDEX IF NOT EXISTS QRTZ_RUN_OPEN ON QRTZ_RUN (application, state, due_time);
+-- Enqueued executions lie apart by their queue: whoever runs one job never reads another's.
+CREATE INDEX IF NOT EXISTS QRTZ_RUN_OPEN ON QRTZ_RUN (application, state, queue, due_time);
 
 -- Executions that somebody asked to cancel while they ran: who, when, and when their node heard of it.
 CREATE TABLE IF NOT EXISTS QRTZ_CANCEL (

@@ -163,11 +163,13 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     error TEXT,
     result TEXT,
     payload TEXT,
+    queue BIGINT GENERATED ALWAYS AS (CASE WHEN origin >= 1152921504606846976 THEN execute_id ELSE 0 END) STORED,
     UNIQUE (execute_id, generation, origin, scheduled_time, attempt)
 ) WITH (fillfactor = 50);
 
--- Of PENDING executions, without naming the state.
-CREATE INDEX IF NOT EXISTS QRTZ_RUN_PENDING ON QRTZ_RUN (application, due_time)
+-- Of PENDING executions, without naming the state. The enqueued ones lie apart by their queue: whoever runs one
+-- job never reads another's.
+CREATE INDEX IF NOT EXISTS QRTZ_RUN_PENDING ON QRTZ_RUN (application, queue, due_time, id)
     WHERE node = '' AND claim_token <> '';
 
 -- Each CLAIMED or RUNNING execution lies within a claim of its node, between first_run and last_run.

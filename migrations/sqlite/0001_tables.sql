@@ -157,11 +157,13 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     error TEXT,
     result TEXT,
     payload TEXT,
+    queue BIGINT GENERATED ALWAYS AS (CASE WHEN origin >= 1152921504606846976 THEN execute_id ELSE 0 END) VIRTUAL,
     UNIQUE (execute_id, generation, origin, scheduled_time, attempt)
 );
 
--- Written with OR because SQLite matches a partial index term by term.
-CREATE INDEX IF NOT EXISTS QRTZ_RUN_OPEN ON QRTZ_RUN (application, state, due_time)
+-- Enqueued executions lie apart by their queue: whoever runs one job never reads another's. Written with OR because
+-- SQLite matches a partial index term by term.
+CREATE INDEX IF NOT EXISTS QRTZ_RUN_OPEN ON QRTZ_RUN (application, state, queue, due_time)
     WHERE state = 'PENDING' OR state = 'CLAIMED' OR state = 'RUNNING';
 
 -- Executions that somebody asked to cancel while they ran: who, when, and when their node heard of it.

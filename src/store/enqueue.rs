@@ -28,9 +28,9 @@ const CHANCE: u128 = (1 << BITS) - 1;
 /// What fits into the others: a day in 2109.
 const LAST_MILLI: Millis = (1 << 42) - 1;
 
-/// The origins of enqueued executions are higher, those of executions that somebody asked for lower. Searches
-/// that are not for enqueued ones have a million of them to leave out.
-#[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database searches so"))]
+/// The origins of enqueued executions are higher, those of executions that somebody asked for lower. By this
+/// the column `queue` of the tables tells them apart.
+#[cfg(test)]
 pub(crate) const HIGHEST_BY_HAND: i64 = 1 << 60;
 
 /// The name of a job's queue.
@@ -228,5 +228,13 @@ mod tests {
         );
         assert_eq!(early >> BITS, 1_767_225_600_000);
         assert!(early > HIGHEST_BY_HAND);
+        let queue = format!("queue BIGINT GENERATED ALWAYS AS (CASE WHEN origin >= {HIGHEST_BY_HAND} THEN");
+        for schema in [
+            include_str!("../../migrations/sqlite/0001_tables.sql"),
+            include_str!("../../migrations/postgres/0001_tables.sql"),
+            include_str!("../../migrations/mysql/0001_tables.sql"),
+        ] {
+            assert!(schema.contains(&queue));
+        }
     }
 }

@@ -12,6 +12,7 @@ pub(super) mod sqlite;
 use std::sync::Arc;
 
 use super::session::statement::{Statement, Value};
+use crate::store::enqueue::QUEUE_PREFIX;
 use crate::store::news::Hearing;
 use crate::time::{HostTime, Micros, TimeSample};
 
@@ -286,6 +287,14 @@ impl Dialect {
         match self {
             Self::Sqlite | Self::Mysql => "",
             Self::Postgres => " AND node = '' AND claim_token <> ''",
+        }
+    }
+
+    /// The name of the queue of the job that a column names.
+    pub(crate) fn queue_of(self, job: &str) -> String {
+        match self {
+            Self::Sqlite | Self::Postgres => format!("'{QUEUE_PREFIX}' || {job}"),
+            Self::Mysql => format!("CONCAT('{QUEUE_PREFIX}', {job})"),
         }
     }
 

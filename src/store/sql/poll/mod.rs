@@ -3,7 +3,7 @@
 pub(super) mod due;
 pub(super) mod news;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use crate::domain::shards::SHARDS;
 use crate::domain::{
     Cause, Entry, ExecutionId, JobId, MisfirePolicy, Pending, Reason, ScheduleId, Timestamp, Token, shards,
 };
+use crate::store::enqueue::queue_of;
 use crate::store::switch::{PassedQuery, Switch};
 use crate::store::{
     DueRows, LargePayload, OverduePage, OverdueQuery, Page, PollQuery, Polled, Section, Unstarted,
@@ -31,7 +32,7 @@ pub(crate) fn poll(session: &mut dyn Session, query: &PollQuery, clock: &Clock) 
         let jobs = jobs(session, &query.application)?;
         let parts = parts(query, &jobs);
         let sections = if is_due { due(session, query, &parts, &mut polled)? } else { Vec::new() };
-        let more = if is_pending { pendings(session, query, &parts, &mut polled)? } else { None };
+        let more = if is_pending { pendings(session, query, &jobs, &parts, &mut polled)? } else { None };
         polled.next = Page::behind(sections, more);
     }
     Ok(polled)
@@ -119,6 +120,7 @@ fn all_due(
 fn pendings(
     session: &mut dyn Session,
     query: &PollQuery,
+    jobs: &HashMap<String, JobId>,
     parts: &[Part<'_>],
     polled: &mut Polled,
 ) -> Step<Option<(Timestamp, i64)>> {
@@ -126,10 +128,12 @@ fn pendings(
         return Ok(None);
     }
     let (mut rows, mut known) = (Vec::new(), Known::default());
-    session.each(&waiting_rows(session.dialect(), query, parts), &mut |row| {
-        rows.push(waiting(row, &mut known, &mut polled.large)?);
-        Ok(())
-    })?;
+    for queues in queues(session, query, jobs)?.chunks(QUEUES) {
+        session.each(&waiting_rows(session.dialect(), query, parts, queues), &mut |row| {
+            rows.push(waiting(row, &mut known, &mut polled.large)?);
+            Ok(())
+        })?;
+    }
     polled.rows += rows.len();
     rows.sort_unstable_by_key(|(key, _)| *key);
     let beyond = rows.len().saturating_sub(query.limit);
@@ -138,6 +142,18 @@ fn pendings(
     let last = last.filter(|_| beyond > 0).map(|(key, _)| *key);
     polled.pendings.extend(rows.into_iter().filter_map(|(_, pending)| pending));
     Ok(last)
+}
+
+/// The queues whose executions a poll looks at, those of the active jobs it wants; and 0, which stands for
+/// executions of schedules.
+fn queues(session: &mut dyn Session, query: &PollQuery, active: &HashMap<String, JobId>) -> Step<Vec<i64>> {
+    let wanted = query.shares.iter().flat_map(|share| &share.jobs).filter(|job| active.contains_key(*job));
+    let names = wanted.map(|job| queue_of(job));
+    let question = sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name IN ");
+    let question = question.bind(query.application.as_str()).list(names.collect::<BTreeSet<String>>());
+    let mut queues = vec![0];
+    queues.append(&mut session.all(&question, Row::int)?);
+    Ok(queues)
 }
 
 /// The payloads of these schedules.
@@ -173,11 +189,16 @@ answer! {
         ), Row::flag;
         /// Whether any of the query's jobs is due.
         is_due: bool = "COALESCE(heads.due, 0) AS due", Row::flag;
-        /// When the first PENDING execution is due.
+        /// When the first PENDING execution is due: one look into the index for each queue, as in [`heads`].
         pending: Option<Timestamp> = format!(
-            "(SELECT r.due_time FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING' \
-             AND r.due_time >= ? AND r.due_time < ?{} ORDER BY r.due_time LIMIT 1) AS pending",
-            dialect.pending()
+            "(SELECT MIN(first.due_time) FROM (SELECT (SELECT r.due_time FROM QRTZ_RUN r \
+             WHERE r.application = ? AND r.state = 'PENDING'{} AND r.queue = q.id AND r.due_time >= ? \
+             AND r.due_time < ? ORDER BY r.due_time LIMIT 1) AS due_time FROM (SELECT 0 AS id UNION ALL \
+             SELECT e.id FROM QRTZ_JOB j {} QRTZ_EXECUTE e ON e.application = j.application \
+             AND e.name = {} WHERE j.application = ?) AS q LIMIT 1000000000) AS first) AS pending",
+            dialect.pending(),
+            dialect.join(),
+            dialect.queue_of("j.job_class")
         ), Row::maybe_instant;
         /// Whether anything of the listed jobs is late.
         is_late: bool = "CASE WHEN heads.earliest < ? THEN 1 ELSE 0 END AS late", Row::flag;
@@ -219,7 +240,7 @@ pub(crate) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
     let application = query.application.as_str();
     sql(format!("SELECT {} FROM (SELECT MIN(CASE WHEN head.job_class IN ", FirstAnswer::columns(dialect)))
         .bind_all((application, query.node.to_string(), application, application, application))
-        .bind_all((query.pending_from, query.until.max(query.late), query.late))
+        .bind_all((query.pending_from, query.until.max(query.late), application, query.late))
         .list(query.listed.iter().map(String::as_str))
         .push(
             " THEN head.fire_time END) AS earliest, MAX(CASE WHEN head.fire_time < ? AND head.job_class IN ",
@@ -308,25 +329,47 @@ pub(crate) fn section_rows(
     )
 }
 
-/// The next PENDING executions of all schedules in the order of (due time, id), or the last, and one more;
+/// How many queues one statement looks into.
+const QUEUES: usize = 64;
+
+/// The next PENDING executions of these queues in the order of (due time, id), or the last, and one more;
 /// with their schedules if the parts want them: of active or complete schedules, and of paused ones if asked
-/// for by hand.
-pub(crate) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_>]) -> Statement {
+/// for by hand. Only keys are read of each queue: a page of whole rows of every queue would be too many.
+pub(crate) fn waiting_rows(
+    dialect: Dialect,
+    query: &PollQuery,
+    parts: &[Part<'_>],
+    queues: &[i64],
+) -> Statement {
+    let desc = if query.page.newest { " DESC" } else { "" };
+    let keys = |place: usize| {
+        format!(
+            "SELECT * FROM (SELECT r.id, r.due_time FROM QRTZ_RUN r WHERE r.application = ? \
+             AND r.state = 'PENDING'{} AND r.queue = ? AND r.due_time >= ? AND r.due_time < ? \
+             AND (r.due_time > ? OR r.id > ?) ORDER BY r.due_time{desc}, r.id{desc} LIMIT ?) AS q_{place}",
+            dialect.pending()
+        )
+    };
+    let size = padded(queues.len());
     let question = sql(format!(
         "SELECT p.id, p.due_time, CASE WHEN e.id IS NULL THEN 0 ELSE 1 END AS wanted, {} \
-         FROM (SELECT r.id, r.due_time, r.scheduled_time, r.attempt, r.generation, r.origin, \
-         r.claim_token, r.execute_id, r.cause, r.payload, r.priority, r.group_key, r.lane, r.failures, \
-         r.snoozes FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
-         AND r.due_time >= ? AND r.due_time < ? AND (r.due_time > ? OR r.id > ?) \
-         ORDER BY {order} LIMIT ?) AS p LEFT JOIN QRTZ_EXECUTE e ON {schedule} \
+         FROM (SELECT k.id FROM ({}) AS k ORDER BY k.due_time{desc}, k.id{desc} LIMIT ?) AS w \
+         {} QRTZ_RUN p ON {} LEFT JOIN QRTZ_EXECUTE e ON {} \
          AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND p.origin <> 0)) AND (",
         WaitingRow::columns(),
-        order = if query.page.newest { "r.due_time DESC, r.id DESC" } else { "r.due_time, r.id" },
-        schedule = dialect.seek("e.id", "p.execute_id"),
-        waiting = dialect.pending()
-    ))
-    .bind_all((query.application.as_str(), query.page.pendings.0.max(query.pending_from), query.until))
-    .bind_all((query.page.pendings.0, query.page.pendings.1, query.limit + 1));
+        (0..size).map(keys).collect::<Vec<String>>().join(" UNION ALL "),
+        dialect.join(),
+        dialect.seek("p.id", "w.id"),
+        dialect.seek("e.id", "p.execute_id")
+    ));
+    let (due, id) = query.page.pendings;
+    let padding = std::iter::repeat(&-1);
+    let question = queues.iter().chain(padding).take(size).fold(question, |question, queue| {
+        question
+            .bind_all((query.application.as_str(), *queue, due.max(query.pending_from), query.until))
+            .bind_all((due, id, query.limit + 1))
+    });
+    let question = question.bind(query.limit + 1);
     // Enqueued executions are shared out one by one.
     let shard = format!("CASE WHEN e.job_type = 'QUEUE' THEN p.origin % {SHARDS} ELSE e.shard END");
     let wanted = parts.iter().enumerate().fold(question, |question, (place, part)| {

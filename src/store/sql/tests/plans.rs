@@ -12,6 +12,7 @@ use crate::domain::{
     Timestamp, Token,
 };
 use crate::store::change::PolicyChange;
+use crate::store::enqueue::HIGHEST_BY_HAND;
 use crate::store::sql::claim::{self, bounds, planned};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::dialect::mariadb::claims as mariadb_claims;
@@ -32,7 +33,7 @@ use crate::store::{
     PauseChange, PollQuery, Purge, RemoveChange, Section, SeenSchedule, Transition, UnreadableQuery,
     UnreadableRow,
 };
-use crate::time::Lease;
+use crate::time::{Clock, Lease};
 use crate::trigger::{Simple, Timing, Trigger};
 
 /// Enough rows that a planner prefers an index, in an application of their own.
@@ -327,9 +328,9 @@ fn the_hot_path_never_scans(database: &Database) {
     let jobs = poll::jobs(session.as_mut(), &application).unwrap();
     let parts = due::parts(&query, &jobs);
     statements.extend(polls(dialect, &query, &parts).into_iter().map(|statement| ("poll", statement)));
-    statements.push(("poll: PENDING", poll::waiting_rows(dialect, &query, &parts)));
+    statements.push(("poll: PENDING", poll::waiting_rows(dialect, &query, &parts, &[0, 7])));
     let newest = PollQuery { page: Page { newest: true, ..Page::FIRST }, ..query.clone() };
-    statements.push(("poll: newest PENDING", poll::waiting_rows(dialect, &newest, &parts)));
+    statements.push(("poll: newest PENDING", poll::waiting_rows(dialect, &newest, &parts, &[0, 7])));
     if dialect == Dialect::Postgres {
         let all = sql("SELECT r.id FROM QRTZ_RUN r WHERE TRUE");
         let states = vec![ExecutionState::Pending, ExecutionState::Running];
@@ -487,6 +488,63 @@ fn the_rows_of_a_job_nobody_runs_are_not_read(database: &Database) {
     }
 }
 
+/// Polls walked over all that waits, page by page: a million of a job nobody runs held up all others.
+fn a_poll_leaves_other_jobs_queues_alone(database: &Database) {
+    let (mut session, application) = (patient(database), super::application());
+    let (dialect, origin) = (session.dialect(), HIGHEST_BY_HAND);
+    let (numbers, token) = (numbers(dialect, 0), Token::fresh());
+    for (job, state, most) in
+        [("nobodys", "EXECUTING", ROWS), ("ours", "EXECUTING", 3), ("paused", "PAUSED", ROWS)]
+    {
+        for statement in [
+            format!(
+                "INSERT INTO QRTZ_JOB (application, job_class, state) \
+                 VALUES ('{application}', '{job}', '{state}')"
+            ),
+            format!(
+                "INSERT INTO QRTZ_EXECUTE (application, name, pid, job_type, state, shard, prev_fire_time, \
+                 next_fire_time, payload) SELECT application, 'queue:{job}', id, 'QUEUE', 'COMPLETE', 0, -1, \
+                 -1, '' FROM QRTZ_JOB WHERE application = '{application}' AND job_class = '{job}'"
+            ),
+            format!(
+                "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, \
+                 state, due_time, claim_token, payload) SELECT '{application}', e.id, 0, {origin} + n, \
+                 {START}, 1, 'PENDING', {START} + n, '{token}', '1' FROM QRTZ_EXECUTE e, ({numbers}) AS \
+                 numbers WHERE e.application = '{application}' AND e.name = 'queue:{job}' AND n <= {most}"
+            ),
+        ] {
+            session.batch(&statement).unwrap();
+        }
+    }
+    analyze(session.as_mut());
+    let shares = vec![Share::whole(["ours", "paused"].map(str::to_owned).to_vec())];
+    let until = START + 10 * ROWS;
+    let first = PollQuery { shares, until, late: until, limit: 1_000, ..poll_of(&application) };
+    let newest = PollQuery { page: Page { newest: true, ..Page::FIRST }, ..first.clone() };
+    for query in [first, newest] {
+        session.batch(dialect.begin()).unwrap();
+        let before = runs_read(session.as_mut());
+        let polled = poll::poll(session.as_mut(), &query, &Clock::default()).unwrap();
+        let read = runs_read(session.as_mut()) - before;
+        session.batch("COMMIT").unwrap();
+        assert_eq!((polled.pendings.len(), polled.next), (3, None));
+        assert_eq!(polled.earliest_pending, Some(START + 1));
+        assert!(read < 500, "a poll read {read} rows");
+    }
+}
+
+/// How many executions, on MariaDB rows, this transaction has read.
+fn runs_read(session: &mut dyn Session) -> i64 {
+    let read = sql("SELECT CAST(COALESCE(seq_tup_read, 0) + COALESCE(idx_tup_fetch, 0) AS BIGINT) \
+                    FROM pg_stat_xact_user_tables WHERE relid = CAST('qrtz_run' AS REGCLASS)");
+    match session.dialect() {
+        Dialect::Postgres => session.rows(&read).unwrap().remove(0).int().unwrap(),
+        Dialect::Mysql => handler_reads(session),
+        // It does not tell; a poll that reads others' executions comes to the end of its page.
+        Dialect::Sqlite => 0,
+    }
+}
+
 /// However many are overdue: a look that read them all would take longer than a call may.
 fn looking_for_misfires_reads_a_page(session: &mut dyn Session, application: &str, before: Timestamp) {
     let (host_ip, host_name) = ("192.0.2.7".to_owned(), "db-host".to_owned());
@@ -633,16 +691,16 @@ fn executions_are_found_by_tag_and_key_alone(database: &Database) {
 /// Among two million that wait, each took longer than a call may.
 #[cfg(feature = "postgres")]
 #[test]
-fn executions_that_wait_are_read_once_and_only_if_asked_for() {
+fn executions_that_wait_are_read_only_if_asked_for() {
     use ExecutionState::{Claimed, Pending, Running};
     let (mut session, application) = (patient(&Database::postgres()), super::application());
     let (numbers, token) = (numbers(session.dialect(), 0), name(session.dialect(), &application));
-    let queue = 1_000_000_000 + i64::from(std::process::id());
+    let (queue, origin) = (1_000_000_000 + i64::from(std::process::id()), HIGHEST_BY_HAND);
     session
         .batch(&format!(
             "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, \
-             state, due_time, claim_token) SELECT '{application}', {queue}, 0, n, {START}, 1, 'PENDING', \
-             {START} + n, {token} FROM ({numbers}) AS numbers"
+             state, due_time, claim_token) SELECT '{application}', {queue}, 0, {origin} + n, {START}, 1, \
+             'PENDING', {START} + n, {token} FROM ({numbers}) AS numbers"
         ))
         .unwrap();
     analyze(session.as_mut());
@@ -653,14 +711,15 @@ fn executions_that_wait_are_read_once_and_only_if_asked_for() {
         limit: 100,
         ..ExecutionQuery::default()
     };
-    for (query, most) in [
-        (query(None, &[Claimed, Running]), 100),
-        (query(Some("other"), &[Pending]), ROWS + 100),
-        (query(Some("other"), &[Pending, Running]), ROWS + 100),
+    for query in [
+        query(None, &[Claimed, Running]),
+        query(Some("other"), &[Pending]),
+        query(Some("other"), &[Pending, Running]),
     ] {
         let statement = inspect::executions_of(session.dialect(), &query);
         let read = read(session.as_mut(), &statement);
-        assert!(read <= most, "{read} rows: {}", statement.text);
+        // Other tests have claims.
+        assert!(read < ROWS / 2, "{read} rows: {}", statement.text);
     }
 }
 
@@ -764,7 +823,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
             covers::last_generation(ScheduleId(1), 1),
         ])
         .chain(polls(Dialect::Postgres, &query, &parts))
-        .chain([poll::waiting_rows(Dialect::Postgres, &query, &parts), stalled])
+        .chain([poll::waiting_rows(Dialect::Postgres, &query, &parts, &[0, 7]), stalled])
         .chain(with_slots);
     let by_id = by_id.into_iter().map(|it| (it, "Index Cond: ((id >= "));
     let all: Vec<_> = by_id.chain(others.map(|it| (it, "Index Cond: "))).collect();
@@ -832,6 +891,11 @@ macro_rules! plans {
             #[test]
             fn a_groups_bound_reads_that_group_alone() {
                 super::a_groups_bound_reads_that_group_alone(&$make);
+            }
+
+            #[test]
+            fn a_poll_leaves_other_jobs_queues_alone() {
+                super::a_poll_leaves_other_jobs_queues_alone(&$make);
             }
 
             #[test]

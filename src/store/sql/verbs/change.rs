@@ -10,7 +10,6 @@ use super::run_end;
 use crate::domain::{Attempt, ExecutionId, LONGEST_ERROR, Reason, ScheduleId, ScheduleState, Token};
 use crate::store::change::{LedgerColumns, Seen, WithdrawChange};
 use crate::store::columns::{Column, Datum};
-use crate::store::enqueue::HIGHEST_BY_HAND;
 use crate::store::repairs::called;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set, Table};
 use crate::store::sql::dialect::Dialect;
@@ -412,7 +411,7 @@ pub(crate) fn withdrawn(session: &mut dyn Session, application: &str, limit: usi
     let question = sql(format!(
         "SELECT {} \
          FROM (SELECT r.id, r.claim_token, r.attempt, r.execute_id FROM QRTZ_RUN r \
-         WHERE r.application = ? AND r.state = 'PENDING'{pending} AND r.origin < {HIGHEST_BY_HAND} \
+         WHERE r.application = ? AND r.state = 'PENDING'{pending} AND r.queue = 0 \
          UNION SELECT r.id, r.claim_token, r.attempt, r.execute_id FROM QRTZ_CANCEL c \
          JOIN QRTZ_RUN r ON r.id = c.execution_id WHERE c.application = ? \
          AND r.state = 'PENDING'{pending}) AS p LEFT JOIN QRTZ_EXECUTE e ON e.id = p.execute_id \

@@ -81,9 +81,12 @@ pub(super) fn in_states(question: Statement, query: &ExecutionQuery) -> Statemen
         let pending = sql(format!("SELECT p.id FROM QRTZ_RUN p WHERE TRUE{}", Dialect::Postgres.pending()))
             .given(" AND p.application = ?", application)
             .given(" AND p.id < ?", query.before.map(|before| before.0));
+        let queues = " AND p.queue = ANY (ARRAY(SELECT CAST(0 AS BIGINT) UNION ALL SELECT s.id \
+                      FROM QRTZ_EXECUTE s WHERE s.name = ?))";
         let schedules =
             " AND p.execute_id + 0 = ANY (ARRAY(SELECT s.id FROM QRTZ_EXECUTE s WHERE s.name = ?))";
-        found.push(pending.given(schedules, query.schedule.as_deref()));
+        let schedule = query.schedule.as_deref();
+        found.push(pending.given(queues, schedule).given(schedules, schedule));
     }
     match found.into_iter().reduce(|found, next| found.push(" UNION ALL ").and(next)) {
         Some(found) => question.push(" AND r.id = ANY (ARRAY(").and(found).push("))"),
