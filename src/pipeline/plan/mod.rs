@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use self::item::ItemKey;
 use self::item::ItemKind;
-use self::ready::{Admitted, Batch, Group, LineKey, Rank, Ready, rank};
+use self::ready::{Admitted, Batch, Group, LineKey, MIDDLE, Rank, Ready, rank};
 use super::lanes::{LaneId, LaneSet, Lanes};
 use super::poll::{Covered, PollPlan};
 use super::wheel::{Due, Handle, Refused, Wheel};
@@ -329,7 +329,7 @@ impl Plan {
     }
 
     fn insert(&mut self, key: ItemKey, candidate: Candidate, rest: VecDeque<Occurrence>, boot: Boot) {
-        if self.items.len() >= self.cap && !self.is_of_small_group(&candidate) {
+        if self.items.len() >= self.cap && !self.passes_the_cap(&candidate) {
             self.overflowed = true;
             return;
         }
@@ -343,14 +343,15 @@ impl Plan {
         self.arm(key, due);
     }
 
-    /// Whether the candidate's group is small: the backlog of another group, which fills the plan, must leave
-    /// it a place.
-    fn is_of_small_group(&self, candidate: &Candidate) -> bool {
+    /// Whether the candidate has a high priority, or is of a small group: the backlog of others, which fills
+    /// the plan, must leave it a place.
+    fn passes_the_cap(&self, candidate: &Candidate) -> bool {
         let due = || {
             let (line, group) = self.place_of(candidate);
             self.ready.count_of(&line, &group)
         };
-        candidate.group().is_some() && self.items.len() < 2 * self.cap && due() < (self.cap / PARTS).max(1)
+        let is_of_small_group = || candidate.group().is_some() && due() < (self.cap / PARTS).max(1);
+        self.items.len() < 2 * self.cap && (candidate.priority() > MIDDLE || is_of_small_group())
     }
 
     /// Puts an item where it waits until `due`: into the wheel, or among the ready when that has come.

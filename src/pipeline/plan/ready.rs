@@ -11,12 +11,19 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::item::ItemKey;
-use crate::domain::{BoundOf, Bounds, Candidate, ExecutionId, ScheduleId, Timestamp};
+use crate::domain::{BoundOf, Bounds, Candidate, ExecutionId, Millis, ScheduleId, Timestamp};
 use crate::pipeline::lanes::LaneId;
+
+/// A point of priority counts as so long a wait: the higher goes first, and the lower does not wait for ever.
+const POINT: Millis = 600_000;
+/// The priority with which an item counts as due when it is.
+pub(super) const MIDDLE: i32 = 5;
 
 /// The order in which the due items of a group are claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
+    /// Its due time, put forward by its priority.
+    order: Timestamp,
     pub due: Timestamp,
     pub priority: Reverse<i32>,
     pub id: i64,
@@ -28,7 +35,16 @@ pub(super) type Group = Option<Arc<str>>;
 
 pub(super) fn rank(key: ItemKey, candidate: &Candidate) -> Rank {
     let (ItemKey::Schedule(ScheduleId(id)) | ItemKey::Execution(ExecutionId(id))) = key;
-    Rank { due: candidate.due(), priority: Reverse(candidate.priority()), id, key }
+    let (due, priority) = (candidate.due(), candidate.priority());
+    let order = due.saturating_sub((i64::from(priority) - i64::from(MIDDLE)) * POINT);
+    Rank { order, due, priority: Reverse(priority), id, key }
+}
+
+impl Rank {
+    /// When its group has something due: others that were due before it may be behind it.
+    fn is_due_from(&self) -> Timestamp {
+        self.due.min(self.order)
+    }
 }
 
 /// The line in which an item waits.
@@ -71,7 +87,7 @@ impl Ready {
     /// When the first item of the lines that count is due.
     pub(super) fn first_due(&self, counts: impl Fn(&LineKey) -> bool) -> Option<Timestamp> {
         let lines = self.lines.iter().filter(|(key, _)| counts(key));
-        lines.filter_map(|(_, line)| line.heads.first()).map(|rank| rank.due).min()
+        lines.filter_map(|(_, line)| line.heads.first()).map(Rank::is_due_from).min()
     }
 
     /// The next due item of a line, of the groups that `admits` does not refuse; and its group.
