@@ -8,7 +8,8 @@ use crate::time::Now;
 
 /// The pause after a poll that failed.
 const FAILURE_PAUSE: Millis = 1_000;
-/// The pause after the first extra poll, which is one between two ticks. Each further pause is twice as long.
+/// The pause after the first extra poll, which is one between two ticks. Each further pause is twice as long,
+/// unless the poll was for news.
 pub(super) const FIRST_EXTRA_PAUSE: Millis = 10;
 /// The longest pause after an extra poll.
 const EXTRA_PAUSE: Millis = 100;
@@ -76,6 +77,16 @@ pub(super) enum Next {
     Wait(Boot),
 }
 
+/// Why a poll has begun.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    Tick,
+    /// Something may have become due since the last poll, or was cut off from it.
+    Extra,
+    /// Somebody has changed something: a steady stream of news is polled for as often as polls are cheap.
+    News,
+}
+
 /// A poll for news.
 struct NewsPoll {
     is_wanted: bool,
@@ -100,9 +111,9 @@ pub(super) struct Timetable {
     short: NewsPoll,
     /// The earliest retry stored here that is due before the next tick and that no poll has begun for.
     retry: Option<Timestamp>,
-    /// The last poll to begin did so between two ticks.
-    is_extra: bool,
-    /// When the last of those ended, and the pause behind it.
+    /// Of the last poll.
+    begun: Begun,
+    /// When the last extra poll ended, and the pause behind it.
     extra_ended: Option<Boot>,
     extra_pause: Millis,
     /// No poll begins before this.
@@ -115,9 +126,9 @@ impl Timetable {
         let ticker = Ticker::new(period, phase_of(node, period), now.db);
         let unwanted = || NewsPoll { is_wanted: false, from: now.boot };
         let (news, short) = (unwanted(), unwanted());
-        let (is_extra, extra_ended, extra_pause) = (false, None, EXTRA_PAUSE);
+        let (begun, extra_ended, extra_pause) = (Begun::Tick, None, EXTRA_PAUSE);
         let (retry, hold) = (None, now.boot);
-        Self { ticker, wanted: true, news, short, retry, is_extra, extra_ended, extra_pause, hold }
+        Self { ticker, wanted: true, news, short, retry, begun, extra_ended, extra_pause, hold }
     }
 
     /// This process has made a change, or heard of one.
@@ -133,19 +144,20 @@ impl Timetable {
         let extra_at = self.extra_at();
         let (news_at, short_at) = (self.news.at(), self.short.at());
         match self.ticker.tick(now.db) {
-            Some((tick, skipped)) => self.begin(Some(tick), skipped),
-            None if self.wanted || extra_at <= now.db || news_at <= now.boot => self.begin(None, 0),
+            Some((tick, skipped)) => self.begin(Begun::Tick, Some(tick), skipped),
+            None if self.wanted || extra_at <= now.db => self.begin(Begun::Extra, None, 0),
+            None if news_at <= now.boot => self.begin(Begun::News, None, 0),
             None if short_at <= now.boot => {
-                (self.short.is_wanted, self.is_extra) = (false, true);
+                (self.short.is_wanted, self.begun) = (false, Begun::News);
                 Next::Short
             }
             None => Next::Wait(now.boot_at(extra_at.min(self.ticker.next)).min(news_at).min(short_at)),
         }
     }
 
-    fn begin(&mut self, tick: Option<Timestamp>, skipped: u64) -> Next {
+    fn begin(&mut self, begun: Begun, tick: Option<Timestamp>, skipped: u64) -> Next {
         (self.wanted, self.news.is_wanted, self.short.is_wanted) = (false, false, false);
-        (self.retry, self.is_extra) = (None, tick.is_none());
+        (self.retry, self.begun) = (None, begun);
         Next::Begin { tick, skipped }
     }
 
@@ -168,14 +180,23 @@ impl Timetable {
 
     /// A poll that began at `sent` has ended; it has read so many rows.
     pub(super) fn ended(&mut self, now: Now, sent: Boot, rows: usize, is_short: bool) {
-        self.hold = if self.is_extra { now.boot + self.pause(now) } else { now.boot };
         let took = now.boot - sent;
         let rested = now.boot + took * if rows > SHORT_PAGE { BACKLOG_REST } else { NEWS_REST };
+        self.hold = now.boot;
         if is_short {
-            self.short.from = rested;
-        } else {
-            self.news.from = rested;
-            self.short.from = if took >= LONG_POLL { now.boot } else { rested };
+            self.short.from = rested.max(now.boot + FIRST_EXTRA_PAUSE);
+            return;
+        }
+        self.news.from = rested;
+        self.short.from = if took >= LONG_POLL { now.boot } else { rested };
+        match self.begun {
+            Begun::Tick => {}
+            Begun::Extra => self.hold = now.boot + self.pause(now),
+            // Short polls go on meanwhile.
+            Begun::News => {
+                self.news.from = rested.max(now.boot + self.pause(now));
+                self.short.from = self.short.from.max(now.boot + FIRST_EXTRA_PAUSE);
+            }
         }
     }
 

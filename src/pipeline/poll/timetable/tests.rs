@@ -126,3 +126,28 @@ fn a_backward_clock_step_does_not_sleep_for_hours() {
     assert_eq!((step, told), (-3_600_000, vec!["jumped", "planned"]));
     assert!(again - asked.millis() <= PERIOD, "polled again after {} ms", again - asked.millis());
 }
+
+/// Full polls rest for longer and longer; between them short ones, as often as they are cheap.
+#[test]
+fn a_steady_stream_of_news_is_polled_for_each_ten_milliseconds() {
+    let begin = Timestamp::at(1_000_000);
+    let now = |after: Millis| at(begin + after);
+    let mut timetable = Timetable::new(NodeId::fresh(), PERIOD, now(0));
+    let (mut after, mut full, mut short) = (0, 0, 0);
+    while after < 1_000 {
+        timetable.heard();
+        let is_short = match timetable.next(now(after)) {
+            Next::Begin { .. } => false,
+            Next::Short => true,
+            Next::Wait(until) => {
+                after = until.millis() - begin.millis();
+                continue;
+            }
+        };
+        (full, short) = if is_short { (full, short + 1) } else { (full + 1, short) };
+        let sent = now(after).boot;
+        after += 2;
+        timetable.ended(now(after), sent, 10, is_short);
+    }
+    assert!((9..=14).contains(&full) && (60..=80).contains(&short), "{full} polls, {short} short ones");
+}
