@@ -62,14 +62,35 @@ pub(crate) enum Ordered {
 pub(crate) struct ExecutionOrder {
     pub application: String,
     pub execution: ExecutionId,
+    /// A cancel changes nothing unless the execution has these.
+    pub wanted: KeyAndTags,
     pub by: Attribution,
 }
 
+/// The unique key and the tags of an enqueued execution.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyAndTags {
+    pub key: Option<String>,
+    pub tags: Vec<String>,
+}
+
+impl KeyAndTags {
+    /// Whether an execution with these has what is wanted; none wanted, any will do.
+    pub(crate) fn have(&self, wanted: &Self) -> bool {
+        let has_key = wanted.key.is_none() || wanted.key == self.key;
+        has_key && wanted.tags.iter().all(|tag| self.tags.contains(tag))
+    }
+}
+
 impl ExecutionOrder {
+    pub(crate) fn new(application: String, execution: ExecutionId, by: Attribution) -> Self {
+        Self { application, execution, wanted: KeyAndTags::default(), by }
+    }
+
     /// An execution gives way to its schedule's next occurrence.
     pub(crate) fn replaced(application: &str, execution: ExecutionId) -> Self {
         let (actor, reason) = ("firetime".to_owned(), "replaced by the next occurrence".to_owned());
-        Self { application: application.to_owned(), execution, by: Attribution { actor, reason } }
+        Self::new(application.to_owned(), execution, Attribution { actor, reason })
     }
 
     /// How its cancel is recorded.
@@ -94,7 +115,7 @@ impl ExecutionOrder {
     }
 }
 
-/// The answer to a [`ExecutionOrder`].
+/// The answer to an [`ExecutionOrder`] that cancels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cancel {
     /// It had not begun and is CANCELLED.
@@ -106,6 +127,8 @@ pub(crate) enum Cancel {
     },
     /// It has ended so; none if its state is no word of ours.
     Ended(Option<ExecutionState>),
+    /// It has these, which are not those that are wanted.
+    Differs(KeyAndTags),
     Unknown,
 }
 

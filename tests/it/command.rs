@@ -105,6 +105,12 @@ fn it_changes_what_it_is_told_to_and_says_who_did(kind: ServerKind) {
     assert!(said(&["executions", "retry", &id]).ends_with("waits for a node\n"));
     let again = format!("execution {id}: nothing was changed, another attempt has followed it\n");
     assert_eq!(said(&["executions", "retry", &id]), again);
+    let keyed = client.enqueue(WORK, &1).key("order-1").tag("spring").run().unwrap().id().to_string();
+    let other = said(&["executions", "cancel", &keyed, "--key", "order-5"]);
+    let has = "nothing was changed, it has the key \"order-1\"; its tags: spring";
+    assert_eq!(other, format!("execution {keyed}: {has}\n"));
+    let cancelled = said(&["executions", "cancel", &keyed, "--key", "order-1", "--tag", "spring"]);
+    assert_eq!(cancelled, format!("execution {keyed}: cancelled before it began\n"));
     let first = "2090-01-01T00:00:00Z";
     let skipped = said(&["schedules", "skip", "nightly", first]);
     assert!(skipped.starts_with("nightly: skipped; it fires next at 2091-01-01 00:00:00"), "{skipped}");
@@ -126,7 +132,10 @@ fn it_changes_what_it_is_told_to_and_says_who_did(kind: ServerKind) {
     let json = said(&["audit", "--output", "json"]);
     let rows: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
     let verbs: Vec<&str> = rows.iter().map(|row| row["verb"].as_str().unwrap()).collect();
-    assert_eq!(verbs, ["remove", "resume", "skip", "retry", "cancel", "trigger", "pause", "ensure"]);
+    assert_eq!(
+        verbs,
+        ["remove", "resume", "skip", "cancel", "retry", "cancel", "trigger", "pause", "ensure"]
+    );
     assert_eq!(rows.iter().filter(|row| row["actor"] == "ann").count(), 1);
     let paused = said(&["audit", "--verb", "pause", "--target", "nightly"]);
     assert!(paused.contains("ann") && paused.contains("stock-taking"), "{paused}");

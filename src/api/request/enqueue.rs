@@ -347,7 +347,8 @@ pub enum Enqueued {
     /// This one has the key, and has not ended: nothing was stored.
     Existing(ExecutionId),
     /// This one has the key and waits; it has the payload, due time, priority, lane, group and tags of the
-    /// request now. It keeps its id: a cancel by the id of an earlier request's answer cancels this request.
+    /// request now. It keeps its id: a cancel by the id of an earlier request's answer cancels this request,
+    /// unless it names a [tag](crate::request::Cancel::tag) that this one has not.
     Replaced(ExecutionId),
 }
 

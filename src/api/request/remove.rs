@@ -120,7 +120,7 @@ impl Remove<'_> {
         };
         for row in verbs.executions(&query)? {
             let (application, execution) = (application.clone(), ExecutionId(row.id));
-            verbs.cancel(&ExecutionOrder { application, execution, by: self.by.clone() })?;
+            verbs.cancel(&ExecutionOrder::new(application, execution, self.by.clone()))?;
         }
         Ok(())
     }

@@ -54,7 +54,7 @@ impl Retry<'_> {
         check(&self.by)?;
         let Self { client, execution, by } = self;
         let (application, execution) = (client.application.clone(), *execution);
-        let order = ExecutionOrder { application, execution, by: by.clone() };
+        let order = ExecutionOrder::new(application, execution, by.clone());
         Ok(match verbs.retry(&order)? {
             order::Retry::Pending(execution) => Retried::Pending(execution),
             order::Retry::State(Some(state)) => Retried::NotRetryable(state),

@@ -44,12 +44,10 @@ pub(crate) enum Change {
 /// To which executions.
 #[derive(Debug)]
 pub(crate) enum Which {
-    One(i64),
+    /// A cancel asks for the key and the tag of this filter.
+    One(i64, ExecutionFilter),
     /// Without `yes` it is only told how many there are.
-    All {
-        filter: ExecutionFilter,
-        yes: bool,
-    },
+    All { filter: ExecutionFilter, yes: bool },
 }
 
 /// The thing that a command changes, who gives the command, and why.
@@ -234,8 +232,8 @@ fn executions(
     out: &mut dyn Write,
 ) -> Result {
     let (filter, yes) = match which {
-        Which::One(id) => {
-            writeln!(out, "execution {id}: {}", one(client, change, *id, reason)?)?;
+        Which::One(id, only) => {
+            writeln!(out, "execution {id}: {}", one(client, change, *id, only, reason)?)?;
             return Ok(());
         }
         Which::All { filter, yes } => (filter, *yes),
@@ -263,7 +261,7 @@ fn executions(
     }
     let count = found.len();
     for execution in found {
-        let said = one(client, change, execution.id, reason)?;
+        let said = one(client, change, execution.id, filter, reason)?;
         writeln!(out, "execution {} of {}: {said}", execution.id, escaped(&execution.schedule))?;
     }
     if count == filter.limit {
@@ -272,10 +270,14 @@ fn executions(
     Ok(())
 }
 
-fn one(client: &Client, change: Change, id: i64, reason: &str) -> Result<String> {
+/// Changes one execution. It is not cancelled if it has not the key or the tag of the filter any more.
+fn one(client: &Client, change: Change, id: i64, filter: &ExecutionFilter, reason: &str) -> Result<String> {
     let missing = |error| Failure::of_execution(id, error);
+    let cancel = client.cancel(id).reason(reason);
+    let cancel = filter.key.iter().fold(cancel, |cancel, key| cancel.key(key));
+    let cancel = filter.tag.iter().fold(cancel, |cancel, tag| cancel.tag(tag));
     Ok(match change {
-        Change::Cancel => match client.cancel(id).reason(reason).run().map_err(missing)? {
+        Change::Cancel => match cancel.run().map_err(missing)? {
             Cancelled::Cancelled => "cancelled before it began".to_owned(),
             Cancelled::Asked { node } => format!("runs on node {node}, which is asked to end it"),
             Cancelled::AlreadyAsked { node } => {
@@ -283,6 +285,11 @@ fn one(client: &Client, change: Change, id: i64, reason: &str) -> Result<String>
             }
             Cancelled::AlreadyEnded(state) => {
                 format!("nothing was changed, it is {}", state.as_str().to_lowercase())
+            }
+            Cancelled::Differs { key, tags } => {
+                let key = key.map_or_else(|| "no key".to_owned(), |key| format!("the key {key:?}"));
+                let tags = if tags.is_empty() { "none".to_owned() } else { tags.join(", ") };
+                escaped(&format!("nothing was changed, it has {key}; its tags: {tags}")).to_string()
             }
             other => format!("{other:?}"),
         },

@@ -239,7 +239,7 @@ impl Plans {
         };
         let row = rows[usize::try_from(self.dice.below(rows.len() as Millis)).unwrap()];
         let (execution, application) = (ExecutionId(row.id), APPLICATION.to_owned());
-        let order = ExecutionOrder { application, execution, by: Attribution::default() };
+        let order = ExecutionOrder::new(application, execution, Attribution::default());
         // The store itself: an operator's call is whole.
         match wire.store.retry(&order) {
             Ok(Retry::Pending(attempt)) => drop(self.retries.insert(attempt.0)),
@@ -293,7 +293,7 @@ impl Plans {
         let row = &open[usize::try_from(self.dice.below(open.len() as Millis)).unwrap()];
         let by = Attribution { actor: "sim".to_owned(), reason: String::new() };
         let execution = ExecutionId(row.id);
-        let order = ExecutionOrder { application: APPLICATION.to_owned(), execution, by };
+        let order = ExecutionOrder::new(APPLICATION.to_owned(), execution, by);
         if wire.seen(APPLICATION, &row.schedule).unwrap().is_some_and(|seen| wire.is_locked(seen.id)) {
             return;
         }

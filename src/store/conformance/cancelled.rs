@@ -10,12 +10,12 @@ use crate::store::{Heartbeat, HeartbeatReply, Purge};
 impl Bench {
     fn cancel(&self, execution: ExecutionId) -> Cancel {
         let by = Attribution { actor: "ann".to_owned(), reason: "why".to_owned() };
-        self.store.cancel(&ExecutionOrder { application: self.app.clone(), execution, by }).unwrap()
+        self.store.cancel(&ExecutionOrder::new(self.app.clone(), execution, by)).unwrap()
     }
 
     fn again(&self, execution: ExecutionId) -> Retry {
         let (application, by) = (self.app.clone(), Attribution::default());
-        self.store.retry(&ExecutionOrder { application, execution, by }).unwrap()
+        self.store.retry(&ExecutionOrder::new(application, execution, by)).unwrap()
     }
 
     fn asked(&self, is_new: bool) -> Cancel {
@@ -123,11 +123,7 @@ pub(crate) fn nothing_follows_what_was_asked_to_end(db: &Bench) {
 
 pub(crate) fn another_applications_execution_is_unknown(db: &Bench) {
     let claimed = db.run_head(&db.schedule("s"));
-    let order = ExecutionOrder {
-        application: fresh_name(),
-        execution: claimed.execution(),
-        by: Attribution::default(),
-    };
+    let order = ExecutionOrder::new(fresh_name(), claimed.execution(), Attribution::default());
     assert_eq!(db.store.cancel(&order).unwrap(), Cancel::Unknown);
     assert_eq!(db.told(), (Vec::new(), 1));
 }

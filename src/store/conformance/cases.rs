@@ -98,6 +98,7 @@ macro_rules! conformance {
                 a_key_is_kept_until_its_execution_has_ended_for_good,
                 what_waits_is_replaced_and_its_claim_under_way_is_lost,
                 a_key_counts_within_its_period,
+                a_cancel_of_another_key_or_tag_changes_nothing,
                 a_retry_by_hand_needs_its_key,
                 one_of_many_that_enqueue_one_key_stores_it,
                 a_key_stays_with_an_execution_that_fails_meanwhile,

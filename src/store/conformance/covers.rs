@@ -211,7 +211,7 @@ pub(crate) fn a_retry_by_hand_moves_the_span(db: &Bench) {
     let _ = db.schedule("s");
     db.ends(Answer::Done);
     let failed = db.ends(failure());
-    let order = ExecutionOrder { application: db.app.clone(), execution: failed, by: db.run_order("s").by };
+    let order = ExecutionOrder::new(db.app.clone(), failed, db.run_order("s").by);
     let Retry::Pending(retry) = db.store.retry(&order).unwrap() else { panic!("it can be tried again") };
     let pending = db.find_pending(retry).unwrap();
     let retry = won(db.claim(&ClaimRequest { at_once: true, ..db.request(Candidate::Pending(pending)) }));

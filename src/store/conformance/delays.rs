@@ -119,7 +119,7 @@ pub(crate) fn a_handler_beyond_its_limit_has_not_ended(db: &Bench) {
 pub(crate) fn a_run_that_is_cancelled_before_it_began_has_ended(db: &Bench) {
     let claimed = db.claim_head(&db.delayed("s"));
     let (application, execution, by) = (db.app.clone(), claimed.execution(), Attribution::default());
-    let cancelled = db.store.cancel(&ExecutionOrder { application, execution, by }).unwrap();
+    let cancelled = db.store.cancel(&ExecutionOrder::new(application, execution, by)).unwrap();
     assert_eq!(cancelled, Cancel::Done);
     // The database's clock is an hour behind the fire time: the next is behind that, in any case.
     assert_eq!(db.next(), NextFire::At(db.base + 1));
@@ -131,7 +131,7 @@ pub(crate) fn a_run_that_is_cancelled_before_it_began_has_ended(db: &Bench) {
 pub(crate) fn a_run_that_is_withdrawn_has_ended(db: &Bench) {
     let claimed = db.run_head(&db.delayed("s"));
     let (application, execution, by) = (db.app.clone(), claimed.execution(), Attribution::default());
-    let asked = db.store.cancel(&ExecutionOrder { application, execution, by }).unwrap();
+    let asked = db.store.cancel(&ExecutionOrder::new(application, execution, by)).unwrap();
     assert!(matches!(asked, Cancel::Asked { .. }));
     let failed = claimed.finish(Answer::Failed("no".to_owned()), Some(db.base), db.end());
     assert_eq!(db.settle(&failed), Applied::Done);
@@ -139,7 +139,7 @@ pub(crate) fn a_run_that_is_withdrawn_has_ended(db: &Bench) {
 
     let again = db.run_head(&db.entry("s"));
     let (application, execution, by) = (db.app.clone(), again.execution(), Attribution::default());
-    assert!(db.store.cancel(&ExecutionOrder { application, execution, by }).is_ok());
+    assert!(db.store.cancel(&ExecutionOrder::new(application, execution, by)).is_ok());
     let snoozed = again.finish(Answer::Snooze(Duration::from_secs(9)), None, db.now);
     assert_eq!((db.settle(&snoozed), db.next()), (Applied::Done, NextFire::AfterRun));
     let withdrawn = db.store.withdrawn(&db.app, 10).unwrap().remove(0);

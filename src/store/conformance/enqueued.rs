@@ -8,8 +8,7 @@ use super::*;
 use crate::domain::{Cause, ExecutionState, ScheduleState};
 use crate::store::audit::Attribution;
 use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, OnConflict, UniqueKey, first_origin, queue_of};
-use crate::store::order::Retry;
-use crate::store::order::{Cancel, ExecutionOrder};
+use crate::store::order::{Cancel, ExecutionOrder, KeyAndTags, Retry};
 use crate::store::switch::{Scope, SwitchOrder, SwitchVerb, Switched};
 use crate::store::{IfNotMade, QueuePlace, QueueWalk};
 
@@ -249,7 +248,7 @@ pub(crate) fn a_paused_job_holds_its_enqueued_executions(db: &Bench) {
 pub(crate) fn an_enqueued_execution_that_has_not_begun_is_cancelled(db: &Bench) {
     let order = EnqueueOrder { job: job(&"j".repeat(200)), ..db.enqueue_order(&["1"]) };
     let [id] = db.store.enqueue(&order).unwrap()[..] else { panic!() };
-    let order = ExecutionOrder { application: db.app.clone(), execution: id, by: Attribution::default() };
+    let order = ExecutionOrder::new(db.app.clone(), id, Attribution::default());
     assert_eq!(db.store.cancel(&order).unwrap(), Cancel::Done);
     assert_eq!(db.execution(id).state, "CANCELLED");
 }
@@ -416,6 +415,40 @@ pub(crate) fn what_waits_is_replaced_and_its_claim_under_way_is_lost(db: &Bench)
     assert_eq!(db.run_enqueued(id).payload(), "2");
 }
 
+/// A replaced execution keeps its id and its key, and each attempt has the tags of its execution.
+pub(crate) fn a_cancel_of_another_key_or_tag_changes_nothing(db: &Bench) {
+    let remind = |tag: &str| {
+        let key = UniqueKey { key: "k".to_owned(), per: None, on_conflict: OnConflict::Replace };
+        let order = EnqueueOrder { key: Some(key), tags: vec![tag.to_owned()], ..db.enqueue_order(&["1"]) };
+        db.store.enqueue_unique(&order).unwrap()
+    };
+    let cancel = |execution, key: Option<&str>, tag: &str| {
+        let order = ExecutionOrder::new(db.app.clone(), execution, Attribution::default());
+        let wanted = KeyAndTags { key: key.map(str::to_owned), tags: vec![tag.to_owned()] };
+        db.store.cancel(&ExecutionOrder { wanted, ..order }).unwrap()
+    };
+    let has =
+        |tag: &str| Cancel::Differs(KeyAndTags { key: Some("k".to_owned()), tags: vec![tag.to_owned()] });
+    let Keyed::Created(id) = remind("order-1") else { panic!("it is new") };
+    assert_eq!(remind("order-5"), Keyed::Replaced(id));
+    assert_eq!(cancel(id, None, "order-1"), has("order-5"));
+    assert_eq!(cancel(id, Some("K"), "order-5"), has("order-5"));
+    assert_eq!(db.execution(id).state, "PENDING");
+    let failed = db.run_enqueued(id).finish(Answer::Failed("no".to_owned()), Some(db.base), db.now);
+    assert_eq!(db.settle(&failed), Applied::Done);
+    assert_eq!(cancel(id, None, "order-1"), has("order-5"), "it has ended, its retry waits");
+    let Keyed::Existing(retry) = db.keyed("2", "k", OnConflict::Existing) else { panic!("it has the key") };
+    let runs = db.run_enqueued(retry);
+    assert_eq!(cancel(retry, Some("k"), "order-1"), has("order-5"));
+    assert_eq!(db.execution(retry).cancel, None);
+    let asked = Cancel::Asked { node: db.node.to_string(), is_new: true };
+    assert_eq!(cancel(id, Some("k"), "order-5"), asked);
+    assert_eq!(db.settle(&succeeded(runs, db.now)), Applied::Done);
+    assert_eq!(cancel(id, Some("k"), "order-5"), Cancel::Ended(Some(ExecutionState::Succeeded)));
+    let [plain] = db.enqueue(&["1"])[..] else { panic!() };
+    assert_eq!(cancel(plain, Some("k"), "order-5"), Cancel::Differs(KeyAndTags::default()));
+}
+
 pub(crate) fn a_key_counts_within_its_period(db: &Bench) {
     let at = |due: Timestamp| {
         let unique = UniqueKey { key: "k".to_owned(), per: Some(DAY), on_conflict: OnConflict::Existing };
@@ -430,8 +463,7 @@ pub(crate) fn a_key_counts_within_its_period(db: &Bench) {
 }
 
 pub(crate) fn a_retry_by_hand_needs_its_key(db: &Bench) {
-    let order =
-        |execution| ExecutionOrder { application: db.app.clone(), execution, by: Attribution::default() };
+    let order = |execution| ExecutionOrder::new(db.app.clone(), execution, Attribution::default());
     let Keyed::Created(first) = db.keyed("1", "k", OnConflict::Existing) else { panic!("it is new") };
     assert_eq!(db.store.cancel(&order(first)).unwrap(), Cancel::Done);
     let Keyed::Created(second) = db.keyed("2", "k", OnConflict::Existing) else { panic!("it was cancelled") };

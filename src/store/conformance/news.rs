@@ -48,7 +48,7 @@ fn enqueue(db: &Bench, application: &str, due: Timestamp) -> ExecutionId {
 }
 
 fn cancel(db: &Bench, execution: ExecutionId) -> Cancel {
-    let order = ExecutionOrder { application: db.app.clone(), execution, by: Attribution::default() };
+    let order = ExecutionOrder::new(db.app.clone(), execution, Attribution::default());
     db.store.cancel(&order).unwrap()
 }
 

@@ -56,7 +56,7 @@ impl Bench {
     }
 
     fn order_of(&self, execution: ExecutionId) -> ExecutionOrder {
-        ExecutionOrder { application: self.app.clone(), execution, by: Attribution::default() }
+        ExecutionOrder::new(self.app.clone(), execution, Attribution::default())
     }
 }
 

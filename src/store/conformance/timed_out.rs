@@ -21,7 +21,7 @@ impl Bench {
 
     fn retried(&self, execution: ExecutionId) -> Retry {
         let by = Attribution { actor: "op".to_owned(), reason: String::new() };
-        self.store.retry(&ExecutionOrder { application: self.app.clone(), execution, by }).unwrap()
+        self.store.retry(&ExecutionOrder::new(self.app.clone(), execution, by)).unwrap()
     }
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn what_was_asked_to_end_is_not_tried_again_after_its_time(db: &Bench
     let claimed = db.run_head(&db.schedule("s"));
     let (execution, by) =
         (claimed.execution(), Attribution { actor: "op".to_owned(), reason: String::new() });
-    db.store.cancel(&ExecutionOrder { application: db.app.clone(), execution, by }).unwrap();
+    db.store.cancel(&ExecutionOrder::new(db.app.clone(), execution, by)).unwrap();
     assert_eq!(db.settle(&claimed.time_out(1, db.now)), Applied::Done);
     assert_eq!(db.settle(&claimed.release(Some(db.now), db.now)), Applied::Done);
     assert_eq!(db.executions().len(), 1);
@@ -92,7 +92,7 @@ pub(crate) fn what_runs_on_beyond_its_limit_can_be_asked_to_end(db: &Bench) {
     let (execution, release) = db.timed_out(db.node, Some(db.now));
     let (application, by) =
         (db.app.clone(), Attribution { actor: "op".to_owned(), reason: "hangs".to_owned() });
-    let order = ExecutionOrder { application, execution, by };
+    let order = ExecutionOrder::new(application, execution, by);
     for is_new in [true, false] {
         let asked = Cancel::Asked { node: db.node.to_string(), is_new };
         assert_eq!(db.store.cancel(&order).unwrap(), asked);

@@ -6,7 +6,7 @@ use super::rows::Execution;
 use super::tables::Tables;
 use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, Reason, Token};
 use crate::store::audit::Attribution;
-use crate::store::order::{Cancel, CancelRow, ExecutionOrder, Ordered, Retry, RunOrder};
+use crate::store::order::{Cancel, CancelRow, ExecutionOrder, KeyAndTags, Ordered, Retry, RunOrder};
 use crate::store::{Applied, ExecutionChange, Result, Transition};
 
 impl Tables {
@@ -42,6 +42,11 @@ impl Tables {
         let Some(run) = self.run(order.execution).cloned() else { return Ok(Cancel::Unknown) };
         if *run.application != *order.application {
             return Ok(Cancel::Unknown);
+        }
+        let key = run.key.as_ref().map(|(key, _)| key.to_string());
+        let has = KeyAndTags { key, tags: run.tags.clone() };
+        if !has.have(&order.wanted) {
+            return Ok(Cancel::Differs(has));
         }
         let name = self.schedule(run.schedule).map(|row| row.name.to_string()).unwrap_or_default();
         let (answer, state) = match run.state.parse() {

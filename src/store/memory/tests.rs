@@ -133,7 +133,7 @@ fn a_retry_by_hand_does_not_follow_what_another_member_has_removed() {
     let retried = |fault: Option<MemberFault>| {
         let (model, db) = model();
         let (execution, application) = (db.pending("s").id, db.app.clone());
-        let order = ExecutionOrder { application, execution, by: Attribution::default() };
+        let order = ExecutionOrder::new(application, execution, Attribution::default());
         assert_eq!(db.store.cancel(&order).unwrap(), Cancel::Done);
         fault.into_iter().for_each(|fault| model.0.break_members(fault));
         model.0.set_time(db.now + 2 * HOUR);

@@ -237,7 +237,11 @@ impl Surroundings<'_> {
         let names = [schedule, job, key, group, tag, node];
         let is_filtered = !state.is_empty() || since.is_some() || names.iter().any(|name| name.is_some());
         let which = match id {
-            Some(id) => Which::One(id),
+            Some(_) if change == Change::Retry && (key.is_some() || tag.is_some()) => {
+                let only = "a retry of one execution asks for no --key and no --tag: a cancel does";
+                return Err(Failure::Usage(only.to_owned()));
+            }
+            Some(id) => Which::One(id, filter.resolve(self.now, MOST)),
             None if is_filtered => Which::All { filter: filter.resolve(self.now, MOST), yes },
             None => {
                 let which = "which execution? Give its id, or --schedule, --job, --key, --group, --tag, --state, \
@@ -506,11 +510,16 @@ mod tests {
 
     #[test]
     fn executions_are_changed_by_their_id_or_by_a_filter() {
-        let Command::Change(_, Verb::Executions(Change::Retry, Which::One(7)), _) =
+        let Command::Change(_, Verb::Executions(Change::Retry, Which::One(7, _)), _) =
             at(&["executions", "retry", "7"])
         else {
             panic!()
         };
+        let line = ["executions", "cancel", "7", "--key", "k", "--tag", "t"];
+        let Command::Change(_, Verb::Executions(Change::Cancel, Which::One(7, only)), _) = at(&line) else {
+            panic!()
+        };
+        assert_eq!((only.key.as_deref(), only.tag.as_deref()), (Some("k"), Some("t")));
         let line = ["executions", "cancel", "--schedule", "s", "--state", "pending", "--yes"];
         let Command::Change(_, Verb::Executions(Change::Cancel, Which::All { filter, yes: true }), _) =
             at(&line)
@@ -525,7 +534,12 @@ mod tests {
             };
         }
         assert!(refused(&["executions", "cancel", "--application", "shop"]).contains("--schedule"));
-        refused(&["executions", "cancel", "7", "--schedule", "s", "--application", "shop"]);
+        for filter in ["--schedule", "--job", "--group"] {
+            refused(&["executions", "cancel", "7", filter, "s", "--application", "shop"]);
+        }
+        for only in ["--key", "--tag"] {
+            refused(&["executions", "retry", "7", only, "s", "--application", "shop"]);
+        }
     }
 
     #[test]

@@ -355,10 +355,11 @@ pub(super) struct RawPause {
 /// A change of one execution, or of those of a filter.
 #[derive(Debug, Args)]
 pub(super) struct RawBulk {
-    /// Its id; without one, those that the filter means
+    /// Its id; without one, those that the filter means. Beside the id of one to cancel --key and --tag are
+    /// conditions: nothing is changed unless it has these
     #[arg(
         value_name = "ID", value_parser = when::parse_id,
-        conflicts_with_all = ["state", "schedule", "node", "since"]
+        conflicts_with_all = ["state", "schedule", "job", "group", "node", "since"]
     )]
     pub(super) id: Option<i64>,
     #[command(flatten)]

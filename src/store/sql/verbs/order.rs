@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::change::insert_again;
 use super::{audit, change, queue};
 use crate::domain::{ExecutionId, ExecutionState, Reason, ScheduleId, Token};
-use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+use crate::store::order::{Cancel, ExecutionOrder, KeyAndTags, Ordered, Retry, RunOrder};
 use crate::store::sql::claim::planned::holding;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{Value, single, sql};
@@ -121,7 +121,7 @@ fn cancel_locked(session: &mut dyn Session, order: &ExecutionOrder, lock: &str) 
         session.rows(&schedule.push(&dialect.lock("e")))?;
     }
     let question = sql(format!(
-        "SELECT r.state, r.claim_token, r.node, r.finished_time FROM QRTZ_RUN r \
+        "SELECT r.unique_key, r.tags, r.state, r.claim_token, r.node, r.finished_time FROM QRTZ_RUN r \
          WHERE r.id = ? AND r.application = ?{lock}"
     ));
     let question = question.bind(order.execution.0).bind(order.application.as_str());
@@ -129,6 +129,10 @@ fn cancel_locked(session: &mut dyn Session, order: &ExecutionOrder, lock: &str) 
     if !is_seen {
         let problem = format!("execution {} was made since the caller's transaction began", order.execution);
         return Err(Fault::new(FaultKind::Conflict, problem));
+    }
+    let has = KeyAndTags { key: row.maybe_text()?, tags: queue::tags(&mut row)? };
+    if !has.have(&order.wanted) {
+        return Ok(Cancel::Differs(has));
     }
     let (state, token, node) = (row.word()?, row.token()?, row.loose_text()?);
     let runs_on = state == Some(ExecutionState::TimedOut) && row.time()?.is_none();
