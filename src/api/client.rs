@@ -325,6 +325,8 @@ impl Client {
             states: filter.states.clone(),
             node: filter.node.clone(),
             since: filter.since.map(Timestamp::from),
+            until: filter.until.map(Timestamp::from),
+            before: filter.before.map(ExecutionId::from),
             limit: filter.limit,
             ..ExecutionQuery::default()
         };

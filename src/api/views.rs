@@ -51,6 +51,10 @@ pub struct ExecutionFilter {
     pub node: Option<String>,
     /// Only with a fire time at or after this.
     pub since: Option<DateTime<Utc>>,
+    /// Only with a fire time before this.
+    pub until: Option<DateTime<Utc>>,
+    /// Only with a lower id than this: of a longer listing what follows its last one.
+    pub before: Option<i64>,
     /// At most so many, the newest first. Default: 1,000. With `usize::MAX` all: by group or job, or by no
     /// condition at all, the whole ledger is read.
     pub limit: usize,
@@ -59,8 +63,8 @@ pub struct ExecutionFilter {
 impl Default for ExecutionFilter {
     fn default() -> Self {
         let (schedule, job, key, group, tag) = (None, None, None, None, None);
-        let (states, node, since) = (Vec::new(), None, None);
-        Self { schedule, job, key, group, tag, states, node, since, limit: 1_000 }
+        let (states, node, since, until, before) = (Vec::new(), None, None, None, None);
+        Self { schedule, job, key, group, tag, states, node, since, until, before, limit: 1_000 }
     }
 }
 

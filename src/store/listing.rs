@@ -91,6 +91,8 @@ pub(crate) struct ExecutionQuery {
     pub of: Option<ExecutionId>,
     /// Scheduled at or after.
     pub since: Option<Timestamp>,
+    /// Scheduled before.
+    pub until: Option<Timestamp>,
     /// With lower ids.
     pub before: Option<ExecutionId>,
     /// At most so many, the highest ids first.

@@ -150,7 +150,7 @@ fn shown<T: Serialize>(how: &How, out: &mut dyn Write, columns: &[Column<T>], mu
         let limit = how.limit;
         writeln!(
             io::stderr(),
-            "firetime: these are the first {limit}, there are more: see --limit, and filters"
+            "firetime: these are the first {limit}, there are more: see --limit, filters, and executions --before"
         )?;
     }
     output::list(out, how.output, columns, &rows)

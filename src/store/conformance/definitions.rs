@@ -349,6 +349,7 @@ pub(crate) fn executions_are_shown_newest_first(db: &Bench) {
     assert_eq!(ask(&|query| query.node = Some("%".to_owned())).len(), 0);
     assert_eq!(ask(&|query| query.since = Some(db.base + 9_000)), [3]);
     assert_eq!(ask(&|query| query.since = Some(db.base + 9_001)).len(), 0);
+    assert_eq!(ask(&|query| query.until = Some(db.base + 9_000)), [2, 1, 0]);
 }
 
 /// Its year has passed, or its end: as a new schedule it would be a row that never fires.

@@ -216,6 +216,7 @@ fn is_wanted(run: &Execution, query: &ExecutionQuery) -> bool {
             .as_deref()
             .is_none_or(|start| node.as_deref().is_some_and(|node| node.starts_with(start)))
         && query.since.is_none_or(|since| run.scheduled >= since)
+        && query.until.is_none_or(|until| run.scheduled < until)
         && query.group.as_deref().is_none_or(|only| run.group.as_deref() == Some(only))
         && query.tag.as_ref().is_none_or(|only| run.tags.contains(only))
 }

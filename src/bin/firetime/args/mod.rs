@@ -233,9 +233,10 @@ impl Surroundings<'_> {
         /// The most executions that one command changes.
         const MOST: usize = 100_000;
         let RawBulk { id, filter, by, yes } = bulk;
-        let RawFilter { state, schedule, job, key, group, tag, node, since } = &filter;
-        let names = [schedule, job, key, group, tag, node];
-        let is_filtered = !state.is_empty() || since.is_some() || names.iter().any(|name| name.is_some());
+        let RawFilter { state, schedule, job, key, group, tag, node, since, until, before } = &filter;
+        let names = [schedule, job, key, group, tag, node].iter().any(|name| name.is_some());
+        let times = since.is_some() || until.is_some() || before.is_some();
+        let is_filtered = !state.is_empty() || names || times;
         let which = match id {
             Some(_) if change == Change::Retry && (key.is_some() || tag.is_some()) => {
                 let only = "a retry of one execution asks for no --key and no --tag: a cancel does";
@@ -245,7 +246,7 @@ impl Surroundings<'_> {
             None if is_filtered => Which::All { filter: filter.resolve(self.now, MOST), yes },
             None => {
                 let which = "which execution? Give its id, or --schedule, --job, --key, --group, --tag, --state, \
-                             --node or --since";
+                             --node, --since, --until or --before";
                 return Err(Failure::Usage(which.to_owned()));
             }
         };
@@ -328,6 +329,8 @@ impl RawFilter {
             states: self.state,
             node: self.node,
             since: self.since.map(|since| since.from(now)),
+            until: self.until.map(|until| until.from(now)),
+            before: self.before,
             limit,
         }
     }
@@ -385,6 +388,10 @@ mod tests {
             "1F",
             "--since",
             "1d",
+            "--until",
+            "1h",
+            "--before",
+            "7",
         ];
         let Command::List(target, Listing::Executions(filter), _) =
             resolve(&line, Some("sqlite:x.db")).unwrap()
@@ -398,7 +405,8 @@ mod tests {
         );
         assert_eq!(filter.node.as_deref(), Some("1f"));
         assert_eq!(filter.since, Some("2025-01-01T00:00:00Z".parse().unwrap()));
-        assert_eq!(filter.limit, 1_000);
+        let until = "2025-01-01T23:00:00Z".parse().unwrap();
+        assert_eq!((filter.until, filter.before, filter.limit), (Some(until), Some(7), 1_000));
     }
 
     #[test]

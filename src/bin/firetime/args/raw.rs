@@ -359,7 +359,7 @@ pub(super) struct RawBulk {
     /// conditions: nothing is changed unless it has these
     #[arg(
         value_name = "ID", value_parser = when::parse_id,
-        conflicts_with_all = ["state", "schedule", "job", "group", "node", "since"]
+        conflicts_with_all = ["state", "schedule", "job", "group", "node", "since", "until", "before"]
     )]
     pub(super) id: Option<i64>,
     #[command(flatten)]
@@ -441,6 +441,12 @@ pub(super) struct RawFilter {
     /// 1d ago
     #[arg(long, value_name = "TIME", value_parser = when::parse)]
     pub(super) since: Option<When>,
+    /// Only with a fire time before this: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
+    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    pub(super) until: Option<When>,
+    /// Only with a lower id than this: of a longer list, what follows the last one shown
+    #[arg(long, value_name = "ID", value_parser = when::parse_id)]
+    pub(super) before: Option<i64>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -250,6 +250,7 @@ pub(crate) fn executions_of(dialect: Dialect, filter: &ExecutionQuery) -> Statem
     question
         .given(" AND r.node LIKE ? ESCAPE '!'", filter.node.as_ref().map(start))
         .given(" AND r.scheduled_time >= ?", filter.since)
+        .given(" AND r.scheduled_time < ?", filter.until)
         .given(" AND r.id < ?", filter.before.map(|before| before.0))
         .push(" ORDER BY r.id DESC LIMIT ?")
         .bind(filter.limit)
