@@ -225,6 +225,16 @@ fn what_is_run_by_hand_is_shown_whole(database: &Database, client: &Client, node
     assert!(said(&[&bulk[..], &["--yes"]].concat()).ends_with("of yearly: cancelled before it began\n"));
     let csv = said(&["executions", "--output", "csv"]);
     assert!(csv.starts_with("ID,SCHEDULE,JOB,") && csv.lines().count() == 3, "{csv}");
+
+    let enqueue = ["jobs", "enqueue", WORK.name(), "--at", "1d", "--key", "k", "--output", "json"];
+    let answer = |line: &[&str]| serde_json::from_str::<serde_json::Value>(&said(line)).unwrap();
+    let created = answer(&enqueue);
+    let id = created["id"].as_i64().unwrap();
+    assert_eq!(client.execution(id).unwrap().execution.key.as_deref(), Some("k"));
+    let again = [answer(&enqueue), answer(&[&enqueue[..], &["--replace"]].concat())];
+    let words = [&created, &again[0], &again[1]].map(|answer| answer["answer"].as_str().unwrap());
+    assert_eq!(words, ["created", "existing", "replaced"]);
+    assert!(again.iter().all(|answer| answer["id"] == id), "{again:?}");
 }
 
 fn it_shows_schedules_nodes_and_executions(kind: ServerKind) {
@@ -543,5 +553,6 @@ fn its_page_is_true(kind: ServerKind) {
         |listing: &str| &documented(&format!("`{listing} show`")) | &documented(&format!("`{listing}`"));
     assert_eq!(keys(&["schedules", "show", "nightly"]), whole("schedules"));
     assert_eq!(keys(&["executions", "show", &execution.to_string()]), whole("executions"));
+    assert_eq!(keys(&["jobs", "enqueue", WORK.name(), "--at", "1d"]), documented("`jobs enqueue`"));
     assert!(scheduler.shutdown(Duration::from_secs(30)));
 }

@@ -4,11 +4,13 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use firetime::{Client, Enqueued, Ensured, Job, Overlap, Schedule, Trigger};
+use firetime::{Client, Enqueued, Ensured, Job, OnConflict, Overlap, Schedule, Trigger};
+use serde_json::json;
 
 use crate::control::Subject;
 use crate::failure::Result;
 use crate::inspect::connect;
+use crate::output::{self, Output};
 use crate::target::Target;
 use crate::text::escaped;
 use crate::when::utc;
@@ -41,12 +43,14 @@ pub(crate) struct NewExecution {
     pub(crate) at: Option<DateTime<Utc>>,
     pub(crate) priority: Option<i32>,
     pub(crate) key: Option<String>,
+    /// The one that has the key.
+    pub(crate) replace: bool,
     pub(crate) group: Option<String>,
     pub(crate) lane: Option<String>,
     pub(crate) tags: Vec<String>,
 }
 
-pub(crate) fn enqueue(target: &Target, new: &NewExecution, out: &mut dyn Write) -> Result {
+pub(crate) fn enqueue(target: &Target, new: &NewExecution, output: Output, out: &mut dyn Write) -> Result {
     let client = connect(target)?;
     // A job's name lives as long as the program, which ends soon.
     let job: Job<serde_json::Value> = Job::new(new.job.clone().leak());
@@ -57,12 +61,17 @@ pub(crate) fn enqueue(target: &Target, new: &NewExecution, out: &mut dyn Write) 
     let enqueue = new.group.iter().fold(enqueue, |enqueue, group| enqueue.group(group));
     let enqueue = new.lane.iter().fold(enqueue, |enqueue, lane| enqueue.lane(lane));
     let enqueue = new.tags.iter().fold(enqueue, |enqueue, tag| enqueue.tag(tag));
-    match enqueue.run()? {
-        Enqueued::Created(execution) => writeln!(out, "execution {execution} waits for a node")?,
-        Enqueued::Existing(execution) => {
-            writeln!(out, "nothing was stored, execution {execution} has the key and has not ended")?;
-        }
-        other => writeln!(out, "{other:?}")?,
+    let enqueue = if new.replace { enqueue.on_conflict(OnConflict::Replace) } else { enqueue };
+    let answer = enqueue.run()?;
+    let id = i64::from(answer.id());
+    let (word, said) = match answer {
+        Enqueued::Created(_) => ("created", format!("execution {id} waits for a node")),
+        Enqueued::Replaced(_) => ("replaced", format!("execution {id} was replaced and waits for a node")),
+        _ => ("existing", format!("nothing was stored, execution {id} has the key and has not ended")),
+    };
+    match output {
+        Output::Json => output::json(out, &json!({ "id": id, "answer": word }))?,
+        Output::Table => writeln!(out, "{said}")?,
     }
     warn_of_no_node(&client, &new.job)
 }

@@ -106,7 +106,7 @@ fn run(args: RawArgs) -> Result {
         Command::List(target, listing, how) => inspect::list(&target, &listing, &how, &mut out),
         Command::ShowSchedule(target, name, output) => show::schedule(&target, &name, output, &mut out),
         Command::ShowExecution(target, id, output) => show::execution(&target, id, output, &mut out),
-        Command::Enqueue(target, execution) => add::enqueue(&target, &execution, &mut out),
+        Command::Enqueue(target, execution, output) => add::enqueue(&target, &execution, output, &mut out),
         Command::Add(target, schedule, subject) => add::add(&target, &schedule, &subject, &mut out),
         Command::Change(target, verb, subject) => control::change(&target, &verb, &subject, &mut out),
         Command::CronNext(question, output) => cron::next(&question, output, &mut out),

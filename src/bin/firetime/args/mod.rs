@@ -37,7 +37,7 @@ pub(crate) enum Command {
     ShowSchedule(Target, String, Output),
     ShowExecution(Target, i64, Output),
     Add(Target, Box<NewSchedule>, Subject),
-    Enqueue(Target, NewExecution),
+    Enqueue(Target, NewExecution, Output),
     Change(Target, Verb, Subject),
     CronNext(Question, Output),
     CronBatch(Source),
@@ -268,10 +268,10 @@ impl Surroundings<'_> {
             RawJobVerb::Pause(pause) => self.pause(Kind::Job, pause),
             RawJobVerb::Resume(subject) => self.change(Verb::Resume(Kind::Job), subject),
             RawJobVerb::Enqueue(raw) => {
-                let RawEnqueue { job, payload, at, priority, key, group, lane, tags } = raw;
+                let RawEnqueue { job, payload, at, priority, key, replace, group, lane, tags, output } = raw;
                 let at = at.map(|at| at.from(self.now));
-                let new = NewExecution { job, payload, at, priority, key, group, lane, tags };
-                Ok(Command::Enqueue(self.target()?, new))
+                let new = NewExecution { job, payload, at, priority, key, replace, group, lane, tags };
+                Ok(Command::Enqueue(self.target()?, new, output.output))
             }
         }
     }

@@ -290,6 +290,9 @@ pub(super) struct RawEnqueue {
     /// A key that one execution of the job may have that has not ended: if there is one, nothing is stored
     #[arg(long, value_name = "KEY")]
     pub(super) key: Option<String>,
+    /// Replaces the one that has the key, if it still waits as it was enqueued; it keeps its id
+    #[arg(long, requires = "key")]
+    pub(super) replace: bool,
     /// The group that it shares bounds and turns with; programs make it of the payload, this one cannot
     #[arg(long, value_name = "GROUP")]
     pub(super) group: Option<String>,
@@ -299,6 +302,8 @@ pub(super) struct RawEnqueue {
     /// A tag by which it is found; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     pub(super) tags: Vec<String>,
+    #[command(flatten)]
+    pub(super) output: RawOutput,
 }
 
 #[derive(Debug, Subcommand)]
