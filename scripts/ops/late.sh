@@ -13,7 +13,8 @@
 #                 Special characters in a password are percent-encoded.
 #   --all         every row; without it the 100 that are latest
 #
-# Exit codes: 0 shown; 1 the database could not be reached or refused; 2 wrong usage, or no client.
+# Exit codes: 0 nothing is late; 1 the database could not be reached or refused; 2 wrong usage, or no client;
+# 3 something is late, and shown.
 set -euo pipefail
 name=late.sh form=table url=''
 # shellcheck source-path=SCRIPTDIR
@@ -33,4 +34,9 @@ url=${url:-${FIRETIME_DATABASE_URL:-}}
 [ -n "$url" ] || wrong "no database: name it or set FIRETIME_DATABASE_URL"
 sql="SELECT kind, id, application, schedule, job, due, late_seconds, nodes, held_by FROM qrtz_late
 ORDER BY late_seconds DESC, id $limit"
-show || exit 1
+shown=$(mktemp)
+trap 'rm -f "$shown"' EXIT
+show >"$shown" || exit 1
+cat "$shown"
+# A table without rows has three lines at most.
+[ "$(grep -c . "$shown")" -le 3 ] || exit 3
