@@ -59,7 +59,7 @@ pub mod trigger;
 #[doc(inline)]
 pub use api::request;
 pub use api::{
-    ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Draining, Enqueued,
+    ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Difference, Draining, Enqueued,
     ExecutionDetails, ExecutionFilter, ExecutionView, Health, Job, JobView, Lane, LaneHealth, NodeView,
     Paused, RateView, Removed, Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped,
     Target, Triggered,

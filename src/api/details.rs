@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use crate::api::{ExecutionView, NodeView, ScheduleView};
-use crate::trigger::Trigger;
+use crate::api::{ExecutionView, NodeView, Schedule, ScheduleView};
+use crate::domain::{Millis, Timestamp};
+use crate::store::columns::When;
+use crate::trigger::{Timing, Trigger};
 
 /// One schedule whole: what was asked of it, what comes next, and what became of it. As JSON, instants are
 /// epoch milliseconds, and spans are milliseconds.
@@ -65,6 +67,70 @@ pub struct ExecutionDetails {
     pub attempts: Vec<ExecutionView>,
     /// The nodes that ran them, as far as their rows are still there.
     pub nodes: Vec<NodeView>,
+}
+
+/// A field of a schedule's definition that another definition has otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Difference {
+    /// Its name, as in the JSON of [`ScheduleDetails`].
+    pub field: &'static str,
+    /// What it is; empty for nothing.
+    pub was: String,
+    /// What it would become; empty for nothing.
+    pub becomes: String,
+}
+
+impl ScheduleDetails {
+    /// The fields that [`Client::ensure`](crate::Client::ensure) would change to make it as described.
+    ///
+    /// ```
+    /// use firetime::{Client, Job, Schedule, Trigger};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// # const REPORT: Job<String> = Job::new("report");
+    /// let client = Client::connect("shop", &url)?;
+    /// let nightly = Trigger::cron("0 30 2 * * ?", "UTC")?;
+    /// let nightly = Schedule::new("nightly", REPORT, &"all".to_string(), nightly)?;
+    /// client.ensure(&nightly).run()?;
+    /// let stored = client.schedule("nightly")?;
+    /// assert_eq!(stored.differences(&nightly), []);
+    /// let [difference] = &stored.differences(&nightly.priority(9))[..] else { panic!() };
+    /// assert_eq!((difference.field, &*difference.was, &*difference.becomes), ("priority", "5", "9"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn differences(&self, wanted: &Schedule) -> Vec<Difference> {
+        let wanted = wanted.definition(&self.schedule.application);
+        // An interval that anybody may anchor stays where it is.
+        let anchor = self.starts.map_or(Timestamp::at(0), Timestamp::from);
+        let when = wanted.timing(anchor).ok().map(|timing| When::of(&timing));
+        let window = when.as_ref().and_then(|when| when.timing().ok());
+        let starts = window.as_ref().and_then(Timing::start).and_then(Timestamp::utc);
+        let starts = if wanted.is_anchored() { starts } else { self.starts };
+        let ends = window.as_ref().and_then(Timing::end).and_then(Timestamp::utc);
+        let instant = |at: Option<DateTime<Utc>>| at.map_or_else(String::new, |at| at.to_string());
+        let span = |span: Option<Millis>| span.map_or_else(String::new, |span| format!("{span} ms"));
+        let count = |count: Option<i64>| count.map_or_else(String::new, |count| count.to_string());
+        let (was, overlap) = (&self.schedule, wanted.overlap());
+        let both = [
+            ("job", was.job.clone(), wanted.job.name.to_string()),
+            ("trigger", was.trigger.clone(), when.as_ref().map_or_else(String::new, When::describe)),
+            ("starts", instant(self.starts), instant(starts)),
+            ("ends", instant(self.ends), instant(ends)),
+            ("payload", self.payload.clone(), wanted.payload),
+            ("description", was.description.clone(), wanted.description),
+            ("priority", self.priority.to_string(), wanted.priority.to_string()),
+            ("misfire", self.misfire.clone(), wanted.misfire.as_str().to_owned()),
+            ("misfire_threshold", span(Some(self.misfire_threshold)), span(Some(wanted.threshold))),
+            ("time_limit", span(self.time_limit), span(wanted.time_limit)),
+            ("overlap", self.overlap.clone(), overlap.word().into_owned()),
+            ("pause_after", count(self.pause_after), count(wanted.pause_after.column().map(i64::from))),
+        ];
+        let differs = both.into_iter().filter(|(_, was, becomes)| was != becomes);
+        differs.map(|(field, was, becomes)| Difference { field, was, becomes }).collect()
+    }
 }
 
 impl ExecutionDetails {

@@ -20,7 +20,7 @@ pub use audit::{AuditFilter, AuditView};
 pub use builder::Builder;
 pub use client::Client;
 pub use definition::Schedule;
-pub use details::{ExecutionDetails, ScheduleDetails};
+pub use details::{Difference, ExecutionDetails, ScheduleDetails};
 pub use health::{Health, LaneHealth};
 pub use job::Job;
 pub use lane::Lane;

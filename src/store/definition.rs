@@ -33,8 +33,33 @@ pub(crate) struct Definition {
     pub pause_after: PauseAfter,
     /// For people.
     pub description: String,
+    /// Which row it may change.
+    pub only_if: OnlyIf,
     /// Who defines it, and why: recorded if something changes.
     pub by: Attribution,
+}
+
+/// The row that a definition may change: another one stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum OnlyIf {
+    #[default]
+    Any,
+    /// None, or a removed one.
+    New,
+    /// One that was not removed, of this version.
+    Version(i64),
+}
+
+impl OnlyIf {
+    /// Whether the row there is may be changed; of a name without one, whether it may be made.
+    pub(crate) fn admits(self, stored: Option<&StoredSchedule>) -> bool {
+        let stored = stored.filter(|stored| !stored.is_removed());
+        match self {
+            Self::Any => true,
+            Self::New => stored.is_none(),
+            Self::Version(version) => stored.is_some_and(|stored| stored.version == version),
+        }
+    }
 }
 
 impl Definition {
@@ -55,6 +80,7 @@ impl Definition {
             overlap: None,
             pause_after: PauseAfter::default(),
             description: String::new(),
+            only_if: OnlyIf::Any,
             by: Attribution::default(),
         }
     }
@@ -125,7 +151,7 @@ impl Definition {
     }
 
     /// Whether it says by itself when its trigger starts.
-    fn is_anchored(&self) -> bool {
+    pub(crate) fn is_anchored(&self) -> bool {
         match &self.trigger {
             Trigger::Simple(_) | Trigger::Delay(_) => {
                 self.trigger.start_ms().is_some() || self.start.is_some()
@@ -147,6 +173,8 @@ pub enum Ensured {
     /// It is in ERROR (its row could not be understood or claimed) and fires nothing; what differed was
     /// changed. [`Client::schedules`](crate::Client::schedules) says why. Another trigger begins it anew.
     Quarantined,
+    /// It is not so, and not the row that the request may change: nothing was changed.
+    Differs,
 }
 
 /// What a transaction of the caller's is spared or cannot see, made and read outside of it.
@@ -225,6 +253,9 @@ impl WorkedOut<'_> {
         let stays_broken = is_broken && has_trigger;
         if has_trigger && stored.settings == *settings && !stored.is_removed() {
             return Ok((Edit::None, if stays_broken { Ensured::Quarantined } else { Ensured::Unchanged }));
+        }
+        if !self.definition.only_if.admits(Some(stored)) {
+            return Ok((Edit::None, Ensured::Differs));
         }
         for (column, value) in [("version", stored.version), ("generation", stored.generation)] {
             when::count(column, value)?;

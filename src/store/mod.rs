@@ -41,10 +41,10 @@ pub(crate) use change::{
     UnreadableRow, Unstarted,
 };
 pub(crate) use claim::{Blocked, Claim, ClaimRequest, Claimed, IfNotMade};
-pub(crate) use definition::Definition;
 pub use definition::Ensured;
 #[cfg(feature = "sql")]
 pub(crate) use definition::Prepared;
+pub(crate) use definition::{Definition, OnlyIf};
 pub(crate) use limits::StoreLimits;
 #[cfg(any(feature = "sql", test))]
 pub(crate) use listing::PauseRow;

@@ -180,21 +180,36 @@ impl When {
     pub(crate) fn describe(&self) -> String {
         match (self.job_type.as_str(), self.repeat_count) {
             ("CRON", _) => format!(
-                "cron {} [{}]",
+                "cron {} [{}]{}",
                 self.cron.as_deref().unwrap_or("NULL"),
-                self.zone_id.as_deref().unwrap_or("NULL")
+                self.zone_id.as_deref().unwrap_or("NULL"),
+                self.rules()
             ),
             ("SIMPLE", Some(0)) => "once".to_owned(),
-            ("SIMPLE", _) => match self.repeat_interval {
-                Some(interval) => format!("every {interval} ms"),
-                None => "every NULL ms".to_owned(),
-            },
+            ("SIMPLE", count) => {
+                let times = count.filter(|count| *count > 0).map(|count| count.saturating_add(1));
+                let times = times.map_or_else(String::new, |times| format!(", {times} times"));
+                match self.repeat_interval {
+                    Some(interval) => format!("every {interval} ms{times}"),
+                    None => "every NULL ms".to_owned(),
+                }
+            }
             ("DELAY", _) => match self.repeat_interval {
                 Some(delay) => format!("{delay} ms after each run"),
                 None => "NULL ms after each run".to_owned(),
             },
             (other, _) => other.to_owned(),
         }
+    }
+
+    /// Its rules for clock changes that are not the usual ones.
+    fn rules(&self) -> String {
+        let (gap, fold) = (word(GAPS, &Gap::default()), word(FOLDS, &Fold::default()));
+        let of = |name: &str, rule: &String, usual| match *rule == usual {
+            true => String::new(),
+            false => format!(", {name} {rule}"),
+        };
+        of("gap", &self.dst_gap, gap) + &of("fold", &self.dst_fold, fold)
     }
 }
 
@@ -430,6 +445,9 @@ mod tests {
         assert_eq!(shown(&cron("@daily", None)), "cron @daily [UTC]");
         assert_eq!(shown(&simple(Timestamp::at(0), 0, 0)), "once");
         assert_eq!(shown(&simple(Timestamp::at(0), 250, -1)), "every 250 ms");
+        assert_eq!(shown(&simple(Timestamp::at(0), 250, 2)), "every 250 ms, 3 times");
+        let both = When { dst_fold: "BOTH".to_owned(), ..When::of(&cron("@daily", None)) };
+        assert_eq!(both.describe(), "cron @daily [UTC], fold BOTH");
         let broken = When { repeat_interval: None, ..When::of(&simple(Timestamp::at(0), 250, -1)) };
         assert_eq!(broken.describe(), "every NULL ms");
     }

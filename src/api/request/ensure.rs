@@ -3,7 +3,7 @@
 use super::{awaits, check, joins, ordered};
 use crate::api::{Client, Schedule};
 use crate::domain::Error;
-use crate::store::{Definition, Ensured, Verbs};
+use crate::store::{Definition, Ensured, OnlyIf, Verbs};
 
 /// Makes the schedule of this name be as described: creates it, changes what differs, or does nothing. Made
 /// by [`Client::ensure`].
@@ -64,6 +64,39 @@ awaits!(Ensure { definition }, Ensured);
 impl Ensure<'_> {
     ordered!(definition.by);
 
+    /// Only if there is no schedule of this name; one that is defined otherwise stays as it is, and the
+    /// answer is [`Ensured::Differs`]. Default: it is changed.
+    ///
+    /// ```
+    /// use firetime::{Client, Ensured, Job, Schedule, Trigger};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// # const REPORT: Job<()> = Job::new("report");
+    /// let client = Client::connect("shop", &url)?;
+    /// let nightly = Schedule::new("nightly", REPORT, &(), Trigger::cron("0 0 2 * * ?", "UTC")?)?;
+    /// assert_eq!(client.ensure(&nightly).if_new().run()?, Ensured::Created);
+    /// let urgent = nightly.priority(9);
+    /// assert_eq!(client.ensure(&urgent).if_new().run()?, Ensured::Differs);
+    /// // Nobody has changed it since it was looked at.
+    /// let seen = client.schedule("nightly")?.schedule.version;
+    /// assert_eq!(client.ensure(&urgent).if_version(seen).run()?, Ensured::Changed);
+    /// assert_eq!(client.ensure(&urgent.priority(1)).if_version(seen).run()?, Ensured::Differs);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn if_new(mut self) -> Self {
+        self.definition.only_if = OnlyIf::New;
+        self
+    }
+
+    /// Only if the schedule has still this [version](crate::ScheduleView::version), which grows with every
+    /// change but claims; else nothing is changed or made, and the answer is [`Ensured::Differs`]. Default:
+    /// any.
+    pub fn if_version(mut self, version: i64) -> Self {
+        self.definition.only_if = OnlyIf::Version(version);
+        self
+    }
+
     /// Runs the request in a transaction of its own.
     ///
     /// # Errors
@@ -74,7 +107,7 @@ impl Ensure<'_> {
     /// [`ErrorKind::Conflict`]: crate::ErrorKind::Conflict
     pub fn run(self) -> Result<Ensured, Error> {
         let ensured = self.over(&*self.client.store)?;
-        if ensured != Ensured::Unchanged {
+        if !matches!(ensured, Ensured::Unchanged | Ensured::Differs) {
             self.client.announce(&self.definition.name);
         }
         Ok(ensured)

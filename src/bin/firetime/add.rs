@@ -111,6 +111,7 @@ pub(crate) fn add(target: &Target, new: &NewSchedule, subject: &Subject, out: &m
         Ensured::Created => "created",
         Ensured::Changed => "changed",
         Ensured::Unchanged => "nothing was changed, it is so",
+        Ensured::Differs => "nothing was changed, it differs",
         Ensured::Quarantined => "nothing was changed, it is in error: give it another trigger",
     };
     writeln!(out, "{}: {said}", escaped(&subject.name))?;

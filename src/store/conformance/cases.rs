@@ -380,6 +380,8 @@ macro_rules! conformance {
                 a_complete_schedule_cannot_be_paused,
                 schedules_are_shown,
                 executions_are_shown_newest_first,
+                a_definition_that_asks_for_another_row_changes_nothing,
+                one_of_many_new_definitions_of_a_name_makes_it,
             }
             polls {
                 the_windows_edge_is_exclusive,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::domain::{Cursor, ErrorKind, ExecutionState, JobId, NextFire, ScheduleState};
+use crate::store::OnlyIf;
 use crate::trigger::{Cron, Fold, Gap};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -350,6 +351,57 @@ pub(crate) fn executions_are_shown_newest_first(db: &Bench) {
     assert_eq!(ask(&|query| query.since = Some(db.base + 9_000)), [3]);
     assert_eq!(ask(&|query| query.since = Some(db.base + 9_001)).len(), 0);
     assert_eq!(ask(&|query| query.until = Some(db.base + 9_000)), [2, 1, 0]);
+}
+
+/// Neither the row nor its job, which might be mistyped.
+pub(crate) fn a_definition_that_asks_for_another_row_changes_nothing(db: &Bench) {
+    let definition = db.definition("s");
+    let ensure = |definition: &Definition, only_if| {
+        db.store.ensure(&Definition { only_if, ..definition.clone() }).unwrap()
+    };
+    let version = || db.store.schedule(&db.app, "s").unwrap().unwrap().version;
+    assert_eq!(ensure(&definition, OnlyIf::Version(0)), Ensured::Differs, "there is none");
+    assert!(db.store.schedule(&db.app, "s").unwrap().is_none());
+    assert_eq!(ensure(&definition, OnlyIf::New), Ensured::Created);
+    let (first, row) = (version(), db.schedule_row(db.entry("s").id));
+    for only_if in [OnlyIf::New, OnlyIf::Version(first + 1)] {
+        assert_eq!(ensure(&definition, only_if), Ensured::Unchanged, "it is so");
+        for other in [
+            Definition { priority: 9, ..definition.clone() },
+            Definition { job: job("nobody's"), ..definition.clone() },
+            Definition { trigger: every(db.base, 7_000, -1), ..definition.clone() },
+        ] {
+            assert_eq!(ensure(&other, only_if), Ensured::Differs);
+        }
+    }
+    assert_eq!(db.schedule_row(db.entry("s").id), row);
+    assert!(db.store.jobs(&db.app).unwrap().iter().all(|job| job.name != "nobody's"));
+    let urgent = Definition { priority: 9, ..definition.clone() };
+    assert_eq!(ensure(&urgent, OnlyIf::Version(first)), Ensured::Changed);
+    assert_eq!(ensure(&definition, OnlyIf::Version(first)), Ensured::Differs, "it was changed since");
+    db.remove("s");
+    assert_eq!(ensure(&definition, OnlyIf::Version(first + 1)), Ensured::Differs, "it was removed since");
+    assert_eq!(ensure(&definition, OnlyIf::New), Ensured::Created);
+}
+
+pub(crate) fn one_of_many_new_definitions_of_a_name_makes_it(db: &Bench) {
+    let define = |priority| {
+        let definition = Definition { priority, only_if: OnlyIf::New, ..db.definition("s") };
+        db.store.ensure(&definition).unwrap()
+    };
+    let answers = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|priority| {
+                scope.spawn({
+                    let define = &define;
+                    move || define(priority)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    let count = |answer| answers.iter().filter(|it| **it == answer).count();
+    assert_eq!((count(Ensured::Created), count(Ensured::Differs)), (1, 3), "{answers:?}");
 }
 
 /// Its year has passed, or its end: as a new schedule it would be a row that never fires.

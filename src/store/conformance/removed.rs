@@ -10,7 +10,7 @@ impl Bench {
         RemoveChange { application: self.app.clone(), seen, reason: "why".to_owned(), now: self.now }
     }
 
-    fn remove(&self, name: &str) {
+    pub(super) fn remove(&self, name: &str) {
         assert!(self.applied(&Change::Remove(self.removal(name))));
     }
 

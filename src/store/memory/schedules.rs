@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::rows::{Execution, Schedule, Shape};
 use super::tables::Tables;
-use crate::domain::{Cause, Entry, Error, ErrorKind, ScheduleId, ScheduleState, Timestamp, shards};
-use crate::store::columns::{NO_TIME, Settings};
+use crate::domain::{Cause, Entry, Error, ErrorKind, JobId, ScheduleId, ScheduleState, Timestamp, shards};
+use crate::store::columns::{NO_TIME, NONE, Settings};
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
 use crate::store::when::{self, Present};
 use crate::store::{
@@ -22,12 +22,32 @@ impl Tables {
         let app = self.apps.get(definition.application.as_str());
         let present = Present { now: self.now, ledger_from: app.map_or(NO_TIME, |app| app.ledger_from) };
         let wanted = WorkedOut { definition, timing, when, present };
-        let job = self.put_job(&definition.application, &definition.job);
+        let id = self.schedule_named(&definition.application, &definition.name);
+        let stored = id.and_then(|id| Some((id, self.stored(id)?)));
+        let job = match definition.only_if.admits(stored.as_ref().map(|(_, stored)| stored)) {
+            true => self.put_job(&definition.application, &definition.job),
+            // The job of what is not changed is not made: without one the rows differ.
+            false => self.known_job(&definition.application, &definition.job).unwrap_or(JobId(NONE)),
+        };
         let settings = definition.settings(job);
-        match self.schedule_named(&definition.application, &definition.name) {
+        match stored {
+            None if !definition.only_if.admits(None) => Ok(Ensured::Differs),
             None => self.create(&wanted, settings),
-            Some(id) => self.change(id, &wanted, settings),
+            Some((id, stored)) => self.change((id, &stored), &wanted, settings),
         }
+    }
+
+    fn stored(&self, id: i64) -> Option<StoredSchedule> {
+        let row = self.schedule(id)?;
+        Some(StoredSchedule {
+            state: row.state.to_string(),
+            version: row.version,
+            generation: row.generation,
+            prev: row.prev,
+            next: row.next,
+            settings: row.settings.clone(),
+            when: row.shape.columns.clone(),
+        })
     }
 
     fn create(&mut self, wanted: &WorkedOut<'_>, settings: Settings) -> Result<Ensured> {
@@ -50,28 +70,23 @@ impl Tables {
         Ok(Ensured::Created)
     }
 
-    fn change(&mut self, id: i64, wanted: &WorkedOut<'_>, settings: Settings) -> Result<Ensured> {
-        let Some(row) = self.schedule(id) else { return Ok(Ensured::Unchanged) };
-        let stored = StoredSchedule {
-            state: row.state.to_string(),
-            version: row.version,
-            generation: row.generation,
-            prev: row.prev,
-            next: row.next,
-            settings: row.settings.clone(),
-            when: row.shape.columns.clone(),
-        };
+    fn change(
+        &mut self,
+        (id, stored): (i64, &StoredSchedule),
+        wanted: &WorkedOut<'_>,
+        settings: Settings,
+    ) -> Result<Ensured> {
         let is_removed = stored.is_removed();
         if is_removed {
             wanted.created().map_err(|problem| refused(wanted.definition, ErrorKind::Config, &problem))?;
         }
-        let (edit, ensured) = wanted.edit(&stored, &settings).map_err(|problem| {
+        let (edit, ensured) = wanted.edit(stored, &settings).map_err(|problem| {
             refused(wanted.definition, ErrorKind::Data, &format!("{problem}: mend the row by hand"))
         })?;
         if matches!(edit, Edit::None) {
             return Ok(ensured);
         }
-        let difference = wanted.difference(&stored, &settings);
+        let difference = wanted.difference(stored, &settings);
         self.edit_schedule(id, |row| {
             row.settings = settings;
             row.version += 1;

@@ -148,17 +148,21 @@ impl Tables {
 
     /// Inserts the job if it is missing; its id.
     pub(super) fn put_job(&mut self, application: &str, spec: &JobSpec) -> JobId {
-        let application = self.application(application);
-        let known = self.index(&application).and_then(|index| index.jobs.get(spec.name.as_str()).copied());
-        if let Some(id) = known {
+        if let Some(id) = self.known_job(application, spec) {
             return id;
         }
+        let application = self.application(application);
         let id = JobId(self.fresh_id());
         let (name, state) = (spec.name.as_str().into(), ScheduleState::Active.as_str().into());
         let job = Job { application, name, state, pause: Pause::default(), settings: spec.settings.clone() };
         self.index_job(id, &job);
         self.jobs.insert(id, job);
         id
+    }
+
+    /// The id of a job that is there.
+    pub(super) fn known_job(&self, application: &str, spec: &JobSpec) -> Option<JobId> {
+        self.index(application)?.jobs.get(spec.name.as_str()).copied()
     }
 
     /// A job of a copy of the tables is found by its name.

@@ -3,7 +3,7 @@
 use super::{audit, change, node};
 use crate::domain::{Entry, JobId, ScheduleId, ScheduleState, Timestamp, shards};
 use crate::store::change::WithdrawChange;
-use crate::store::columns::{Cell, Column, Settings, When};
+use crate::store::columns::{Cell, Column, NONE, Settings, When};
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
 use crate::store::sql::rows::entry::{Payload, Raw};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
@@ -56,6 +56,9 @@ fn ensured(session: &mut dyn Session, definition: &Definition, prepared: Option<
     };
     if let Some(row) = seen {
         return change(session, &wanted, prepared, row);
+    }
+    if !definition.only_if.admits(None) {
+        return Ok(Ensured::Differs);
     }
     if create(session, &wanted, prepared)? {
         audit::record(session, &wanted.creation())?;
@@ -170,7 +173,11 @@ fn change(
     if is_removed {
         wanted.created().map_err(|problem| refused(definition, FaultKind::Senseless, &problem))?;
     }
-    let job = job(session, wanted, prepared)?;
+    let job = match definition.only_if.admits(Some(stored)) {
+        true => job(session, wanted, prepared)?,
+        // The job of what is not changed is not made: without one the rows differ.
+        false => node::known_job(session, &definition.application, &definition.job)?.unwrap_or(JobId(NONE)),
+    };
     let settings = definition.settings(job);
     let (edit, ensured) = wanted.edit(stored, &settings).map_err(|problem| {
         refused(definition, FaultKind::Undecodable, &format!("{problem}: mend the row by hand"))

@@ -86,6 +86,11 @@ pub(crate) fn job(
     found.ok_or_else(|| Fault::new(FaultKind::Conflict, problem()))
 }
 
+/// The id of a job that is there.
+pub(crate) fn known_job(session: &mut dyn Session, application: &str, spec: &JobSpec) -> Step<Option<JobId>> {
+    Ok(job_rows(session, application, &[spec])?.remove(&spec.name).map(|(id, _)| id))
+}
+
 /// The ids and settings of jobs by their names; the missing rows are made.
 fn jobs_there(
     session: &mut dyn Session,
