@@ -23,6 +23,8 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
             the_scripts_tell_what_is_late_what_failed_and_what_can_be_stopped,
         ),
         ("it_changes_what_it_is_told_to_and_says_who_did", it_changes_what_it_is_told_to_and_says_who_did),
+        ("a_definition_is_replaced_on_demand_alone", a_definition_is_replaced_on_demand_alone),
+        ("a_change_of_one_field_keeps_all_others", a_change_of_one_field_keeps_all_others),
     ];
     for (name, test) in tests {
         trials.push(trial(format!("{}::command::{name}", kind.name()), move || test(kind)));
@@ -139,6 +141,77 @@ fn it_changes_what_it_is_told_to_and_says_who_did(kind: ServerKind) {
     assert_eq!(rows.iter().filter(|row| row["actor"] == "ann").count(), 1);
     let paused = said(&["audit", "--verb", "pause", "--target", "nightly"]);
     assert!(paused.contains("ann") && paused.contains("stock-taking"), "{paused}");
+}
+
+/// It was replaced by whoever added it again, with a field left out.
+fn a_definition_is_replaced_on_demand_alone(kind: ServerKind) {
+    let database = kind.fresh();
+    succeeded(&on(&database, &["migrate"]));
+    let client = Client::connect(APPLICATION, &database.url).unwrap();
+    let add = ["schedules", "add", "yearly", "--job", WORK.name(), "--cron", "0 0 0 1 1 ? 2090-2099"];
+    let add = |more: &[&str]| on(&database, &[&add[..], more].concat());
+    let whole = ["--payload", "7", "--timeout", "5m", "--description", "new year", "--pause-after", "3"];
+    assert!(succeeded(&add(&whole)).ends_with("yearly: created\n"));
+    assert!(succeeded(&add(&whole)).ends_with("yearly: nothing was changed, it is so\n"));
+    let differs = "  payload: 7 -> 8\n  description: new year -> none\n  time limit: 300000 ms -> none\n  \
+                   pause after: 3 -> none\n";
+    for more in [&["--payload", "8"][..], &["--payload", "8", "--replace"]] {
+        let output = add(more);
+        let (shown, said) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.code() == Some(2) && shown.ends_with(differs), "{shown}");
+        assert!(said.contains("nothing was changed") && said.contains("--replace --yes"), "{said}");
+        assert_eq!(client.schedule("yearly").unwrap().payload, "7");
+    }
+    let mistyped = ["schedules", "add", "yearly", "--job", "wrok", "--every", "1d"];
+    assert_eq!(on(&database, &mistyped).status.code(), Some(2));
+    assert_eq!(client.jobs().unwrap().len(), 1);
+    let replaced = succeeded(&add(&["--payload", "8", "--replace", "--yes"]));
+    assert!(replaced.ends_with(&format!("yearly: changed\n{differs}")), "{replaced}");
+    let again = succeeded(&add(&["--payload", "8", "--replace", "--yes"]));
+    assert!(again.ends_with("yearly: nothing was changed, it is so\n"), "{again}");
+}
+
+fn a_change_of_one_field_keeps_all_others(kind: ServerKind) {
+    let database = kind.fresh();
+    succeeded(&on(&database, &["migrate"]));
+    let client = Client::connect(APPLICATION, &database.url).unwrap();
+    let said = |line: &[&str]| succeeded(&on(&database, &[&["schedules", "set"], line].concat()));
+    // As an application has defined it, with more than the program can.
+    let hourly = Trigger::every(Duration::from_secs(3_600)).unwrap().times(300).unwrap();
+    let payload =
+        serde_json::value::RawValue::from_string(r#"{"b": 1.0, "a": 12345678901234567890123}"#.to_owned());
+    let job = firetime::Job::new("copy");
+    client.ensure(&Schedule::new("hourly", job, &payload.unwrap(), hourly).unwrap()).run().unwrap();
+    let before = client.schedule("hourly").unwrap();
+    let dry = said(&["hourly", "--timeout", "90s", "--misfire", "do_nothing", "--dry-run"]);
+    let differs = "  misfire: FIRE_ONCE -> DO_NOTHING\n  time limit: none -> 90000 ms\n";
+    assert_eq!(dry, format!("{differs}nothing was changed\n"));
+    let changed = said(&["hourly", "--timeout", "90s", "--misfire", "do_nothing"]);
+    assert_eq!(changed, format!("hourly: changed\n{differs}"));
+    assert_eq!(said(&["hourly", "--timeout", "90s"]), "hourly: nothing was changed, it is so\n");
+    let after = client.schedule("hourly").unwrap();
+    assert_eq!((&after.payload, &after.rule, after.starts), (&before.payload, &before.rule, before.starts));
+    assert_eq!((after.next_five, after.overlap), (before.next_five, before.overlap));
+    let often = said(&["hourly", "--every", "1d"]);
+    assert!(often.contains("trigger: every 3600000 ms, 300 times -> every 86400000 ms\n"), "{often}");
+
+    let berlin = firetime::Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap().gap(firetime::Gap::Skip);
+    let nightly = Schedule::new("nightly", WORK, &7, Trigger::Cron(berlin)).unwrap();
+    client.ensure(&nightly.priority(-3)).run().unwrap();
+    let was = "cron 0 30 2 * * ? [Europe/Berlin], gap SKIP";
+    let later = said(&["nightly", "--cron", "0 45 2 * * ?"]);
+    assert!(
+        later.ends_with(&format!("changed\n  trigger: {was} -> {}\n", was.replace("30", "45"))),
+        "{later}"
+    );
+    let moved = said(&["nightly", "--zone", "UTC"]);
+    assert!(moved.ends_with("-> cron 0 45 2 * * ? [UTC], gap SKIP\n"), "{moved}");
+    assert_eq!(client.schedule("nightly").unwrap().priority, -3);
+    let wrong = refused(&on(&database, &["schedules", "set", "hourly", "--zone", "UTC"]), 2);
+    assert!(wrong.contains("cron expression"), "{wrong}");
+    assert!(
+        refused(&on(&database, &["schedules", "set", "nihgtly", "--payload", "1"]), 4).contains("nightly")
+    );
 }
 
 /// From the making of a schedule to its end, with a live node.

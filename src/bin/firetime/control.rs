@@ -139,7 +139,7 @@ fn answer<T>(client: &Client, kind: Kind, name: &str, answer: Result<T, firetime
     })
 }
 
-fn of_schedule<T>(client: &Client, name: &str, found: Result<T, firetime::Error>) -> Result<T> {
+pub(crate) fn of_schedule<T>(client: &Client, name: &str, found: Result<T, firetime::Error>) -> Result<T> {
     answer(client, Kind::Schedule, name, found)
 }
 

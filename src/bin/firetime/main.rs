@@ -7,7 +7,7 @@
 //! logging  log4rs
 //! inspect  migrate, and the listings
 //! show     one schedule or execution whole
-//! add      schedules add, jobs enqueue
+//! add      schedules add and set, jobs enqueue
 //! control  the commands that change something
 //! cron     cron next; batch: a file of questions, one answer a line
 //! output   tables for people, JSON for scripts
@@ -108,6 +108,7 @@ fn run(args: RawArgs) -> Result {
         Command::ShowExecution(target, id, output) => show::execution(&target, id, output, &mut out),
         Command::Enqueue(target, execution, output) => add::enqueue(&target, &execution, output, &mut out),
         Command::Add(target, schedule, subject) => add::add(&target, &schedule, &subject, &mut out),
+        Command::Set(target, schedule, subject) => add::set(&target, &schedule, &subject, &mut out),
         Command::Change(target, verb, subject) => control::change(&target, &verb, &subject, &mut out),
         Command::CronNext(question, output) => cron::next(&question, output, &mut out),
         Command::CronBatch(source) => cron::batch(&source, &mut out),

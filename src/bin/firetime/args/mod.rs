@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
 use firetime::{AuditFilter, Cron, ExecutionFilter, Trigger};
+use serde_json::value::{RawValue, to_raw_value};
 
 pub(crate) use self::raw::RawArgs;
 use self::raw::{
     RawAdd, RawAppVerb, RawAuditFilter, RawBulk, RawBy, RawCluster, RawCommand, RawCron, RawEnqueue,
-    RawExecutionVerb, RawFilter, RawJobVerb, RawList, RawListed, RawNext, RawNodeVerb, RawPause,
-    RawScheduleVerb, RawSubject,
+    RawExecutionVerb, RawFields, RawFilter, RawJobVerb, RawList, RawListed, RawNext, RawNodeVerb, RawPause,
+    RawScheduleVerb, RawSet, RawSubject,
 };
-use crate::add::{NewExecution, NewSchedule};
+use crate::add::{Definition, Fields, NewExecution};
 use crate::control::{Change, Subject, Verb, Which};
 use crate::cron::{Question, Source};
 use crate::demo;
@@ -36,7 +37,8 @@ pub(crate) enum Command {
     List(Target, Listing, How),
     ShowSchedule(Target, String, Output),
     ShowExecution(Target, i64, Output),
-    Add(Target, Box<NewSchedule>, Subject),
+    Add(Target, Box<Definition>, Subject),
+    Set(Target, Box<Definition>, Subject),
     Enqueue(Target, NewExecution, Output),
     Change(Target, Verb, Subject),
     CronNext(Question, Output),
@@ -175,6 +177,7 @@ impl Surroundings<'_> {
                 Ok(Command::ShowSchedule(self.target()?, name, output.output))
             }
             RawScheduleVerb::Add(add) => self.add(*add),
+            RawScheduleVerb::Set(set) => self.set(*set),
             RawScheduleVerb::Pause(pause) => self.pause(Kind::Schedule, pause),
             RawScheduleVerb::Resume(subject) => self.change(Verb::Resume(Kind::Schedule), subject),
             RawScheduleVerb::Run { subject, payload, at } => {
@@ -188,32 +191,39 @@ impl Surroundings<'_> {
     }
 
     fn add(&self, add: RawAdd) -> Result<Command> {
-        let RawAdd { subject, job, cron, zone, every, after, at, payload, description, priority, .. } = add;
-        let (timeout, overlap, pause_after, dry_run) =
-            (add.timeout, add.overlap, add.pause_after, add.dry_run);
-        let trigger = match (cron, every.map(Trigger::every), after.map(Trigger::fixed_delay), at) {
-            (Some(expression), ..) => Trigger::cron(&expression, &zone)?,
-            (None, Some(spans), ..) | (None, None, Some(spans), _) => spans?,
-            (None, None, None, Some(at)) => Trigger::once(at.from(self.now))?,
-            (None, None, None, None) => {
-                return Err(Failure::Usage("when? Say --cron, --every, --after or --at".to_owned()));
-            }
-        };
-        let subject = self.subject(subject.name, subject.by);
-        let (time_limit, now) = (timeout, self.now);
-        let schedule = NewSchedule {
-            job,
-            trigger,
-            payload,
-            description,
-            priority,
-            time_limit,
-            overlap,
-            pause_after,
-            dry_run,
-            now,
-        };
-        Ok(Command::Add(self.target()?, Box::new(schedule), subject))
+        let RawAdd { subject, fields, replace, yes, dry_run } = add;
+        let mut fields = self.fields(fields)?;
+        fields.payload.get_or_insert_with(|| RawValue::NULL.to_owned());
+        let new = Definition { fields, replaces: replace && yes, dry_run, now: self.now };
+        Ok(Command::Add(self.target()?, Box::new(new), self.subject(subject.name, subject.by)))
+    }
+
+    fn set(&self, set: RawSet) -> Result<Command> {
+        let RawSet { subject, fields, dry_run } = set;
+        let new = Definition { fields: self.fields(fields)?, replaces: true, dry_run, now: self.now };
+        Ok(Command::Set(self.target()?, Box::new(new), self.subject(subject.name, subject.by)))
+    }
+
+    fn fields(&self, raw: RawFields) -> Result<Fields> {
+        let zone = raw.zone.as_deref().unwrap_or("UTC");
+        let cron = raw.cron.map(|expression| Trigger::cron(&expression, zone));
+        let once = raw.at.map(|at| Trigger::once(at.from(self.now)));
+        let spans = raw.every.map(Trigger::every).or(raw.after.map(Trigger::fixed_delay));
+        Ok(Fields {
+            job: raw.job,
+            trigger: cron.or(spans).or(once).transpose()?,
+            zone: raw.zone,
+            start: raw.start.map(|start| start.from(self.now)),
+            end: raw.end.map(|end| end.from(self.now)),
+            payload: raw.payload.as_ref().map(to_raw_value).transpose()?,
+            description: raw.description,
+            priority: raw.priority,
+            misfire: raw.misfire,
+            misfire_threshold: raw.misfire_threshold,
+            time_limit: raw.timeout,
+            overlap: raw.overlap,
+            pause_after: raw.pause_after,
+        })
     }
 
     fn execution(&self, verb: RawExecutionVerb) -> Result<Command> {
@@ -354,7 +364,7 @@ impl RawNext {
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, Parser};
-    use firetime::ExecutionState;
+    use firetime::{ExecutionState, MisfirePolicy};
 
     use super::*;
 
@@ -566,11 +576,37 @@ mod tests {
         else {
             panic!()
         };
-        assert_eq!((new.job.as_str(), subject.name.as_str(), new.priority), ("report", "nightly", 5));
-        for wrong in [&[][..], &["--cron", "@daily", "--every", "1h"], &["--every", "1h", "--zone", "UTC"]] {
+        assert_eq!((new.fields.job.as_deref(), subject.name.as_str()), (Some("report"), "nightly"));
+        assert!(
+            !new.replaces && new.fields.payload.as_deref().is_some_and(|payload| payload.get() == "null")
+        );
+        let daily = ["--cron", "@daily"];
+        for wrong in [
+            &[][..],
+            &["--cron", "@daily", "--every", "1h"],
+            &["--every", "1h", "--zone", "UTC"],
+            &["--cron", "@daily", "--yes"],
+            &["--cron", "@daily", "--misfire", "fire"],
+        ] {
             refused(&[&["--application", "x"], &add[..], wrong].concat());
         }
+        refused(&[&["--application", "x", "schedules", "add", "nightly"], &daily[..]].concat());
         let Command::Add(_, new, _) = at(&[&add[..], &["--after", "1m"]].concat()) else { panic!() };
-        assert!(matches!(&new.trigger, Trigger::Delay(delay) if delay.delay_ms() == 60_000));
+        assert!(matches!(&new.fields.trigger, Some(Trigger::Delay(delay)) if delay.delay_ms() == 60_000));
+        let Command::Add(_, new, _) = at(&[&add[..], &daily[..], &["--replace", "--yes"]].concat()) else {
+            panic!()
+        };
+        assert!(new.replaces);
+    }
+
+    #[test]
+    fn a_change_of_a_schedule_names_what_it_changes() {
+        let line = ["schedules", "set", "nightly", "--misfire", "do-nothing", "--misfire-threshold", "2m"];
+        let Command::Set(_, new, subject) = at(&[&line[..], &["--end", "1d"]].concat()) else { panic!() };
+        let Fields { misfire, misfire_threshold, end, payload, priority, trigger, .. } = &new.fields;
+        assert_eq!((*misfire, subject.name.as_str()), (Some(MisfirePolicy::DoNothing), "nightly"));
+        assert_eq!(misfire_threshold.map(|span| span.as_secs()), Some(120));
+        assert_eq!(*end, Some("2025-01-03T00:00:00Z".parse().unwrap()));
+        assert!(payload.is_none() && priority.is_none() && trigger.is_none());
     }
 }

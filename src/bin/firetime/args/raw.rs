@@ -1,11 +1,12 @@
 //! The command line as clap reads it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clap::builder::NonEmptyStringValueParser;
-use clap::{ArgAction, Args, Parser, Subcommand};
-use firetime::{ExecutionState, Overlap};
+use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand};
+use firetime::{ExecutionState, MisfirePolicy, Overlap};
 
 use crate::failure::EXIT_CODES;
 use crate::output::{ListOutput, Output};
@@ -136,8 +137,10 @@ pub(super) enum RawScheduleVerb {
         #[command(flatten)]
         output: RawOutput,
     },
-    /// Makes one, or makes it be so; shows its next five fire times first
+    /// Makes one; shows its next five fire times first
     Add(Box<RawAdd>),
+    /// Changes the fields of one that are named, and tells what they were; all others stay as they are
+    Set(Box<RawSet>),
     /// Pauses one: nothing planned of it is claimed until it is resumed
     Pause(RawPause),
     /// Ends a pause: what was planned meanwhile is skipped
@@ -177,40 +180,88 @@ pub(super) enum RawScheduleVerb {
 
 /// A schedule to be made.
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("trigger").required(true).args(["cron", "every", "after", "at"]))]
+#[command(group = ArgGroup::new("work").required(true).args(["job"]))]
+#[command(group = ArgGroup::new("trigger").required(true).args(TRIGGERS))]
 pub(super) struct RawAdd {
     #[command(flatten)]
     pub(super) subject: RawSubject,
+    #[command(flatten)]
+    pub(super) fields: RawFields,
+    /// Replaces one of this name that is defined otherwise, with all its fields
+    #[arg(long)]
+    pub(super) replace: bool,
+    /// Replaces it; without this it is only told what differs
+    #[arg(long, requires = "replace")]
+    pub(super) yes: bool,
+    /// Shows its next fire times and makes nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+/// A schedule that is to be changed.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("trigger").args(TRIGGERS))]
+pub(super) struct RawSet {
+    #[command(flatten)]
+    pub(super) subject: RawSubject,
+    #[command(flatten)]
+    pub(super) fields: RawFields,
+    /// Shows what would change, and its next fire times if its trigger would, and changes nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+/// The options of which one says when a schedule fires.
+const TRIGGERS: [&str; 4] = ["cron", "every", "after", "at"];
+
+/// The fields of a schedule's definition.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Its definition")]
+pub(super) struct RawFields {
     /// The job that it runs
     #[arg(long, value_name = "JOB")]
-    pub(super) job: String,
+    pub(super) job: Option<String>,
     /// Fires as this cron expression says: second minute hour day-of-month month day-of-week [year]
     #[arg(long, value_name = "EXPR")]
     pub(super) cron: Option<String>,
-    /// The expression's time zone, an IANA name such as Europe/Berlin
-    #[arg(long, value_name = "ZONE", default_value = "UTC", conflicts_with_all = ["every", "after", "at"])]
-    pub(super) zone: String,
+    /// The expression's time zone, an IANA name such as Europe/Berlin [default: UTC]
+    #[arg(long, value_name = "ZONE", conflicts_with_all = ["every", "after", "at"])]
+    pub(super) zone: Option<String>,
     /// Fires at this interval, from now on: 90s, 15m, 2h, 1d
     #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
-    pub(super) every: Option<std::time::Duration>,
+    pub(super) every: Option<Duration>,
     /// Fires now, and then always so long after the end of the last run: 90s, 15m, 2h, 1d
     #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
-    pub(super) after: Option<std::time::Duration>,
+    pub(super) after: Option<Duration>,
     /// Fires once: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d
     #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
     pub(super) at: Option<When>,
-    /// What its handler is given, as JSON
-    #[arg(long, value_name = "JSON", value_parser = json, default_value = "null")]
-    pub(super) payload: serde_json::Value,
+    /// Fires at or after this: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d; an interval begins
+    /// with it
+    #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
+    pub(super) start: Option<When>,
+    /// Fires at or before this: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d
+    #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
+    pub(super) end: Option<When>,
+    /// What its handler is given, as JSON [default: null]
+    #[arg(long, value_name = "JSON", value_parser = json)]
+    pub(super) payload: Option<serde_json::Value>,
     /// What it is for, for people
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    pub(super) description: String,
-    /// Of what is due at one instant, the highest starts first
-    #[arg(long, value_name = "NUMBER", default_value_t = 5, allow_hyphen_values = true)]
-    pub(super) priority: i32,
+    #[arg(long, value_name = "TEXT")]
+    pub(super) description: Option<String>,
+    /// Of what is due at one instant, the highest starts first [default: 5]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    pub(super) priority: Option<i32>,
+    /// What becomes of missed occurrences: fire_once (the latest runs), do_nothing (all are skipped), or
+    /// fire_all [default: fire_once]
+    #[arg(long, value_name = "POLICY", value_parser = misfire)]
+    pub(super) misfire: Option<MisfirePolicy>,
+    /// From how late on an occurrence counts as missed: 90s, 15m [default: 60s]
+    #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
+    pub(super) misfire_threshold: Option<Duration>,
     /// How long a handler may take, in place of what the job says: 90s, 15m
     #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
-    pub(super) timeout: Option<std::time::Duration>,
+    pub(super) timeout: Option<Duration>,
     /// What becomes of an occurrence while another execution has not ended: skip, queue:3 for three that
     /// wait, replace (the other is cancelled), or allow [default: skip for what recurs, allow for what fires
     /// once]
@@ -220,9 +271,6 @@ pub(super) struct RawAdd {
     /// in a row that killed their nodes; 0: never [default: only after those two]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub(super) pause_after: Option<u32>,
-    /// Shows its next fire times and makes nothing
-    #[arg(long)]
-    pub(super) dry_run: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -484,6 +532,11 @@ pub(super) struct RawNext {
     pub(super) file: Option<PathBuf>,
     #[command(flatten)]
     pub(super) output: RawOutput,
+}
+
+fn misfire(text: &str) -> Result<MisfirePolicy, String> {
+    let word = text.trim().to_uppercase().replace('-', "_");
+    word.parse().map_err(|_| "say fire_once, do_nothing or fire_all".to_owned())
 }
 
 fn overlap(text: &str) -> Result<Overlap, String> {
