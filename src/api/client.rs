@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
 use crate::api::config;
 use crate::api::{
     ApplicationView, AuditFilter, AuditView, ExecutionDetails, ExecutionFilter, ExecutionView, JobView,
@@ -209,7 +211,6 @@ impl Client {
             ends: timing.as_ref().and_then(Timing::end).and_then(Timestamp::utc),
             priority: settings.priority.unwrap_or_default(),
             misfire: settings.misfire.to_string(),
-            misfire_threshold: settings.threshold.unwrap_or_default(),
             time_limit: settings.time_limit,
             overlap: settings.overlap.clone(),
             pause_after: settings.pause_after,
@@ -331,6 +332,45 @@ impl Client {
             ..ExecutionQuery::default()
         };
         Ok(self.store.executions(&query)?.into_iter().map(ExecutionView::from).collect())
+    }
+
+    /// The executions that have waited longest for a node, of those that were due before this: the longest
+    /// first, 1,000 at most. Also those that a pause holds, or a bound of their job.
+    ///
+    /// ```
+    /// use chrono::TimeDelta;
+    /// use firetime::{Client, Job};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// # const REMIND: Job<u64> = Job::new("remind");
+    /// let client = Client::connect("shop", &url)?;
+    /// let two_minutes_ago = client.now()? - TimeDelta::minutes(2);
+    /// client.enqueue(REMIND, &1).at(two_minutes_ago).run()?;
+    /// let late = client.late(client.now()? - TimeDelta::minutes(1))?;
+    /// assert_eq!(late[0].due, Some(two_minutes_ago));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The database's failure.
+    pub fn late(&self, before: DateTime<Utc>) -> Result<Vec<ExecutionView>, Error> {
+        let query = ExecutionQuery {
+            application: Some(self.application.clone()),
+            late: Some(before.into()),
+            limit: 1_000,
+            ..ExecutionQuery::default()
+        };
+        Ok(self.store.executions(&query)?.into_iter().map(ExecutionView::from).collect())
+    }
+
+    /// The database's clock, by which everything is due. To the millisecond.
+    ///
+    /// # Errors
+    /// The database's failure.
+    pub fn now(&self) -> Result<DateTime<Utc>, Error> {
+        let now = self.store.now()?;
+        now.utc().ok_or_else(|| Error::new(ErrorKind::Data, "the database's clock is beyond the calendar"))
     }
 
     /// The schedule called `name` as it is.

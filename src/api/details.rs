@@ -33,8 +33,6 @@ pub struct ScheduleDetails {
     pub priority: i64,
     /// What becomes of missed occurrences: `FIRE_ONCE`, `DO_NOTHING` or `FIRE_ALL`.
     pub misfire: String,
-    /// From how late on an occurrence counts as missed, milliseconds.
-    pub misfire_threshold: i64,
     /// How long its handler may take, milliseconds; none: as its job says.
     pub time_limit: Option<i64>,
     /// What becomes of an occurrence that is due while another execution has not ended: `SKIP`, `QUEUE 3`
@@ -123,7 +121,7 @@ impl ScheduleDetails {
             ("description", was.description.clone(), wanted.description),
             ("priority", self.priority.to_string(), wanted.priority.to_string()),
             ("misfire", self.misfire.clone(), wanted.misfire.as_str().to_owned()),
-            ("misfire_threshold", span(Some(self.misfire_threshold)), span(Some(wanted.threshold))),
+            ("misfire_threshold", span(Some(was.misfire_threshold)), span(Some(wanted.threshold))),
             ("time_limit", span(self.time_limit), span(wanted.time_limit)),
             ("overlap", self.overlap.clone(), overlap.word().into_owned()),
             ("pause_after", count(self.pause_after), count(wanted.pause_after.column().map(i64::from))),

@@ -146,6 +146,8 @@ view! {
         /// The next fire time; none while a run is under way whose end says when that is.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         next: Option<DateTime<Utc>> = NextFire::stored(row.next).at().and_then(Timestamp::utc),
+        /// From how late on an occurrence counts as missed, milliseconds.
+        misfire_threshold: i64 = row.settings.threshold.unwrap_or_default(),
         /// How many occurrences the cursor has passed.
         triggered: i64 = row.triggered,
         /// Grows with every change but claims.

@@ -95,6 +95,8 @@ pub(crate) struct ExecutionQuery {
     pub until: Option<Timestamp>,
     /// With lower ids.
     pub before: Option<ExecutionId>,
+    /// PENDING and due before this: the longest due first, in one page.
+    pub late: Option<Timestamp>,
     /// At most so many, the highest ids first.
     pub limit: usize,
 }

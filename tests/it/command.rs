@@ -23,6 +23,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
             the_scripts_tell_what_is_late_what_failed_and_what_can_be_stopped,
         ),
         ("it_changes_what_it_is_told_to_and_says_who_did", it_changes_what_it_is_told_to_and_says_who_did),
+        ("it_says_whether_an_application_is_healthy", it_says_whether_an_application_is_healthy),
         ("a_definition_is_replaced_on_demand_alone", a_definition_is_replaced_on_demand_alone),
         ("a_change_of_one_field_keeps_all_others", a_change_of_one_field_keeps_all_others),
     ];
@@ -546,6 +547,64 @@ fn a_cut_off_list_says_so(kind: ServerKind) {
     }
 }
 
+/// The row of a node that has gone stands for one that lives: nothing moves while it is looked at.
+fn it_says_whether_an_application_is_healthy(kind: ServerKind) {
+    let (database, client) = small_database(kind);
+    let unhealthy = || {
+        let output = on(&database, &["check"]);
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let alone = unhealthy();
+    let nobody =
+        "problem: job work: no live node that claims has a handler for it; active schedules: 1: start";
+    assert!(alone.contains("no live node claims anything") && alone.contains(nobody), "{alone}");
+    let now = client.now().unwrap().timestamp_millis();
+    let node = |columns: &str| database.batch(&format!("UPDATE QRTZ_NODE SET {columns}"));
+    let lives = || node(&format!("ended_time = -1, state = 'Y', beat_time = {now}, stuck = 0"));
+    lives();
+    assert_eq!(succeeded(&on(&database, &["check"])), "healthy: live nodes: 1, schedules: 1\n");
+    for (columns, problem) in [
+        (&*format!("beat_time = {}", now - 60_000), "no heartbeat for 6"),
+        ("stuck = 2", "2 handlers run on beyond their time limits"),
+        ("state = 'D'", "note: node"),
+    ] {
+        node(columns);
+        let found = unhealthy();
+        assert!(found.contains(problem), "{found}");
+        lives();
+    }
+    client.pause("nightly").run().unwrap();
+    client.pause(firetime::Target::application()).actor("ann").reason("new disks").run().unwrap();
+    let paused = unhealthy();
+    assert!(paused.contains("paused by ann (new disks): `firetime apps resume`"), "{paused}");
+    client.resume(firetime::Target::application()).run().unwrap();
+    succeeded(&on(&database, &["check"]));
+    client.resume("nightly").run().unwrap();
+
+    let ago = client.now().unwrap() - chrono::TimeDelta::minutes(5);
+    client.enqueue(WORK, &1).at(ago).run().unwrap();
+    client.pause(firetime::Target::job(WORK.name())).run().unwrap();
+    let held = succeeded(&on(&database, &["check"]));
+    assert!(held.contains("note: job work: paused by"), "{held}");
+    client.resume(firetime::Target::job(WORK.name())).run().unwrap();
+    let late = unhealthy();
+    assert!(late.contains("problem: job work: 1 executions wait, up to 30"), "{late}");
+    database.batch("UPDATE QRTZ_EXECUTE SET next_fire_time = 1700000000000 WHERE name = 'nightly'");
+    let overdue = unhealthy();
+    assert!(overdue.contains("1 schedules are overdue, nightly for"), "{overdue}");
+    database.batch("UPDATE QRTZ_EXECUTE SET state = 'ERROR', reason = 'no cron' WHERE name = 'nightly'");
+    let output = on(&database, &["check", "--output", "json"]);
+    assert_eq!(output.status.code(), Some(3));
+    let json: serde_json::Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    let found = json["findings"].as_array().unwrap();
+    assert!(
+        json["healthy"] == false && found.iter().any(|it| it["problem"] == "in error: no cron"),
+        "{json}"
+    );
+    assert_eq!(on(&database, &["check", "--application", "shpo"]).status.code(), Some(4));
+}
+
 fn why_a_schedule_does_not_fire_is_shown(kind: ServerKind) {
     let (database, client) = small_database(kind);
     let shown = || succeeded(&on(&database, &["schedules"]));
@@ -639,6 +698,7 @@ fn its_page_is_true(kind: ServerKind) {
         |listing: &str| &documented(&format!("`{listing} show`")) | &documented(&format!("`{listing}`"));
     assert_eq!(keys(&["schedules", "show", "nightly"]), whole("schedules"));
     assert_eq!(keys(&["executions", "show", &execution.to_string()]), whole("executions"));
+    assert_eq!(keys(&["check"]), documented("`check`"));
     assert_eq!(keys(&["jobs", "enqueue", WORK.name(), "--at", "1d"]), documented("`jobs enqueue`"));
     assert!(scheduler.shutdown(Duration::from_secs(30)));
 }

@@ -282,6 +282,7 @@ fn programs_look(database: &Database, node: &str) {
         &["nodes"],
         &["jobs"],
         &["apps"],
+        &["check"],
     ] {
         says(&mut firetime(line), 0);
     }

@@ -67,7 +67,7 @@ impl Fields {
             description: Some(details.schedule.description.clone()),
             priority: i32::try_from(details.priority).ok(),
             misfire: details.misfire.parse().ok(),
-            misfire_threshold: span(details.misfire_threshold),
+            misfire_threshold: span(details.schedule.misfire_threshold),
             time_limit: details.time_limit.and_then(span),
             overlap: details.overlap.parse().ok(),
             pause_after: details.pause_after.and_then(|count| count.try_into().ok()),

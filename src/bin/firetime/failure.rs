@@ -16,7 +16,7 @@ Exit codes:
   0  it worked
   1  it failed: the database, a file, a process
   2  it was asked wrongly: arguments, configuration, a URL, a cron expression; or --yes is missing
-  3  the demo's verdict is not clean
+  3  the demo's verdict is not clean, or the application that was checked is not healthy
   4  there is no application, schedule, job, node or execution of that name
 A reader that goes away early (`| head`) ends the program quietly with 0; the demo, which then has no
 verdict, with 1.";
@@ -39,7 +39,7 @@ pub(crate) enum Failure {
     NoVerdict,
     /// Nothing has the name that was asked for.
     NotFound(String),
-    /// The demo's verdict, which has been shown, is not clean.
+    /// The demo's verdict, which has been shown, is not clean; or an application is not healthy.
     Unclean,
 }
 

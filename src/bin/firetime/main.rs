@@ -7,6 +7,7 @@
 //! logging  log4rs
 //! inspect  migrate, and the listings
 //! show     one schedule or execution whole
+//! check    whether an application is well
 //! add      schedules add and set, jobs enqueue
 //! control  the commands that change something
 //! cron     cron next; batch: a file of questions, one answer a line
@@ -20,6 +21,7 @@
 mod add;
 mod args;
 mod batch;
+mod check;
 mod control;
 mod cron;
 #[path = "../demo/mod.rs"]
@@ -104,6 +106,7 @@ fn run(args: RawArgs) -> Result {
     match invocation.command {
         Command::Migrate(database, output) => inspect::migrate(&database, output, &mut out),
         Command::List(target, listing, how) => inspect::list(&target, &listing, &how, &mut out),
+        Command::Check(target, output) => check::check(&target, output, &mut out),
         Command::ShowSchedule(target, name, output) => show::schedule(&target, &name, output, &mut out),
         Command::ShowExecution(target, id, output) => show::execution(&target, id, output, &mut out),
         Command::Enqueue(target, execution, output) => add::enqueue(&target, &execution, output, &mut out),

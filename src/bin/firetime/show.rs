@@ -42,7 +42,7 @@ pub(crate) fn schedule(target: &Target, name: &str, output: Output, out: &mut dy
             ("starts (UTC)", utc(*starts)),
             ("ends (UTC)", utc(*ends)),
             ("priority", priority.to_string()),
-            ("misfire", format!("{}, from {} ms on", details.misfire, details.misfire_threshold)),
+            ("misfire", format!("{}, from {} ms on", details.misfire, schedule.misfire_threshold)),
             ("time limit", details.time_limit.map_or_else(String::new, |limit| format!("{limit} ms"))),
             ("overlap", details.overlap.to_lowercase()),
             ("pauses itself after", pauses_after(details.pause_after)),

@@ -380,6 +380,7 @@ macro_rules! conformance {
                 a_complete_schedule_cannot_be_paused,
                 schedules_are_shown,
                 executions_are_shown_newest_first,
+                late_executions_are_shown_the_longest_due_first,
                 a_definition_that_asks_for_another_row_changes_nothing,
                 one_of_many_new_definitions_of_a_name_makes_it,
             }

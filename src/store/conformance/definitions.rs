@@ -3,6 +3,7 @@
 use super::*;
 use crate::domain::{Cursor, ErrorKind, ExecutionState, JobId, NextFire, ScheduleState};
 use crate::store::OnlyIf;
+use crate::store::enqueue::{DueAt, EnqueueOrder};
 use crate::trigger::{Cron, Fold, Gap};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -351,6 +352,22 @@ pub(crate) fn executions_are_shown_newest_first(db: &Bench) {
     assert_eq!(ask(&|query| query.since = Some(db.base + 9_000)), [3]);
     assert_eq!(ask(&|query| query.since = Some(db.base + 9_001)).len(), 0);
     assert_eq!(ask(&|query| query.until = Some(db.base + 9_000)), [2, 1, 0]);
+    assert_eq!(ask(&|query| query.late = Some(Timestamp::MAX)).len(), 0, "all are claimed");
+}
+
+pub(crate) fn late_executions_are_shown_the_longest_due_first(db: &Bench) {
+    let due = |at: Timestamp| EnqueueOrder { due: DueAt::Instant(at), ..db.enqueue_order(&["1"]) };
+    let [later, first, soon] =
+        [2, 1, 3].map(|second| db.store.enqueue(&due(db.base + second * 1_000)).unwrap().remove(0));
+    let late = |before: Timestamp, limit| {
+        let (application, late) = (Some(db.app.clone()), Some(before));
+        let query = ExecutionQuery { application, late, limit, ..ExecutionQuery::default() };
+        db.store.executions(&query).unwrap().iter().map(|row| ExecutionId(row.id)).collect::<Vec<_>>()
+    };
+    assert_eq!(late(db.base + 3_000, 9), [first, later]);
+    assert_eq!(late(db.base + 3_001, 9), [first, later, soon]);
+    assert_eq!(late(db.base + 3_001, 1), [first]);
+    assert_eq!(late(db.base + 1_000, 9), []);
 }
 
 /// Neither the row nor its job, which might be mistyped.

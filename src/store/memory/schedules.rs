@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::rows::{Execution, Schedule, Shape};
 use super::tables::Tables;
-use crate::domain::{Cause, Entry, Error, ErrorKind, JobId, ScheduleId, ScheduleState, Timestamp, shards};
+use crate::domain::{
+    Cause, Entry, Error, ErrorKind, ExecutionState, JobId, ScheduleId, ScheduleState, Timestamp, shards,
+};
 use crate::store::columns::{NO_TIME, NONE, Settings};
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
 use crate::store::when::{self, Present};
@@ -169,7 +171,11 @@ impl Tables {
         let is_before = |id: i64| query.before.is_none_or(|before| id < before.0);
         let wanted = self.runs().filter(|(id, run)| is_before(*id) && is_wanted(run, query) && is_of(run));
         let wanted = wanted.filter(|(_, run)| of_schedule(run) && of_key(run));
-        wanted.take(query.limit).map(|(id, run)| self.execution_row(id, run)).collect()
+        let mut wanted: Vec<_> = wanted.collect();
+        if query.late.is_some() {
+            wanted.sort_by_key(|(_, run)| run.due);
+        }
+        wanted.into_iter().take(query.limit).map(|(id, run)| self.execution_row(id, run)).collect()
     }
 
     pub(super) fn counts(&self, schedule: ScheduleId) -> Vec<(String, i64)> {
@@ -232,6 +238,7 @@ fn is_wanted(run: &Execution, query: &ExecutionQuery) -> bool {
             .is_none_or(|start| node.as_deref().is_some_and(|node| node.starts_with(start)))
         && query.since.is_none_or(|since| run.scheduled >= since)
         && query.until.is_none_or(|until| run.scheduled < until)
+        && query.late.is_none_or(|before| run.is(ExecutionState::Pending) && run.due < before)
         && query.group.as_deref().is_none_or(|only| run.group.as_deref() == Some(only))
         && query.tag.as_ref().is_none_or(|only| run.tags.contains(only))
 }

@@ -34,6 +34,7 @@ pub(crate) enum Command {
     Migrate(Database, Output),
     Demo(demo::Options),
     DemoNode(Target),
+    Check(Target, Output),
     List(Target, Listing, How),
     ShowSchedule(Target, String, Output),
     ShowExecution(Target, i64, Output),
@@ -88,6 +89,7 @@ impl RawArgs {
                 Command::Demo(demo::Options { place, output: output.output, logging: logging.clone() })
             }
             RawCommand::DemoNode => Command::DemoNode(around.target()?),
+            RawCommand::Check(output) => Command::Check(around.target()?, output.output),
             RawCommand::Schedules(RawListed { verb, list }) => {
                 around.schedule(verb.unwrap_or(RawScheduleVerb::List(list)))?
             }

@@ -50,6 +50,13 @@ pub(super) enum RawCommand {
     /// Creates or upgrades firetime's tables
     #[command(after_help = DATABASE_HELP)]
     Migrate(RawOutput),
+    /// Says whether an application is healthy: what is wrong, where, and what to do
+    ///
+    /// Looks for live nodes and their heartbeats, stuck handlers, jobs that no live node has a handler for,
+    /// schedules that are in error, overdue, or paused by firetime, late executions, and what somebody has
+    /// paused. Ends with code 3 if there is a problem.
+    #[command(after_help = DATABASE_HELP)]
+    Check(RawOutput),
     /// Shows a cluster at work: three processes, one killed half-way, and the ledger's verdict
     ///
     /// Starts three nodes on a SQLite file of its own or on a database of yours, shows every execution as it

@@ -679,6 +679,7 @@ fn executions_are_found_by_tag_and_key_alone(database: &Database) {
         (query(None, Some("k"), &[]), 1),
         (query(Some("few"), None, &[ExecutionState::Succeeded]), 1),
         (query(None, Some("k"), &open), 0),
+        (ExecutionQuery { late: Some(Timestamp::at(1)), ..query(None, None, &[]) }, 0),
     ] {
         let statement = inspect::executions_of(session.dialect(), &query);
         assert_eq!(session.rows(&statement).unwrap().len(), found);

@@ -246,13 +246,20 @@ pub(crate) fn executions_of(dialect: Dialect, filter: &ExecutionQuery) -> Statem
         states if is_named => open_executions::in_states(question, states),
         _ => dialect.database().in_states(question, filter),
     };
+    question = match filter.late {
+        None => question,
+        Some(before) => question
+            .push(&format!(" AND r.state = 'PENDING'{} AND r.due_time < ?", dialect.pending()))
+            .bind(before),
+    };
+    let order = if filter.late.is_some() { "r.due_time" } else { "r.id DESC" };
     let start = |node: &String| node.replace('!', "!!").replace('%', "!%").replace('_', "!_") + "%";
     question
         .given(" AND r.node LIKE ? ESCAPE '!'", filter.node.as_ref().map(start))
         .given(" AND r.scheduled_time >= ?", filter.since)
         .given(" AND r.scheduled_time < ?", filter.until)
         .given(" AND r.id < ?", filter.before.map(|before| before.0))
-        .push(" ORDER BY r.id DESC LIMIT ?")
+        .push(&format!(" ORDER BY {order} LIMIT ?"))
         .bind(filter.limit)
 }
 
