@@ -18,6 +18,11 @@ pub(crate) fn of(name: &str) -> i64 {
     i64::from(u8::try_from(hash % SHARDS as u64).unwrap_or(0))
 }
 
+/// The shard of an enqueued execution: they are shared out one by one, in the order in which they are stored.
+pub(crate) fn of_origin(origin: i64) -> i64 {
+    origin.rem_euclid(SHARDS as i64)
+}
+
 /// A live node and the jobs it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {

@@ -79,6 +79,7 @@ fn of_poll(output: PollOutput, to: &mut impl Mailboxes) {
         PollOutput::Offset(offset) => to.set_offset(offset),
         PollOutput::LeftAlone(schedules) => to.heartbeat(HeartbeatInput::LeftAlone(schedules)),
         PollOutput::CancelAsked => to.heartbeat(HeartbeatInput::CancelAsked),
+        PollOutput::Home(shares) => to.dispatch(DispatchInput::Home(shares)),
         PollOutput::Jumped => to.dispatch(DispatchInput::Jumped),
         PollOutput::Event(event) => to.emit(event),
     }
@@ -98,6 +99,7 @@ fn of_dispatch<M: Mailboxes>(output: DispatchOutput<M::Permit>, to: &mut M) {
         DispatchOutput::Won(won) => to.start(StartInput::Won(won)),
         DispatchOutput::GiveBack(settlement) => settle(settlement, to),
         DispatchOutput::WakePoll => to.poll(PollInput::Wake),
+        DispatchOutput::Contested => to.heartbeat(HeartbeatInput::Contested),
         DispatchOutput::WakeHeart => to.heartbeat(HeartbeatInput::Beat),
         DispatchOutput::Event(event) => to.emit(event),
     }

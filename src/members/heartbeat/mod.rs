@@ -26,10 +26,14 @@ use crate::time::{Lease, Now, Window};
 
 /// The least time between two heartbeats, however often executions are asked to end.
 const CANCELS_EVERY: Millis = 100;
+/// The same, however many claims are lost.
+const CONTESTED_EVERY: Millis = 1_000;
 
 pub(crate) enum HeartbeatInput {
     /// A heartbeat at once: the lease is in doubt.
     Beat,
+    /// Another node may have joined: a heartbeat's answer tells.
+    Contested,
     /// Somebody asked for the end of an execution, perhaps of this node's: a heartbeat's answer tells.
     CancelAsked,
     /// The schedules that the node leaves to others now.
@@ -95,9 +99,11 @@ pub(crate) struct HeartbeatMachine<F> {
     next_beat: Boot,
     /// When the last heartbeat was sent.
     sent: Boot,
-    /// The instant of an early heartbeat, after somebody asked an execution to end. It waits until the last
-    /// reply's tasks are done, so that many cancels cannot delay a death.
+    /// The instant of an early heartbeat, after somebody asked an execution to end or a node seems to have
+    /// joined. It waits until the last reply's tasks are done, so that many of these cannot delay a death.
     hurry: Option<Boot>,
+    /// Contested claims bring no other one before this.
+    contested: Boot,
     hold: Boot,
     todo: VecDeque<(Op, Asked)>,
     /// Executions whose cancel this node has heard of; the next heartbeat tells the database so.
@@ -132,6 +138,7 @@ impl<F: Fn() -> Figures + Send + 'static> HeartbeatMachine<F> {
             next_beat: now.boot + window.beat,
             sent: now.boot,
             hurry: None,
+            contested: Boot::MIN,
             hold: Boot::MIN,
             todo: VecDeque::new(),
             heard: Vec::new(),
@@ -141,6 +148,10 @@ impl<F: Fn() -> Figures + Send + 'static> HeartbeatMachine<F> {
             stopping: false,
             left: false,
         }
+    }
+
+    fn hurry(&mut self, at: Boot) {
+        self.hurry = Some(self.hurry.map_or(at, |other| other.min(at)));
     }
 
     /// What it has seen of the others is gone.
@@ -335,7 +346,12 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for HeartbeatMachine<F> {
     fn receive(&mut self, now: Now, input: HeartbeatInput) {
         match input {
             HeartbeatInput::Beat => self.next_beat = self.next_beat.min(now.boot),
-            HeartbeatInput::CancelAsked => self.hurry = Some(now.boot.max(self.sent + CANCELS_EVERY)),
+            HeartbeatInput::CancelAsked => self.hurry(now.boot.max(self.sent + CANCELS_EVERY)),
+            HeartbeatInput::Contested if now.boot >= self.contested => {
+                self.contested = now.boot + CONTESTED_EVERY;
+                self.hurry(now.boot);
+            }
+            HeartbeatInput::Contested => {}
             HeartbeatInput::LeftAlone(schedules) => self.left_alone = schedules,
             HeartbeatInput::Drain(false) => self.drain = Drain::No,
             HeartbeatInput::Drain(true) if self.drain == Drain::No => self.drain = Drain::Begun(now.boot),

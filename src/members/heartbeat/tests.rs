@@ -380,6 +380,20 @@ fn requests_to_cancel_come_behind_the_tasks_of_an_answer() {
     assert_eq!(all(&mut machine, 5_510).1, 5_500 + CANCELS_EVERY, "and keep their distance");
 }
 
+/// The others are known at once, and a rivalry that goes on costs a heartbeat in a second.
+#[test]
+fn contested_claims_bring_a_heartbeat_forward() {
+    let mut machine = beating(Window::default());
+    machine.receive(at(100), HeartbeatInput::Contested);
+    assert!(matches!(machine.next(at(100)), Step::Do(Op::Beat(_))));
+    let reply = HeartbeatReply::Alive { peers: Vec::new(), owned: Vec::new() };
+    machine.done(at(101), Ok(Answer::Beat((reply, None))));
+    machine.receive(at(1_099), HeartbeatInput::Contested);
+    assert_eq!(all(&mut machine, 1_099).1, 5_100, "the next one");
+    machine.receive(at(1_100), HeartbeatInput::Contested);
+    assert!(matches!(machine.next(at(1_100)), Step::Do(Op::Beat(_))));
+}
+
 #[test]
 fn a_cancel_is_noted_as_seen_when_it_is_heard_of() {
     let mut machine = beating(Window::default());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::domain::shards::Share;
 use crate::domain::{Boot, BoundOf, Event, Millis, NodeId, ScheduleId};
 use crate::pipeline::lanes::LaneId;
 use crate::pipeline::poll::PollPlan;
@@ -46,6 +47,8 @@ pub(crate) enum DispatchInput {
     Freed(BoundOf),
     /// The node drains: who waits in the pool goes back.
     HandBack,
+    /// These are the home shards now: enqueued executions of others are left to their nodes.
+    Home(Vec<Share>),
     /// Drop the plan: the clock stepped.
     Jumped,
     /// The node joined again under a new name; what the old one held is no longer ours.
@@ -59,5 +62,7 @@ pub(crate) enum DispatchOutput<P> {
     WakePoll,
     /// The lease is in doubt: a heartbeat at once.
     WakeHeart,
+    /// Another node claims executions that this one takes for its own share: it may have joined.
+    Contested,
     Event(Event),
 }

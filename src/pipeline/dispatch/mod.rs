@@ -195,15 +195,20 @@ impl<S: Seats> DispatchMachine<S> {
         now: Now,
     ) {
         let (many, mut has_won, mut failure) = (ended.len() > 1, false, None);
+        let mut is_contested = false;
         let mut won = Vec::with_capacity(ended.len());
         for ((request, seat), claim) in ended {
             has_won |= matches!(claim, Claim::Won(_));
+            is_contested |= matches!(claim, Claim::Lost) && request.candidate.entry().is_queue;
             if let Claim::Failed(error) = &claim {
                 failure.get_or_insert_with(|| error.clone());
             }
             won.extend(self.ended(request, seat, claim, now));
         }
         self.own_tokens.await_slots(self.plan.awaits_slots());
+        if is_contested {
+            self.outbox.push_back(DispatchOutput::Contested);
+        }
         if let Some(error) = failure {
             // Nothing could be claimed: the next claims would fare no better.
             if many && !has_won {
@@ -479,6 +484,7 @@ impl<S: Seats> Machine for DispatchMachine<S> {
                     self.give_back(claimed, now);
                 }
             }
+            DispatchInput::Home(shares) => self.plan.leave_others(&shares),
             DispatchInput::Jumped => self.plan.clear(now.db),
             DispatchInput::Reborn(node) => {
                 self.node = node;

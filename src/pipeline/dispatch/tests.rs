@@ -219,6 +219,7 @@ impl Bench {
             DispatchOutput::GiveBack(settlement) => self.given_back.push(settlement),
             DispatchOutput::WakePoll => self.wakes += 1,
             DispatchOutput::WakeHeart => panic!("no machine was paused"),
+            DispatchOutput::Contested => {}
         }
     }
 

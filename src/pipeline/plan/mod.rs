@@ -15,6 +15,7 @@ use self::ready::{Admitted, Batch, Group, LineKey, MIDDLE, Rank, Ready, rank};
 use super::lanes::{LaneId, LaneSet, Lanes};
 use super::poll::{Covered, PollPlan};
 use super::wheel::{Due, Handle, Refused, Wheel};
+use crate::domain::shards::{self, Share};
 use crate::domain::{Boot, BoundOf, Candidate, ExecutionId, Occurrence, Pending, ScheduleId, Timestamp};
 use crate::time::CLAIM_AHEAD;
 
@@ -277,6 +278,24 @@ impl Plan {
         if !self.ended.contains_key(&key) {
             self.insert(key, Candidate::Pending(pending), VecDeque::new(), boot);
         }
+    }
+
+    /// Leaves enqueued executions that are not of these shares to the next poll, which brings those that are
+    /// late.
+    pub(crate) fn leave_others(&mut self, shares: &[Share]) {
+        let is_others = |item: &Item| match &item.candidate {
+            Candidate::Pending(it) if it.entry.is_queue && !matches!(item.place, ItemPlace::InFlight) => {
+                let shard = shards::of_origin(it.origin);
+                let is_in = |share: &Share| {
+                    share.jobs.iter().any(|job| **job == *it.entry.job) && share.shards.contains(&shard)
+                };
+                !shares.iter().any(is_in)
+            }
+            _ => false,
+        };
+        let others: Vec<ItemKey> =
+            self.items.iter().filter(|(_, item)| is_others(item)).map(|(key, _)| *key).collect();
+        others.into_iter().for_each(|key| self.forget(key));
     }
 
     fn forget_unseen(&mut self, seen: &FxHashSet<ItemKey>, covered: Covered, sent: Boot) {

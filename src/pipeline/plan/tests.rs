@@ -232,6 +232,23 @@ fn a_pending_execution_somebody_touched_is_planned_as_it_is_now() {
     assert_eq!(in_flight.len(), 0);
 }
 
+/// Those in flight stay, and so does what is no queue's: planned occurrences and retries have their schedule's
+/// shard.
+#[test]
+fn enqueued_executions_of_others_are_left_to_them() {
+    let queue =
+        Arc::new(Entry { is_queue: true, job: "job".into(), ..simple(1, Timestamp::at(0), 0, 0, None) });
+    let of = |id, entry: &Arc<Entry>, origin| Pending { origin, ..pending(id, entry, Timestamp::at(1_000)) };
+    let schedule = Arc::new(Entry { job: "job".into(), ..simple(2, Timestamp::at(9_000), 0, 0, None) });
+    let mut pendings = vec![of(10, &queue, 16), of(11, &queue, 33), of(12, &queue, 49), of(13, &schedule, 1)];
+    pendings[1].priority = Some(9);
+    let mut plan = plan(PollPlan { pendings, ..polled(&[], Timestamp::at(9_000), 0) });
+    let now = Timestamp::at(1_000);
+    assert_eq!(pick(&mut plan, now, 1), [(execution(11), 1_000)]);
+    plan.leave_others(&[Share { jobs: vec!["job".to_owned()], shards: vec![0, 2] }]);
+    assert_eq!(pick(&mut plan, now, 9), [(execution(10), 1_000), (execution(13), 1_000)]);
+}
+
 /// Of equals the one that has been due longest, of these the lower id.
 #[test]
 fn what_is_due_goes_by_priority_and_time() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::shards::Member;
+use crate::domain::shards::{Member, Share};
 use crate::domain::{Boot, Event, NodeId, Occurrence, Pending, Timestamp};
 use crate::misfire::PollReport;
 use crate::store::{LeftAlone, Page};
@@ -45,6 +45,8 @@ pub(crate) enum PollOutput {
     LeftAlone(Vec<LeftAlone>),
     /// From now on database time is the host's time plus this.
     Offset(Micros),
+    /// The home shards have changed.
+    Home(Vec<Share>),
     /// Drop the plan: the clock it was made by has stepped.
     Jumped,
     Event(Event),

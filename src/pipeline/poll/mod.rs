@@ -295,6 +295,9 @@ impl PollMachine {
             enabled: signs.app && signs.node,
             sent,
         }));
+        if query.shares != self.home.shares {
+            self.outbox.push_back(PollOutput::Home(self.home.shares.clone()));
+        }
         // After the plan, which ends or goes on with claims. A look brings no plan, and tells nothing of a
         // drain.
         if signs.drains || self.drains {
@@ -410,7 +413,10 @@ impl Machine for PollMachine {
             PollInput::Members(members) => {
                 let before = self.home.listed();
                 self.home.members = members;
-                self.timetable.wanted |= self.home.resettle(self.node);
+                if self.home.resettle(self.node) {
+                    self.timetable.wanted = true;
+                    self.outbox.push_back(PollOutput::Home(self.home.shares.clone()));
+                }
                 if self.home.listed().iter().any(|job| !before.contains(job)) {
                     self.timetable.wanted = true;
                     self.skipping.listed_anew();

@@ -233,14 +233,19 @@ impl Poll {
         let overfull = self.walk.sections > 0 && self.is_first();
         let PolledRows { entries, pendings, .. } = &self.brought;
         let planned = entries.len().max(pendings.len());
-        let room = if at_home { planned < POLL_LIMIT } else { self.walk.helped < OTHERS };
+        // Behind the newest executions of others come those that their owners begin with.
+        let helps_on = self.walk.helped < OTHERS && !self.query.page.newest;
+        let room = if at_home { planned < POLL_LIMIT } else { helps_on };
         match next {
             Some(page) if room && (in_time || overfull) => self.query.page = page,
             next => {
                 if at_home {
                     self.brought.complete = next.is_none();
                     if in_time && self.helps() {
-                        (self.stage, self.query.page) = (Stage::Others, Page::FIRST);
+                        // Their owners begin with the longest due. With each tick these are helped first, else
+                        // the others, which are still there when the claims come.
+                        let newest = self.tick.is_none();
+                        (self.stage, self.query.page) = (Stage::Others, Page { newest, ..Page::FIRST });
                         return;
                     }
                 } else {

@@ -466,21 +466,16 @@ impl Seats for All {
     }
 }
 
-/// Should its node die before it begins, it counts as begun.
-#[test]
-fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
-    let row = |recover| Arc::new(Entry { recover, ..simple(1, START, 1_000, -1, None) });
-    let planned = |recover| (vec![Occurrence::head(&row(recover)).unwrap()], Vec::new());
-    let (id, token, entry) = (ExecutionId(1), Token::fresh(), row(true));
-    let retry = Pending {
-        id,
+fn retry(entry: Arc<Entry>) -> Pending {
+    Pending {
+        id: ExecutionId(1),
         entry,
         scheduled: START,
         due: START,
         attempt: 2,
         generation: 0,
         origin: 0,
-        token,
+        token: Token::fresh(),
         cause: Cause::Planned,
         payload: None,
         priority: None,
@@ -488,7 +483,40 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
         lane: None,
         failures: 0,
         snoozes: 0,
-    };
+    }
+}
+
+/// Another node may have joined, with whom they are to be shared.
+#[test]
+fn enqueued_executions_that_are_lost_are_contested() {
+    for is_queue in [true, false] {
+        let now = Now { db: START, boot: Boot::at(START.millis()), apart: 0 };
+        let mut machine = machine(All(Seat::Thread), now);
+        let entry = Arc::new(Entry { is_queue, ..simple(1, START, 1_000, -1, None) });
+        let planned = PollPlan {
+            occurrences: Vec::new(),
+            pendings: vec![retry(entry)],
+            complete: true,
+            covered: Covered::ALL,
+            enabled: true,
+            sent: now.boot,
+        };
+        machine.receive(now, DispatchInput::Planned(planned));
+        assert!(matches!(machine.next(now), Step::Do(Op::Claim(_))));
+        machine.done(now, Ok(Answer::Claim(vec![Claim::Lost])));
+        let told =
+            std::iter::from_fn(|| if let Step::Tell(it) = machine.next(now) { Some(it) } else { None });
+        let contested = told.filter(|it| matches!(it, DispatchOutput::Contested)).count();
+        assert_eq!(contested, usize::from(is_queue));
+    }
+}
+
+/// Should its node die before it begins, it counts as begun.
+#[test]
+fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
+    let row = |recover| Arc::new(Entry { recover, ..simple(1, START, 1_000, -1, None) });
+    let planned = |recover| (vec![Occurrence::head(&row(recover)).unwrap()], Vec::new());
+    let retry = retry(row(true));
     let enqueued = |recover, attempt| {
         let entry = Arc::new(Entry { is_queue: true, ..(*row(recover)).clone() });
         (Vec::new(), vec![Pending { entry, attempt, cause: Cause::Enqueued, ..retry.clone() }])

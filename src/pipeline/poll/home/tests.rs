@@ -1,9 +1,11 @@
 use super::*;
 use crate::fixtures::simple;
-use crate::pipeline::poll::PollInput;
 use crate::pipeline::poll::calls::Answer;
-use crate::pipeline::poll::tests::{answer, asked, at, beside_another, planned, shards, until_asked};
+use crate::pipeline::poll::tests::{
+    answer, asked, at, beside_another, machine, planned, shards, until_asked,
+};
 use crate::pipeline::poll::timetable::FIRST_EXTRA_PAUSE;
+use crate::pipeline::poll::{PollInput, PollOutput};
 
 fn me() -> NodeId {
     NodeId(uuid::Uuid::nil())
@@ -64,4 +66,24 @@ fn a_node_that_leaves_or_a_new_name_brings_a_poll_and_other_shards() {
     assert_eq!((again, shards(&query).len()), (now + FIRST_EXTRA_PAUSE, 16));
     machine.receive(at(now), PollInput::Reborn(NodeId(uuid::Uuid::from_u128(2))));
     assert_eq!(machine.home.members, [], "one's old name is no other node");
+}
+
+/// A poll that was sent before brings executions that another node plans by now.
+#[test]
+fn new_shares_are_told_at_once_and_behind_a_poll_for_the_old_ones() {
+    let mut machine = machine(Timestamp::at(1_000_000));
+    let (now, _) = asked(&mut machine, Timestamp::at(1_000_000));
+    let other = Member { id: NodeId(uuid::Uuid::from_u128(2)), jobs: vec!["job".to_owned()] };
+    machine.receive(at(now), PollInput::Members(vec![other]));
+    machine.done(at(now), Ok(Answer::Page(answer(now, Vec::new()))));
+    let (_, told) = until_asked(&mut machine, now);
+    let steps: Vec<&str> = told
+        .iter()
+        .filter_map(|it| match it {
+            PollOutput::Home(shares) => Some(if is_whole(shares) { "all" } else { "some" }),
+            PollOutput::Planned(_) => Some("planned"),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(steps, ["some", "planned", "some"]);
 }
