@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::domain::{
-    Boot, Candidate, Cursor, Entry, Error, ErrorKind, ExecutionId, ExecutionState, JobPolicy, Millis,
-    MisfirePolicy, NextFire, NodeId, Occurrence, Overlap, ScheduleId, Timestamp, Token,
+    Boot, Candidate, Cursor, Entry, Error, ErrorKind, ExecutionId, ExecutionState, JobPolicy, LaneHealth,
+    Millis, MisfirePolicy, NextFire, NodeId, Occurrence, Overlap, ScheduleId, Timestamp, Token,
 };
 use crate::machine::{Machine, Step};
 use crate::repair::Revocation;
@@ -16,6 +16,9 @@ use crate::store::{
 };
 use crate::time::{Lease, Now};
 use crate::trigger::{Cron, Simple, Timing, Trigger};
+
+/// Who publishes nothing of a node's lanes.
+pub(crate) type NoLanes = fn() -> Vec<LaneHealth>;
 
 /// A cron schedule in UTC whose cursor stands before `next`.
 pub(crate) fn cron(id: i64, expression: &str, next: Timestamp) -> Entry {

@@ -60,13 +60,13 @@ pub mod trigger;
 pub use api::request;
 pub use api::{
     ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Difference, Draining, Enqueued,
-    ExecutionDetails, ExecutionFilter, ExecutionView, Health, Job, JobView, Lane, LaneHealth, NodeView,
-    Paused, RateView, Removed, Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped,
-    Target, Triggered,
+    ExecutionDetails, ExecutionFilter, ExecutionView, Health, Job, JobView, Lane, NodeView, Paused, RateView,
+    Removed, Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target,
+    Triggered,
 };
 pub use domain::{
-    Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, LeftOut, Lineage,
-    MisfirePolicy, NodeId, Overlap, Retry, ScheduleId, ScheduleState, UnknownWord,
+    Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, LaneHealth,
+    LeftOut, Lineage, MisfirePolicy, NodeId, Overlap, Retry, ScheduleId, ScheduleState, UnknownWord,
 };
 pub use node::context::{Cancellation, Context};
 pub use node::handlers::HandlerError;

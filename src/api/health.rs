@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::domain::LaneHealth;
 use crate::node::LeaseFigures;
-use crate::node::pools::LaneFigures;
 
 /// A node's own state, without asking the database: for a readiness probe.
 ///
@@ -38,49 +38,7 @@ pub struct Health {
     pub problems: Vec<String>,
 }
 
-/// The figures of one [`Lane`](crate::Lane) of a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct LaneHealth {
-    /// Its name.
-    pub name: String,
-    /// The most threads that it may have.
-    pub threads: usize,
-    /// Threads with a handler.
-    pub busy: usize,
-    /// Claimed executions that wait for a thread.
-    pub queued: usize,
-    /// Handlers on threads that run on beyond their time limits.
-    pub stuck: usize,
-    /// The most async handlers that it may run at once; 0 if it has none.
-    pub concurrency: usize,
-    /// Async handlers that run.
-    pub tasks: usize,
-    /// Those of them that go on beyond their time limits: within their grace, or because they do not let go
-    /// of the runtime's thread.
-    pub stuck_tasks: usize,
-    /// Whether the runtime has begun no async handler for 5 s: nothing more is claimed for them until it does.
-    pub is_blocked: bool,
-}
-
 impl LaneHealth {
-    /// A lane's threads, and its tasks among those of all lanes.
-    fn of(lane: &LaneFigures, all_tasks: &[LaneFigures]) -> Self {
-        let tasks = all_tasks.iter().find(|it| it.name == lane.name);
-        let tasks = |figure: fn(&LaneFigures) -> usize| tasks.map_or(0, figure);
-        Self {
-            name: lane.name.to_string(),
-            threads: lane.max,
-            busy: lane.busy,
-            queued: lane.queued,
-            stuck: lane.stuck,
-            concurrency: tasks(|it| it.max),
-            tasks: tasks(|it| it.busy),
-            stuck_tasks: tasks(|it| it.stuck),
-            is_blocked: all_tasks.iter().any(|it| it.name == lane.name && it.is_blocked),
-        }
-    }
-
     /// The problems of a lane half of whose seats hang; `of` names it.
     fn problems(&self, of: &str) -> impl Iterator<Item = String> + use<> {
         let problem = |(stuck, seats): (usize, usize), what: &str| {
@@ -97,9 +55,7 @@ impl LaneHealth {
 }
 
 impl Health {
-    pub(super) fn of(lanes: impl Iterator<Item = LaneFigures>, lease: LeaseFigures) -> Self {
-        let (tasks, threads): (Vec<_>, Vec<_>) = lanes.partition(|lane| lane.is_of_tasks);
-        let lanes: Vec<LaneHealth> = threads.iter().map(|lane| LaneHealth::of(lane, &tasks)).collect();
+    pub(super) fn of(lanes: Vec<LaneHealth>, lease: LeaseFigures) -> Self {
         let of = |lane: &LaneHealth| match lanes.len() {
             1 => String::new(),
             _ => format!("lane {:?}: ", lane.name),
@@ -133,13 +89,10 @@ impl Health {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
-    fn lane(name: &str, (stuck, max): (usize, usize)) -> LaneFigures {
-        let (name, is_of_tasks) = (Arc::from(name), false);
-        LaneFigures { name, max, is_of_tasks, threads: max, busy: stuck, queued: 0, stuck, is_blocked: false }
+    fn lane(name: &str, (stuck, threads): (usize, usize)) -> LaneHealth {
+        LaneHealth { name: name.to_owned(), threads, busy: stuck, stuck, ..LaneHealth::default() }
     }
 
     const LEASE: LeaseFigures = LeaseFigures { left: Duration::from_secs(16), sent: Duration::from_secs(5) };
@@ -148,7 +101,7 @@ mod tests {
     fn a_node_whose_lease_has_ended_is_not_ready() {
         let of = |left, sent| {
             let lease = LeaseFigures { left: Duration::from_millis(left), sent: Duration::from_millis(sent) };
-            Health::of([lane("default", (0, 1))].into_iter(), lease)
+            Health::of(vec![lane("default", (0, 1))], lease)
         };
         assert!(of(1, 20_999).is_ready());
         let health = of(0, 25_400);
@@ -159,22 +112,17 @@ mod tests {
 
     #[test]
     fn async_handlers_are_shown_with_the_threads_of_their_lane() {
-        let tasks = |figures| LaneFigures { is_of_tasks: true, ..lane("slow", figures) };
-        let lanes = [lane("default", (0, 16)), lane("slow", (0, 2)), tasks((3, 6))];
-        let health = Health::of(lanes.into_iter(), LEASE);
-        let slow = &health.lanes[1];
+        let slow = LaneHealth { concurrency: 6, tasks: 3, stuck_tasks: 3, ..lane("slow", (0, 2)) };
+        let health = Health::of(vec![lane("default", (0, 16)), slow], LEASE);
         assert_eq!((health.lanes.len(), health.stuck, health.threads), (2, 3, 18));
-        assert_eq!((slow.threads, slow.concurrency, slow.tasks, slow.stuck_tasks), (2, 6, 3, 3));
         let hang = "lane \"slow\": 3 of 6 async handlers go on although their time limits have passed";
         assert_eq!(health.problems, [hang]);
     }
 
     #[test]
     fn a_blocked_runtime_is_a_problem_of_its_lane() {
-        let tasks = LaneFigures { is_of_tasks: true, is_blocked: true, ..lane("slow", (0, 6)) };
-        let lanes = [lane("default", (0, 16)), lane("slow", (0, 2)), tasks];
-        let health = Health::of(lanes.into_iter(), LEASE);
-        assert_eq!(health.lanes.iter().map(|lane| lane.is_blocked).collect::<Vec<_>>(), [false, true]);
+        let slow = LaneHealth { concurrency: 6, is_blocked: true, ..lane("slow", (0, 2)) };
+        let health = Health::of(vec![lane("default", (0, 16)), slow], LEASE);
         let blocked =
             "lane \"slow\": the tokio runtime begins no async handler: something blocks its threads";
         assert_eq!(health.problems, [blocked]);
@@ -182,7 +130,7 @@ mod tests {
 
     #[test]
     fn stuck_handlers_on_half_of_the_threads_are_a_problem() {
-        let of = |figures| Health::of([lane("default", figures)].into_iter(), LEASE);
+        let of = |figures| Health::of(vec![lane("default", figures)], LEASE);
         let is_ready = [(0, 1), (1, 1), (1, 3), (2, 3), (1, 2), (7, 16), (8, 16)].map(of);
         let is_ready = is_ready.map(|health| health.is_ready());
         assert_eq!(is_ready, [true, false, true, false, false, true, false]);
@@ -196,7 +144,7 @@ mod tests {
     /// It is full long before half of all threads hang.
     #[test]
     fn a_small_lane_that_hangs_is_a_problem_beside_a_large_one() {
-        let health = Health::of([lane("default", (7, 16)), lane("slow", (1, 2))].into_iter(), LEASE);
+        let health = Health::of(vec![lane("default", (7, 16)), lane("slow", (1, 2))], LEASE);
         assert_eq!((health.stuck, health.threads, health.lanes.len()), (8, 18, 2));
         let slow = "lane \"slow\": 1 of 2 threads run handlers whose time limits have passed";
         assert_eq!(health.problems, [slow]);

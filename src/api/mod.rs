@@ -21,7 +21,7 @@ pub use builder::Builder;
 pub use client::Client;
 pub use definition::Schedule;
 pub use details::{Difference, ExecutionDetails, ScheduleDetails};
-pub use health::{Health, LaneHealth};
+pub use health::Health;
 pub use job::Job;
 pub use lane::Lane;
 pub use request::cancel::Cancelled;

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 
-use crate::domain::{Cause, ExecutionState, NextFire, Rate, ScheduleState, Timestamp};
+use crate::domain::{Cause, ExecutionState, LaneHealth, NextFire, Rate, ScheduleState, Timestamp};
 use crate::store;
 
 /// A type that is made of a row of the store's: each field with its type and its value, of that row.
@@ -97,15 +97,18 @@ view! {
         beat: i64 = row.beat,
         /// The jobs it has handlers for.
         jobs: Vec<String> = row.jobs,
-        /// Pool threads of all its lanes at its last heartbeat, and the async handlers that ran: each counts
-        /// as one.
-        threads: usize = row.figures.threads,
+        /// The most threads that its lanes may have together, and the async handlers that they may run at
+        /// once, one for each.
+        threads: usize = row.lanes.iter().map(|lane| lane.threads + lane.concurrency).sum(),
         /// Jobs running at its last heartbeat.
-        busy: usize = row.figures.busy,
+        busy: usize = row.lanes.iter().map(|lane| lane.busy + lane.tasks).sum(),
         /// Executions waiting in the queues of its lanes at its last heartbeat.
-        queued: usize = row.figures.queued,
+        queued: usize = row.lanes.iter().map(|lane| lane.queued).sum(),
         /// Handlers that ran on beyond their time limits at its last heartbeat.
-        stuck: usize = row.figures.stuck,
+        stuck: usize = row.lanes.iter().map(|lane| lane.stuck + lane.stuck_tasks).sum(),
+        /// What each of its lanes was doing at its last heartbeat, as [`Health::lanes`](crate::Health::lanes)
+        /// shows it.
+        lanes: Vec<LaneHealth> = row.lanes,
         /// When it joined.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         started: Option<DateTime<Utc>> = row.started.utc(),

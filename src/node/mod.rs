@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::domain::NodeId;
+use crate::domain::{LaneHealth, NodeId};
 use crate::machine::driver::Driver;
 use crate::members::{HeartbeatInput, Standing};
 use crate::node::context::Stopping;
 use crate::node::inboxes::{Inboxes, send};
-use crate::node::pools::{LaneFigures, Pools};
+use crate::node::pools::Pools;
 use crate::node::teller::Events;
 use crate::pipeline::poll::PollInput;
 use crate::store::Store;
@@ -87,8 +87,8 @@ struct Loops {
 
 impl Node {
     /// The figures of each lane, the default one first.
-    pub(crate) fn lanes(&self) -> impl Iterator<Item = LaneFigures> {
-        self.pools.figures()
+    pub(crate) fn lanes(&self) -> Vec<LaneHealth> {
+        self.pools.lanes()
     }
 
     pub(crate) fn lease(&self) -> LeaseFigures {

@@ -3,29 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::domain::Boot;
+use crate::domain::{Boot, LaneHealth};
 use crate::pipeline::complete::time_limits::Stuck;
 use crate::pipeline::dispatch::Seats;
 use crate::pipeline::lanes::{LaneId, LaneSettings};
 use crate::pipeline::pool::{Permit, Pool, Seat};
-use crate::store::{Claimed, Figures};
-
-/// The figures of a lane at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LaneFigures {
-    pub name: Arc<str>,
-    /// How many threads it may have; of tasks, how many may run.
-    pub max: usize,
-    pub is_of_tasks: bool,
-    /// Tasks that run count as a thread each.
-    pub threads: usize,
-    pub busy: usize,
-    pub queued: usize,
-    /// Handlers that run on beyond their time limits.
-    pub stuck: usize,
-    /// Whether the runtime begins no task.
-    pub is_blocked: bool,
-}
+use crate::store::Claimed;
 
 /// A lane's pool.
 struct Lane {
@@ -55,27 +38,27 @@ impl Pools {
         format!("firetime-{}", if id == LaneId::DEFAULT { "job" } else { &*lane.name })
     }
 
-    pub(super) fn figures(&self) -> impl Iterator<Item = LaneFigures> {
-        self.0.iter().map(|Lane { settings, pool, stuck }| {
+    /// The figures of each lane, the default one first. The pool of a lane's tasks adds to those of its
+    /// threads.
+    pub(super) fn lanes(&self) -> Vec<LaneHealth> {
+        let mut lanes: Vec<LaneHealth> = Vec::new();
+        for Lane { settings, pool, stuck } in &self.0 {
             let (figures, stuck) = (pool.figures(), stuck.count());
             let (busy, queued) = (figures.busy, figures.queued);
-            let (max, is_of_tasks) = (settings.limits.max, settings.is_of_tasks);
-            let threads = if is_of_tasks { busy } else { figures.threads };
-            let (name, is_blocked) = (Arc::clone(&settings.name), pool.is_blocked());
-            LaneFigures { name, max, is_of_tasks, threads, busy, queued, stuck, is_blocked }
-        })
-    }
-
-    /// Adds up all lanes, each time a heartbeat shows its node's figures.
-    pub(super) fn sums(self: &Arc<Self>) -> impl Fn() -> Figures + Send + use<> {
-        let pools = Arc::clone(self);
-        let add = |sums: Figures, lane: LaneFigures| Figures {
-            threads: sums.threads + lane.threads,
-            busy: sums.busy + lane.busy,
-            queued: sums.queued + lane.queued,
-            stuck: sums.stuck + lane.stuck,
-        };
-        move || pools.figures().fold(Figures::default(), add)
+            let (name, most) = (&*settings.name, settings.limits.max);
+            match lanes.iter_mut().find(|lane| lane.name == name) {
+                Some(lane) => {
+                    (lane.concurrency, lane.tasks, lane.stuck_tasks) = (most, busy, stuck);
+                    lane.is_blocked = pool.is_blocked();
+                }
+                None => {
+                    let name = name.to_owned();
+                    let none = LaneHealth::default();
+                    lanes.push(LaneHealth { name, threads: most, busy, queued, stuck, ..none });
+                }
+            }
+        }
+        lanes
     }
 
     /// Gives out no more seats; the executions that wait.
@@ -133,7 +116,7 @@ mod tests {
         LaneId::all().nth(place).unwrap()
     }
 
-    /// Two lanes of one thread, the second with a place in its queue.
+    /// Two lanes of one thread, the second with a place in its queue, and with tasks beside it.
     struct Bench {
         pools: Arc<Pools>,
         /// Lets one execution end.
@@ -158,7 +141,8 @@ mod tests {
                 };
                 Pool::new(&Pools::threads_of(lane, settings), settings.limits, run, notify)
             };
-            let pools = Arc::new(Pools::new(&[named("default", 0), named("slow", 1)], pool));
+            let slow = named("slow", 1);
+            let pools = Arc::new(Pools::new(&[named("default", 0), slow.clone(), slow.of_tasks()], pool));
             Self { pools, gate, began, freed }
         }
 
@@ -174,15 +158,22 @@ mod tests {
         bench.submit(lane(1));
         assert_eq!(bench.began.recv_timeout(SOON).unwrap(), "firetime-slow-1");
         bench.submit(lane(1));
-        assert!(bench.pools.reserve(lane(1)).is_none() && bench.pools.reserve(lane(2)).is_none());
+        assert!(bench.pools.reserve(lane(1)).is_none() && bench.pools.reserve(lane(3)).is_none());
+        bench.submit(lane(2));
+        assert_eq!(bench.began.recv_timeout(SOON).unwrap(), "firetime-slow-1");
         bench.submit(DEFAULT);
         assert_eq!(bench.began.recv_timeout(SOON).unwrap(), "firetime-job-1");
-        let figures: Vec<_> =
-            bench.pools.figures().map(|it| (it.name.to_string(), it.busy, it.queued)).collect();
-        assert_eq!(figures, [("default".to_owned(), 1, 0), ("slow".to_owned(), 1, 1)]);
-        assert_eq!(bench.pools.sums()(), Figures { threads: 2, busy: 2, queued: 1, stuck: 0 });
+        let lanes = bench.pools.lanes();
+        let figures: Vec<_> = lanes.iter().map(|it| (it.name.as_str(), it.busy, it.queued)).collect();
+        assert_eq!(figures, [("default", 1, 0), ("slow", 1, 1)]);
+        let tasks = lanes.iter().map(|it| (it.tasks, it.concurrency)).collect::<Vec<_>>();
+        assert_eq!(
+            tasks,
+            [(0, 0), (1, LaneSettings::TASKS)],
+            "they are shown with the threads of their lane"
+        );
         assert!(bench.pools.is_awaited());
-        [(); 3].iter().for_each(|()| bench.gate.send(()).unwrap());
+        [(); 4].iter().for_each(|()| bench.gate.send(()).unwrap());
         assert_eq!(bench.freed.recv_timeout(SOON).unwrap(), lane(1));
     }
 

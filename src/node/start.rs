@@ -128,7 +128,9 @@ impl Node {
         let misfire = MisfireMachine::new(application.clone(), window);
         let hearing = around.store.hearing();
         let poll = PollMachine::new(node, application.clone(), handlers, window, hearing.glance, offset, now);
-        let heart = HeartbeatMachine::new(joining, window, held, Arc::clone(&standing), pools.sums(), now);
+        let shown = Arc::clone(&pools);
+        let shown = move || shown.lanes();
+        let heart = HeartbeatMachine::new(joining, window, held, Arc::clone(&standing), shown, now);
         let listener = hearing.tells.then(|| ListenMachine::new(application.clone(), &window));
         let to = &inboxes;
         let begin = || {

@@ -1,10 +1,10 @@
 //! Rows as people see them: as loose as the tables, so that what was written by hand is shown, too.
 
 use super::columns::{Settings, When};
-use super::nodes::{Figures, LeftAlone};
+use super::nodes::LeftAlone;
 use super::order::CancelRow;
 use super::switch::Switch;
-use crate::domain::{Cause, ExecutionId, ExecutionState, JobSettings, Timestamp};
+use crate::domain::{Cause, ExecutionId, ExecutionState, JobSettings, LaneHealth, Timestamp};
 
 /// A node as people see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) struct NodeRow {
     pub pause: PauseRow,
     pub beat: i64,
     pub jobs: Vec<String>,
-    pub figures: Figures,
+    pub lanes: Vec<LaneHealth>,
     pub left_alone: Vec<LeftAlone>,
     pub started: Timestamp,
     pub last_beat: Timestamp,

@@ -49,7 +49,7 @@ pub(crate) use limits::StoreLimits;
 #[cfg(any(feature = "sql", test))]
 pub(crate) use listing::PauseRow;
 pub(crate) use listing::{ApplicationRow, ExecutionQuery, ExecutionRow, JobRow, NodeRow, ScheduleRow};
-pub(crate) use nodes::{Figures, Heartbeat, HeartbeatReply, LeftAlone, NewNode, Peer};
+pub(crate) use nodes::{Heartbeat, HeartbeatReply, LeftAlone, NewNode, Peer};
 pub(crate) use poll::{DueRows, LargePayload, Page, PollQuery, Polled, Section};
 pub(crate) use repairs::{
     CursorAhead, OverduePage, OverdueQuery, Stranded, StrandedPage, UnreadablePage, UnreadableQuery,

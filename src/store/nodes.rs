@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::repairs::Stranded;
-use crate::domain::{JobSpec, NodeId, Timestamp};
+use crate::domain::{JobSpec, LaneHealth, NodeId, Timestamp};
 
 /// A node about to join.
 #[derive(Clone, Debug)]
@@ -20,15 +20,9 @@ pub(crate) struct NewNode {
 impl NewNode {
     /// A heartbeat of this node while nothing runs on it.
     pub(crate) fn beat(&self, now: Timestamp) -> Heartbeat {
-        Heartbeat {
-            node: self.id,
-            application: self.application.clone(),
-            figures: Figures::default(),
-            left_alone: Vec::new(),
-            withdraw: false,
-            drained: false,
-            now,
-        }
+        let (node, application, lanes) = (self.id, self.application.clone(), Vec::new());
+        let left_alone = Vec::new();
+        Heartbeat { node, application, lanes, left_alone, withdraw: false, drained: false, now }
     }
 }
 
@@ -37,7 +31,8 @@ impl NewNode {
 pub(crate) struct Heartbeat {
     pub node: NodeId,
     pub application: String,
-    pub figures: Figures,
+    /// What each of its lanes is doing.
+    pub lanes: Vec<LaneHealth>,
     /// Some of the schedules that it leaves to other nodes.
     pub left_alone: Vec<LeftAlone>,
     /// The node claims nothing more: it is switched off.
@@ -45,16 +40,6 @@ pub(crate) struct Heartbeat {
     /// The node was to drain, and has nothing left.
     pub drained: bool,
     pub now: Timestamp,
-}
-
-/// The pool's state as a node publishes it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Figures {
-    pub threads: usize,
-    pub busy: usize,
-    pub queued: usize,
-    /// Handlers that run on beyond their time limits.
-    pub stuck: usize,
 }
 
 /// A schedule that a node leaves to others, because no handler of it can decode the payload that the schedule

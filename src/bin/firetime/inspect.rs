@@ -5,8 +5,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use firetime::{
-    ApplicationView, AuditFilter, AuditView, Client, ExecutionFilter, ExecutionView, JobView, NodeView,
-    RateView, ScheduleView,
+    ApplicationView, AuditFilter, AuditView, Client, ExecutionFilter, ExecutionView, JobView, LaneHealth,
+    NodeView, RateView, ScheduleView,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -171,12 +171,25 @@ const NODES: &[Column<NodeView>] = &[
     Column::new("BUSY", |node| node.busy.to_string()),
     Column::new("QUEUED", |node| node.queued.to_string()),
     Column::new("STUCK", |node| node.stuck.to_string()),
+    Column::wide("LANES", lanes),
     Column::new("JOBS", |node| node.jobs.join(", ")),
     Column::wide("PAUSED BY", |node| node.paused_by.clone()),
     Column::wide("SINCE (UTC)", |node| utc(node.paused)),
     Column::wide("UNTIL (UTC)", |node| utc(node.paused_until)),
     Column::new("REASON", |node| shortened(&node.reason, TEXT_SHOWN)),
 ];
+
+/// Of each lane how many of its threads and async handlers are taken, and how many executions wait.
+fn lanes(node: &NodeView) -> String {
+    let lane = |it: &LaneHealth| {
+        let tasks = match it.concurrency {
+            0 => String::new(),
+            most => format!(" async {}/{most}", it.tasks),
+        };
+        format!("{} {}/{}{tasks} queued {}", it.name, it.busy, it.threads, it.queued)
+    };
+    node.lanes.iter().map(lane).collect::<Vec<_>>().join(", ")
+}
 
 const JOBS: &[Column<JobView>] = &[
     Column::new("JOB", |job| job.name.clone()),

@@ -16,12 +16,10 @@ use self::calls::{Answer, Answered, Asked, Op, join};
 use super::observer::Observer;
 use super::{OwnTokens, Standing};
 use crate::domain::shards::Member;
-use crate::domain::{Boot, Error, Event, ExecutionId, Lineage, Millis, NodeId};
+use crate::domain::{Boot, Error, Event, ExecutionId, LaneHealth, Lineage, Millis, NodeId};
 use crate::machine::{Machine, Step};
 use crate::repair::recover;
-use crate::store::{
-    Applied, Figures, Heartbeat, HeartbeatReply, LeftAlone, NewNode, NodeEnd, Peer, Stranded,
-};
+use crate::store::{Applied, Heartbeat, HeartbeatReply, LeftAlone, NewNode, NodeEnd, Peer, Stranded};
 use crate::time::{Lease, Now, Window};
 
 /// The least time between two heartbeats, however often executions are asked to end.
@@ -90,7 +88,7 @@ pub(crate) struct HeartbeatMachine<F> {
     window: Window,
     own_tokens: Arc<OwnTokens>,
     standing: Arc<Standing>,
-    figures: F,
+    lanes: F,
     left_alone: Vec<LeftAlone>,
     membership: Membership,
     observer: Observer,
@@ -115,14 +113,14 @@ pub(crate) struct HeartbeatMachine<F> {
     left: bool,
 }
 
-impl<F: Fn() -> Figures + Send + 'static> HeartbeatMachine<F> {
+impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> HeartbeatMachine<F> {
     /// A node that has registered and whose first heartbeat was confirmed.
     pub(crate) fn new(
         node: NewNode,
         window: Window,
         own_tokens: Arc<OwnTokens>,
         standing: Arc<Standing>,
-        figures: F,
+        lanes: F,
         now: Now,
     ) -> Self {
         Self {
@@ -130,7 +128,7 @@ impl<F: Fn() -> Figures + Send + 'static> HeartbeatMachine<F> {
             window,
             own_tokens,
             standing,
-            figures,
+            lanes,
             left_alone: Vec::new(),
             membership: Membership::Joined,
             observer: Observer::default(),
@@ -180,9 +178,9 @@ impl<F: Fn() -> Figures + Send + 'static> HeartbeatMachine<F> {
         // Beats keep their own rhythm; one that came late does not pull the next ones closer together.
         (self.next_beat, self.sent) = (now.boot + self.window.beat, now.boot);
         self.own_tokens.asking();
-        let (figures, withdraw, drained) = ((self.figures)(), self.withdrawn, self.drain == Drain::Done);
+        let (lanes, withdraw, drained) = ((self.lanes)(), self.withdrawn, self.drain == Drain::Done);
         let left_alone = self.left_alone.clone();
-        let beat = Heartbeat { figures, left_alone, withdraw, drained, ..self.node.beat(now.db) };
+        let beat = Heartbeat { lanes, left_alone, withdraw, drained, ..self.node.beat(now.db) };
         Some(Asked::beat(beat, now))
     }
 
@@ -292,7 +290,7 @@ impl<F: Fn() -> Figures + Send + 'static> HeartbeatMachine<F> {
     }
 }
 
-impl<F: Fn() -> Figures + Send + 'static> Machine for HeartbeatMachine<F> {
+impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> Machine for HeartbeatMachine<F> {
     type Op = Op;
     type Asked = Asked;
     type Input = HeartbeatInput;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::{ErrorKind, ExecutionId, ExecutionState, JobPolicy, ScheduleId, Timestamp, Token};
-use crate::fixtures::calls_while_down;
+use crate::fixtures::{NoLanes, calls_while_down};
 use crate::machine::{Operation, Stepped};
 use crate::store::Stranded;
 
@@ -29,16 +29,16 @@ fn no_hot_loop_while_the_database_is_down() {
     }
 }
 
-fn machine(now: Now) -> Stepped<HeartbeatMachine<fn() -> Figures>> {
+fn machine(now: Now) -> Stepped<HeartbeatMachine<NoLanes>> {
     node(Window::default(), now)
 }
 
-fn node(window: Window, now: Now) -> Stepped<HeartbeatMachine<fn() -> Figures>> {
+fn node(window: Window, now: Now) -> Stepped<HeartbeatMachine<NoLanes>> {
     let (application, host) = ("app".to_owned(), String::new());
     let (id, host_ip, now_db) = (NodeId::fresh(), host.clone(), now.db);
     let node = NewNode { id, application, host_ip, host_name: host, pid: 0, jobs: Vec::new(), now: now_db };
-    let figures: fn() -> Figures = Figures::default;
-    Stepped::new(HeartbeatMachine::new(node, window, Arc::default(), Arc::default(), figures, now))
+    let lanes: NoLanes = Vec::new;
+    Stepped::new(HeartbeatMachine::new(node, window, Arc::default(), Arc::default(), lanes, now))
 }
 
 #[test]
@@ -64,8 +64,7 @@ fn a_node_has_drained_once_a_later_heartbeat_shows_that_it_owns_nothing() {
     let mut machine = machine(now);
     let (token, held) = (Token::fresh(), Arc::clone(&machine.own_tokens));
     held.add(token);
-    let mut beat = |machine: &mut Stepped<HeartbeatMachine<fn() -> Figures>>,
-                    meanwhile: Option<HeartbeatInput>| {
+    let mut beat = |machine: &mut Stepped<HeartbeatMachine<NoLanes>>, meanwhile: Option<HeartbeatInput>| {
         now.boot += machine.window.beat;
         let said = loop {
             match machine.next(now) {
@@ -151,7 +150,7 @@ fn at(after: Millis) -> Now {
 }
 
 /// A node whose first heartbeat was confirmed at the beginning.
-fn beating(window: Window) -> Stepped<HeartbeatMachine<fn() -> Figures>> {
+fn beating(window: Window) -> Stepped<HeartbeatMachine<NoLanes>> {
     node(window, at(0))
 }
 
@@ -177,7 +176,7 @@ fn a_promotion_between_two_heartbeats_is_told_once() {
 }
 
 /// Goes to the next heartbeat and answers it `after` the beginning.
-fn beat<F: Fn() -> Figures + Send + 'static>(
+fn beat<F: Fn() -> Vec<LaneHealth> + Send + 'static>(
     machine: &mut Stepped<HeartbeatMachine<F>>,
     after: Millis,
     pulse: HeartbeatReply,
@@ -191,7 +190,7 @@ fn alive(peers: Vec<Peer>) -> HeartbeatReply {
 }
 
 /// What comes until the machine waits, and until when (after the beginning) it does.
-fn all<F: Fn() -> Figures + Send + 'static>(
+fn all<F: Fn() -> Vec<LaneHealth> + Send + 'static>(
     machine: &mut Stepped<HeartbeatMachine<F>>,
     after: Millis,
 ) -> (Vec<Next>, Millis) {
@@ -297,7 +296,7 @@ fn owned(id: i64) -> Stranded {
 }
 
 /// What the node gives up until it waits.
-fn given_up<F: Fn() -> Figures + Send + 'static>(
+fn given_up<F: Fn() -> Vec<LaneHealth> + Send + 'static>(
     machine: &mut Stepped<HeartbeatMachine<F>>,
     after: Millis,
 ) -> Vec<(ExecutionId, ExecutionState)> {
@@ -400,7 +399,7 @@ fn a_cancel_is_noted_as_seen_when_it_is_heard_of() {
     let (asked, beside) = (Stranded { is_cancelled: true, ..owned(1) }, owned(2));
     [asked.token, beside.token].into_iter().for_each(|token| machine.own_tokens.add(token));
     let standing = Arc::clone(&machine.standing);
-    let seen = |machine: &mut Stepped<HeartbeatMachine<fn() -> Figures>>, at, owned| {
+    let seen = |machine: &mut Stepped<HeartbeatMachine<NoLanes>>, at, owned| {
         beat(machine, at, HeartbeatReply::Alive { peers: Vec::new(), owned });
         let steps = all(machine, at).0;
         let seen = steps.into_iter().filter_map(|step| match step {
@@ -422,7 +421,7 @@ fn a_cancel_is_noted_as_heard_although_another_heartbeat_comes_first() {
     let mut machine = beating(Window::default());
     let asked = Stranded { is_cancelled: true, ..owned(1) };
     machine.own_tokens.add(asked.token);
-    let op = |machine: &mut Stepped<HeartbeatMachine<fn() -> Figures>>| loop {
+    let op = |machine: &mut Stepped<HeartbeatMachine<NoLanes>>| loop {
         match machine.next(at(5_000)) {
             Step::Do(op) => return op,
             Step::Tell(_) => {}

@@ -17,6 +17,7 @@ use super::sabotage::{Route, Sabotage};
 use super::seats::{FloorSeats, Floors, Permit};
 use super::wire::Wire;
 use crate::domain::{Answer, Boot, Event, Millis, NodeId, Timestamp};
+use crate::fixtures::NoLanes;
 use crate::machine::Machine;
 use crate::members::listener::ListenOutput;
 use crate::members::{HeartbeatInput, HeartbeatMachine, HeartbeatOutput, OwnTokens, Standing, members};
@@ -31,7 +32,7 @@ use crate::pipeline::poll::{PollInput, PollMachine};
 use crate::pipeline::pool::{Notice, PoolLimits};
 use crate::pipeline::start::{StartInput, StartMachine};
 use crate::store::news::News;
-use crate::store::{Applied, Claimed, Figures, HeartbeatReply, NewNode, Store};
+use crate::store::{Applied, Claimed, HeartbeatReply, NewNode, Store};
 use crate::time::{Lease, Micros, Now, Offset, Window};
 
 /// Small, so that pools are full now and then.
@@ -133,7 +134,7 @@ pub(super) struct Process {
     start: Actor<StartMachine<Permit>>,
     complete: Actor<CompleteMachine>,
     misfire: Actor<MisfireMachine>,
-    heart: Actor<HeartbeatMachine<fn() -> Figures>>,
+    heart: Actor<HeartbeatMachine<NoLanes>>,
     pub(super) standing: Arc<Standing>,
     /// How much time its heartbeats have covered, worked out from its leases.
     pub covered: Millis,
@@ -195,7 +196,7 @@ impl Process {
             always: wire.is(Sabotage::ClaimWithoutPermit),
             together: wire.is(Sabotage::OneFullLaneIsAll),
         };
-        let figures: fn() -> Figures = Figures::default;
+        let shown: NoLanes = Vec::new;
         let application = APPLICATION.to_owned();
         let misfire = MisfireMachine::new(application.clone(), window);
         let misfire = if wire.is(Sabotage::BelieveAnyClock) { misfire.trusting() } else { misfire };
@@ -231,7 +232,7 @@ impl Process {
             } else {
                 misfire
             }),
-            heart: Actor::new(HeartbeatMachine::new(node, window, held, Arc::clone(&standing), figures, now)),
+            heart: Actor::new(HeartbeatMachine::new(node, window, held, Arc::clone(&standing), shown, now)),
             standing,
             covered: 0,
             confirmed: None,

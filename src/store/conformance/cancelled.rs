@@ -28,7 +28,7 @@ impl Bench {
         let beat = Heartbeat {
             node,
             application,
-            figures: Default::default(),
+            lanes: Vec::new(),
             left_alone: Vec::new(),
             withdraw: false,
             drained: false,

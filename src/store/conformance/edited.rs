@@ -314,7 +314,7 @@ pub(crate) fn a_beat_that_can_grow_no_more_ends_the_node(db: &Bench) {
     let beat = crate::store::Heartbeat {
         node,
         application,
-        figures: crate::store::Figures::default(),
+        lanes: Vec::new(),
         left_alone: Vec::new(),
         withdraw: false,
         drained: false,

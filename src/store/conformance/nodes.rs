@@ -1,23 +1,31 @@
 //! Nodes: registration, heartbeat, death, election.
 
 use super::*;
-use crate::domain::{Bound, Bounds, JobSettings, Rate, Retry};
+use crate::domain::{Bound, Bounds, JobSettings, LaneHealth, Rate, Retry};
 use crate::store::switch::Switch;
-use crate::store::{Figures, Heartbeat, HeartbeatReply, LeftAlone, Peer};
+use crate::store::{Heartbeat, HeartbeatReply, LeftAlone, Peer};
 
 fn left_alone() -> LeftAlone {
     LeftAlone { schedule: 7, version: 8, reason: "no \"field\"".to_owned() }
 }
 
+fn lanes() -> Vec<LaneHealth> {
+    let slow = LaneHealth { name: "slow".into(), threads: 2, busy: 2, queued: 1, ..LaneHealth::default() };
+    vec![
+        LaneHealth { name: "default \u{1f980}".into(), threads: 16, stuck: 1, ..LaneHealth::default() },
+        slow,
+    ]
+}
+
 impl Bench {
     fn beat(&self, node: NodeId) -> HeartbeatReply {
-        let figures = Figures { threads: 4, busy: 3, queued: 2, stuck: 1 };
+        let lanes = lanes();
         let now = self.now + 5_000;
         self.store
             .beat(&Heartbeat {
                 node,
                 application: self.app.clone(),
-                figures,
+                lanes,
                 left_alone: vec![left_alone()],
                 withdraw: false,
                 drained: false,
@@ -79,11 +87,11 @@ pub(crate) fn a_beat_tells_what_each_peer_claims(db: &Bench) {
 
 pub(crate) fn a_node_that_withdraws_claims_nothing_more(db: &Bench) {
     let node = db.another_node();
-    let (application, figures) = (db.app.clone(), Figures::default());
+    let (application, lanes) = (db.app.clone(), Vec::new());
     let beat = Heartbeat {
         node,
         application,
-        figures,
+        lanes,
         left_alone: Vec::new(),
         withdraw: true,
         drained: false,
@@ -148,7 +156,7 @@ pub(crate) fn the_nodes_are_shown(db: &Bench) {
         (live.jobs.as_slice(), live.switch == Switch::On, live.ended.is_none()),
         (&[JOB.to_owned()][..], true, true)
     );
-    assert_eq!(live.figures, Figures { threads: 4, busy: 3, queued: 2, stuck: 1 });
+    assert_eq!((live.lanes.as_slice(), find(dead).lanes.len()), (lanes().as_slice(), 0));
     assert_eq!(live.left_alone, [left_alone()]);
     assert_eq!((live.started, live.last_beat), (db.now, db.now + 5_000));
     assert!(db.store.nodes(None).unwrap().len() >= 2);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::domain::{Error, ErrorKind, NextFire, Reason, ScheduleState};
-use crate::store::{Figures, Heartbeat, HeartbeatReply};
+use crate::store::{Heartbeat, HeartbeatReply};
 
 const THREADS: usize = 4;
 const ROUNDS: usize = 12;
@@ -154,7 +154,7 @@ fn all_join(db: &Bench) {
     let beat = Heartbeat {
         node: nodes[0].id,
         application: app.clone(),
-        figures: Figures::default(),
+        lanes: Vec::new(),
         left_alone: Vec::new(),
         withdraw: false,
         drained: false,

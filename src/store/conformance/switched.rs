@@ -96,11 +96,11 @@ pub(crate) fn a_node_drains_and_says_when_it_has(db: &Bench) {
         (row.switch, polled.node_enabled, polled.drains)
     };
     let beat = |drained| {
-        let (application, figures) = (db.app.clone(), Default::default());
+        let (application, lanes) = (db.app.clone(), Vec::new());
         let beat = Heartbeat {
             node: db.node,
             application,
-            figures,
+            lanes,
             left_alone: Vec::new(),
             withdraw: false,
             drained,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::{Cursor, ExecutionState, NextFire, ScheduleState};
-use crate::store::{Figures, Heartbeat, HeartbeatReply};
+use crate::store::{Heartbeat, HeartbeatReply};
 
 /// Moving the cursor was all a claim did: a crash before the end, and nobody knew of the occurrence any more.
 pub(crate) fn a_claim_leaves_a_row_so_a_crash_loses_no_run(db: &Bench) {
@@ -40,7 +40,7 @@ pub(crate) fn a_node_is_not_its_ip_address(db: &Bench) {
             .beat(&Heartbeat {
                 node,
                 application,
-                figures: Figures::default(),
+                lanes: Vec::new(),
                 left_alone: Vec::new(),
                 withdraw: false,
                 drained: false,

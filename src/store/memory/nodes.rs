@@ -15,8 +15,8 @@ use crate::store::guard;
 use crate::store::poll::SMALL_PAYLOAD;
 use crate::store::switch::Switch;
 use crate::store::{
-    DueRows, Figures, Heartbeat, HeartbeatReply, LargePayload, NewNode, NodeRow, Page, Peer, PollQuery,
-    Polled, Result, Section,
+    DueRows, Heartbeat, HeartbeatReply, LargePayload, NewNode, NodeRow, Page, Peer, PollQuery, Polled,
+    Result, Section,
 };
 
 impl Tables {
@@ -43,7 +43,7 @@ impl Tables {
             pause: Pause::default(),
             beat: 0,
             jobs: new.jobs.iter().map(|job| job.name.clone()).collect(),
-            figures: Figures::default(),
+            lanes: Vec::new(),
             left_alone: Vec::new(),
             started: new.now,
             last_beat: new.now,
@@ -71,7 +71,7 @@ impl Tables {
         } else if beat.drained && node.state == Switch::Draining.word(false) {
             node.state = Switch::Drained.word(false).into();
         }
-        node.figures = beat.figures;
+        node.lanes.clone_from(&beat.lanes);
         node.left_alone.clone_from(&beat.left_alone);
         node.last_beat = beat.now;
         true
@@ -337,7 +337,7 @@ fn node_row(id: NodeId, node: &Node) -> NodeRow {
         pause: node.pause.row(),
         beat: node.beat,
         jobs: node.jobs.clone(),
-        figures: node.figures,
+        lanes: node.lanes.clone(),
         left_alone: node.left_alone.clone(),
         started: node.started,
         last_beat: node.last_beat,

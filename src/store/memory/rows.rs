@@ -7,14 +7,14 @@ use uuid::Uuid;
 
 use crate::domain::shards::SHARDS;
 use crate::domain::{
-    Cursor, Entry, ExecutionId, ExecutionState, JobId, JobSettings, Millis, NodeId, Overlap, Reason,
-    ScheduleId, ScheduleState, Timestamp, Token,
+    Cursor, Entry, ExecutionId, ExecutionState, JobId, JobSettings, LaneHealth, Millis, NodeId, Overlap,
+    Reason, ScheduleId, ScheduleState, Timestamp, Token,
 };
 use crate::store::columns::{Column, Datum, NO_TIME, NONE, QUEUE, Settings, When, instant, number};
 use crate::store::enqueue::read_tags;
 use crate::store::guard::Guard;
 use crate::store::when;
-use crate::store::{Figures, LeftAlone, PauseRow};
+use crate::store::{LeftAlone, PauseRow};
 use crate::trigger::Timing;
 
 /// A text column. Words of our own are never copied.
@@ -125,7 +125,7 @@ pub(super) struct Node {
     pub pause: Pause,
     pub beat: i64,
     pub jobs: Vec<String>,
-    pub figures: Figures,
+    pub lanes: Vec<LaneHealth>,
     pub left_alone: Vec<LeftAlone>,
     pub started: Timestamp,
     pub last_beat: Timestamp,

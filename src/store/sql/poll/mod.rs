@@ -593,7 +593,7 @@ fn listed_jobs(session: &mut dyn Session, application: &str) -> Step<Vec<String>
     let question =
         sql("SELECT DISTINCT n.jobs FROM QRTZ_NODE n JOIN QRTZ_APP a ON a.application = n.application \
          WHERE n.application = ? AND n.ended_time = -1 AND a.state = 'Y'");
-    let jobs: Vec<Vec<String>> = session.all(&question.bind(application), node::listed)?;
+    let jobs: Vec<Vec<String>> = session.all(&question.bind(application), node::list)?;
     let mut jobs = jobs.concat();
     jobs.sort();
     jobs.dedup();

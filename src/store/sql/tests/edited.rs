@@ -14,8 +14,8 @@ use crate::store::conformance::all_broken;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::statement::sql;
 use crate::store::{
-    Claim, Claimed, Definition, ExecutionQuery, Figures, Heartbeat, HeartbeatReply, NewNode, OverdueQuery,
-    Page, PollQuery, Purge, Store, UnreadableRow,
+    Claim, Claimed, Definition, ExecutionQuery, Heartbeat, HeartbeatReply, NewNode, OverdueQuery, Page,
+    PollQuery, Purge, Store, UnreadableRow,
 };
 use crate::trigger::Trigger;
 
@@ -85,7 +85,7 @@ impl<'a> Case<'a> {
         let beat = Heartbeat {
             node: self.node,
             application,
-            figures: Figures::default(),
+            lanes: Vec::new(),
             left_alone: Vec::new(),
             withdraw: false,
             drained: false,

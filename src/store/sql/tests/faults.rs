@@ -15,8 +15,8 @@ use crate::store::sql::dialect::database::LOCK_WAIT;
 use crate::store::sql::session::statement::{single, sql};
 use crate::store::sql::{Session, SqlStore, claim};
 use crate::store::{
-    Applied, Claim, ClaimRequest, Claimed, Ensured, ExecutionChange, Figures, Heartbeat, HeartbeatReply,
-    IfNotMade, Store, StoreLimits, Verbs,
+    Applied, Claim, ClaimRequest, Claimed, Ensured, ExecutionChange, Heartbeat, HeartbeatReply, IfNotMade,
+    Store, StoreLimits, Verbs,
 };
 use crate::time::Clock;
 
@@ -114,11 +114,11 @@ fn a_connection_the_server_closed_is_replaced(database: &Database) {
     kill(database, case.connection());
     assert_eq!(case.store.ensure(&definition(&case.application, "second")).unwrap(), Ensured::Created);
     kill(database, case.connection());
-    let (node, application, figures) = (NodeId::fresh(), case.application.clone(), Figures::default());
+    let (node, application, lanes) = (NodeId::fresh(), case.application.clone(), Vec::new());
     let heartbeat = Heartbeat {
         node,
         application,
-        figures,
+        lanes,
         left_alone: Vec::new(),
         withdraw: false,
         drained: false,

@@ -24,18 +24,13 @@ pub(crate) fn register(session: &mut dyn Session, node: &NewNode) -> Step<()> {
     app(session, &node.application)?;
     own_jobs(session, &node.application, &node.jobs, node.now)?;
     let names: Vec<&str> = node.jobs.iter().map(|job| job.name.as_str()).collect();
-    let names = as_list(&names)?;
     session.execute(
         &sql("INSERT INTO QRTZ_NODE (uuid, application, host_ip, host_name, pid, jobs, started_time, \
               beat_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
         .bind_all((node.id.to_string(), node.application.as_str(), node.host_ip.as_str()))
-        .bind_all((node.host_name.as_str(), i64::from(node.pid), names, node.now, node.now)),
+        .bind_all((node.host_name.as_str(), i64::from(node.pid), json(&names)?, node.now, node.now)),
     )?;
     Ok(())
-}
-
-fn as_list<T: Serialize>(items: &[T]) -> Step<String> {
-    serde_json::to_string(items).map_err(|error| Fault::undecodable(error.to_string()))
 }
 
 /// The application's row, made if missing; true if it was.
@@ -152,13 +147,10 @@ pub(crate) fn elect(
 /// Adds one to the node's beat, and may switch it off or say that it has drained; lost if its row is ended or
 /// gone, or its beat can grow no more.
 pub(crate) fn beat(session: &mut dyn Session, beat: &Heartbeat) -> Step<Applied> {
-    let update =
-        sql("UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, threads = ?, busy = ?, queued = ?, \
-             stuck = ?, left_alone = ?, state = CASE WHEN ? = 1 THEN 'N' WHEN ? = 1 AND state = 'D' THEN 'E' \
-             ELSE state END");
-    let (figures, left_alone) = (beat.figures, as_list(&beat.left_alone)?);
-    let update = update.bind_all((beat.now, figures.threads, figures.busy, figures.queued, figures.stuck));
-    let update = update.bind_all((left_alone, i64::from(beat.withdraw), i64::from(beat.drained)));
+    let update = sql("UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, lanes = ?, left_alone = ?, \
+             state = CASE WHEN ? = 1 THEN 'N' WHEN ? = 1 AND state = 'D' THEN 'E' ELSE state END");
+    let update = update.bind_all((beat.now, json(&beat.lanes)?, json(&beat.left_alone)?));
+    let update = update.bind(i64::from(beat.withdraw)).bind(i64::from(beat.drained));
     let update = guarded_by(update, &guard::HEARTBEAT, |statement, column| match column {
         Column::Uuid => statement.equals(column, beat.node),
         Column::EndedTime => statement.push("ended_time = -1"),
@@ -170,7 +162,7 @@ pub(crate) fn beat(session: &mut dyn Session, beat: &Heartbeat) -> Step<Applied>
 pub(crate) fn reply(session: &mut dyn Session, beat: &Heartbeat) -> Step<HeartbeatReply> {
     let (mut peers, mut owns) = (Vec::new(), false);
     for mut row in session.rows(&live(session.dialect(), &beat.application, beat.node))? {
-        let (id, count, jobs) = (row.loose_text()?.parse(), row.maybe_int()?, listed(&mut row)?);
+        let (id, count, jobs) = (row.loose_text()?.parse(), row.maybe_int()?, list(&mut row)?);
         owns |= row.flag()?;
         // A row somebody wrote by hand is nobody's peer.
         if let (Ok(id), Some(beat)) = (id, count) {
@@ -233,7 +225,11 @@ pub(crate) fn stranded_page(
     Statement { text, ..all }.bind(after.0).bind(limit)
 }
 
-/// The names in a node's `jobs` column; none if somebody wrote something else there.
-pub(crate) fn listed<T: DeserializeOwned>(row: &mut Row) -> Step<Vec<T>> {
+fn json<T: Serialize>(list: &[T]) -> Step<String> {
+    serde_json::to_string(list).map_err(|error| Fault::undecodable(error.to_string()))
+}
+
+/// The list in a node's column `jobs` or `lanes`; empty if somebody wrote something else there.
+pub(crate) fn list<T: DeserializeOwned>(row: &mut Row) -> Step<Vec<T>> {
     Ok(serde_json::from_str(&row.loose_text()?).unwrap_or_default())
 }

@@ -14,9 +14,7 @@ use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, Statement, answer, listed, sql};
 use crate::store::sql::verbs::node;
 use crate::store::switch::Switch;
-use crate::store::{
-    ApplicationRow, ExecutionQuery, ExecutionRow, Figures, JobRow, NodeRow, PauseRow, ScheduleRow,
-};
+use crate::store::{ApplicationRow, ExecutionQuery, ExecutionRow, JobRow, NodeRow, PauseRow, ScheduleRow};
 
 /// The most rows that one statement of a view brings, so that its time does not grow with the table.
 pub(crate) const PAGE: usize = 10_000;
@@ -80,9 +78,9 @@ answer! {
         switch = "n.state", |row| Ok(Switch::read(&row.loose_text()?, false));
         pause = PauseRow::columns("n"), PauseRow::read;
         beat = "n.beat", Row::loose_int;
-        jobs = "n.jobs", node::listed;
-        figures = Figures::columns(), Figures::read;
-        left_alone = "n.left_alone", node::listed;
+        jobs = "n.jobs", node::list;
+        lanes = "n.lanes", node::list;
+        left_alone = "n.left_alone", node::list;
         started = "n.started_time", Row::loose_instant;
         last_beat = "n.beat_time", Row::loose_instant;
         ended = "n.ended_time, n.end_reason", |row| {
@@ -90,19 +88,6 @@ answer! {
             Ok(time.map(|time| (time, reason)))
         };
     }
-}
-
-answer! {
-    Figures() {
-        threads = "n.threads", count;
-        busy = "n.busy", count;
-        queued = "n.queued", count;
-        stuck = "n.stuck", count;
-    }
-}
-
-fn count(row: &mut Row) -> Step<usize> {
-    Ok(usize::try_from(row.loose_int()?).unwrap_or(0))
 }
 
 /// A page by key.
