@@ -180,13 +180,13 @@ CREATE TABLE IF NOT EXISTS QRTZ_STUCK (
     node VARCHAR(36) NOT NULL
 );
 
--- Executions of jobs with bounds: those that may be under way, and those claimed within the span of a rate.
+-- Executions of jobs with bounds: those that may be under way, and those to begin within the span of a rate.
 -- A claim locks the job's row, looks which of its groups' (or of all) count, and removes the others.
 CREATE TABLE IF NOT EXISTS QRTZ_BOUNDED (
     job_id BIGINT NOT NULL,
     group_key VARCHAR(200) NOT NULL DEFAULT '',
     execution_id BIGINT NOT NULL,
-    claimed_time BIGINT NOT NULL DEFAULT -1,
+    begin_time BIGINT NOT NULL DEFAULT -1,
     PRIMARY KEY (job_id, group_key, execution_id)
 );
 

@@ -18,9 +18,13 @@ pub(crate) struct Bounds {
 pub(crate) struct Bound {
     /// At once.
     pub concurrency: Option<u32>,
-    /// Claimed within a span of time.
+    /// To begin within a span of time.
     pub rate: Rate,
 }
+
+/// How far ahead of its due time, by the database's clock, an execution may be claimed: as far as claims are
+/// sent ahead, and as a node's clock may be off.
+pub(crate) const MOST_AHEAD: Millis = 300;
 
 /// At most `count` in each span of `per` milliseconds; no bound if either is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,7 +69,7 @@ impl Bounds {
         !self.job.is_none() || group.is_some()
     }
 
-    /// How long a claim counts towards a rate.
+    /// How long a beginning counts towards a rate.
     #[cfg(any(feature = "sql", test))]
     pub(crate) fn span(&self) -> Millis {
         let per = |bound: &Bound| bound.rate().map_or(0, |rate| rate.per);

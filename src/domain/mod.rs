@@ -30,7 +30,7 @@ pub(crate) mod user_code;
 pub use answer::Answer;
 #[cfg(test)]
 pub(crate) use bounds::Bound;
-pub(crate) use bounds::{BoundOf, BoundScope, Bounds, Full, Rate};
+pub(crate) use bounds::{BoundOf, BoundScope, Bounds, Full, MOST_AHEAD, Rate};
 pub use cause::Cause;
 #[cfg(any(feature = "sql", test))]
 pub(crate) use covers::LastAttempt;

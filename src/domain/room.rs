@@ -2,14 +2,15 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::bounds::{Bound, Bounds, Full, Rate};
+use super::bounds::{Bound, Bounds, Full, MOST_AHEAD, Rate};
 use super::{BoundScope, Millis, Timestamp};
 
 /// An execution of a job with bounds that was claimed lately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Noted {
     pub group: Option<String>,
-    pub claimed: Timestamp,
+    /// When it was to begin: as it was claimed, or when it was due if that is later.
+    pub begins: Timestamp,
     /// It has not ended, or its handler runs on beyond its time limit.
     pub runs: bool,
 }
@@ -18,8 +19,8 @@ pub(crate) struct Noted {
 #[derive(Clone, Debug, Default)]
 struct Used {
     running: u32,
-    /// When those within the span were claimed, the first in front.
-    claimed: VecDeque<Timestamp>,
+    /// When those within the span were to begin, the first in front.
+    begins: VecDeque<Timestamp>,
 }
 
 /// The places that a job's bounds leave.
@@ -36,7 +37,7 @@ impl Room {
     pub(crate) fn new(bounds: Bounds, now: Timestamp, noted: impl IntoIterator<Item = Noted>) -> Self {
         let mut room = Self { bounds, now, job: Used::default(), groups: HashMap::new() };
         let mut noted: Vec<Noted> = noted.into_iter().collect();
-        noted.sort_unstable_by_key(|it| it.claimed);
+        noted.sort_unstable_by_key(|it| it.begins);
         for it in noted {
             room.job.add(&bounds.job, &it, now);
             if let Some(group) = it.group.clone().filter(|_| !bounds.group.is_none()) {
@@ -52,13 +53,18 @@ impl Room {
         now: Timestamp,
         noted: Vec<(K, Noted)>,
     ) -> (Self, Vec<(K, Noted)>) {
-        let counts = |it: &Noted| it.runs || is_within(bounds.span(), it.claimed, now);
+        let counts = |it: &Noted| it.runs || is_within(bounds.span(), it.begins, now);
         let (counted, over): (Vec<_>, Vec<_>) = noted.into_iter().partition(|(_, it)| counts(it));
         (Self::new(bounds, now, counted.into_iter().map(|(_, it)| it)), over)
     }
 
     pub(crate) fn bounds(&self) -> &Bounds {
         &self.bounds
+    }
+
+    /// When an execution is to begin that is due then, and is claimed now.
+    pub(crate) fn begins(&self, due: Timestamp) -> Timestamp {
+        due.clamp(self.now, self.now.saturating_add(MOST_AHEAD))
     }
 
     /// Takes a place for an execution, if there is one for it.
@@ -86,8 +92,8 @@ impl Room {
 impl Used {
     fn add(&mut self, bound: &Bound, noted: &Noted, now: Timestamp) {
         self.running += u32::from(noted.runs);
-        if bound.rate().is_some_and(|rate| is_within(rate.per, noted.claimed, now)) {
-            self.claimed.push_back(noted.claimed);
+        if bound.rate().is_some_and(|rate| is_within(rate.per, noted.begins, now)) {
+            self.begins.push_back(noted.begins);
         }
     }
 
@@ -97,10 +103,10 @@ impl Used {
             return Err(None);
         }
         let Some(Rate { count, per }) = bound.rate() else { return Ok(()) };
-        let beyond = self.claimed.len().checked_sub(count as usize);
+        let beyond = self.begins.len().checked_sub(count as usize);
         // Behind those that are too many, should the rate have become lower.
-        match beyond.and_then(|beyond| self.claimed.get(beyond)) {
-            Some(claimed) => Err(Some(claimed.saturating_add(per).max(now.saturating_add(pace(per))))),
+        match beyond.and_then(|beyond| self.begins.get(beyond)) {
+            Some(begins) => Err(Some(begins.saturating_add(per).max(now.saturating_add(pace(per))))),
             None => Ok(()),
         }
     }
@@ -108,20 +114,20 @@ impl Used {
     fn take(&mut self, bound: &Bound, now: Timestamp) {
         self.running += 1;
         if bound.rate().is_some() {
-            self.claimed.push_back(now);
+            self.begins.push_back(now);
         }
     }
 
     fn leave(&mut self) {
         self.running = self.running.saturating_sub(1);
-        self.claimed.pop_back();
+        self.begins.pop_back();
     }
 }
 
-/// Whether a claim counts in the span before `now`. One that is ahead of the clock by more than the span was
-/// made before the clock was set back: nobody knows when.
-fn is_within(per: Millis, claimed: Timestamp, now: Timestamp) -> bool {
-    now.saturating_since(claimed) < per && claimed.saturating_since(now) < per
+/// Whether a beginning counts in the span before `now`, and in that behind it if the claim is made ahead. One
+/// that is farther ahead of the clock was noted before the clock was set back: nobody knows when.
+fn is_within(per: Millis, begins: Timestamp, now: Timestamp) -> bool {
+    now.saturating_since(begins) < per && begins.saturating_since(now) < per + MOST_AHEAD
 }
 
 /// Places that become free one after the other are given away together, at most so much later: a claim for
@@ -137,7 +143,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::at(1_000_000);
 
     fn noted(group: Option<&str>, ago: Millis, runs: bool) -> Noted {
-        Noted { group: group.map(str::to_owned), claimed: NOW - ago, runs }
+        Noted { group: group.map(str::to_owned), begins: NOW - ago, runs }
     }
 
     fn concurrency(job: Option<u32>, group: Option<u32>) -> Bounds {
@@ -207,7 +213,7 @@ mod tests {
         let bounds = per_second(Some(5), None);
         let (mut made, mut now): (Vec<Timestamp>, Timestamp) = (Vec::new(), NOW);
         while now < NOW + 20_000 {
-            let seen = made.iter().map(|claimed| Noted { group: None, claimed: *claimed, runs: false });
+            let seen = made.iter().map(|begins| Noted { group: None, begins: *begins, runs: false });
             match Room::new(bounds, now, seen).take(None) {
                 Ok(()) => made.push(now),
                 Err(Full { until, .. }) => {
@@ -220,12 +226,27 @@ mod tests {
         assert!(made.len() >= 95, "{}", made.len());
     }
 
+    /// Two claims that are made ahead, in whatever order, begin as far apart as two that are not.
+    #[test]
+    fn what_is_claimed_ahead_counts_from_when_it_is_due() {
+        let rate = Rate { count: 1, per: 10 };
+        let bounds = Bounds { job: Bound { rate, ..Bound::NONE }, ..Bounds::NONE };
+        let room = |begins: &[Timestamp]| {
+            Room::new(bounds, NOW, begins.iter().map(|at| Noted { group: None, begins: *at, runs: true }))
+        };
+        let begins = [NOW - 20, NOW + 50, NOW + 900].map(|due| room(&[]).begins(due));
+        assert_eq!(begins, [NOW, NOW + 50, NOW + MOST_AHEAD]);
+        let until = |begins| room(&[begins]).take(None).unwrap_err().until;
+        assert_eq!(until(NOW + 50), Some(NOW + 60), "farther ahead than the span is long");
+        assert_eq!(room(&[NOW - 10]).take(None), Ok(()));
+    }
+
     #[test]
     fn a_clock_that_was_set_back_stops_no_job_for_longer_than_its_span() {
         let ahead = [noted(None, -3_600_000, false), noted(None, -999, false)];
         let mut room = Room::new(per_second(Some(1), None), NOW, ahead);
         assert_eq!(room.take(None), Err(Full { scope: BoundScope::Job, until: Some(NOW + 1_999) }));
-        let ahead = vec![((), noted(None, -1_000, false))];
+        let ahead = vec![((), noted(None, -1_000 - MOST_AHEAD, false))];
         assert_eq!(Room::of_noted(per_second(Some(1), None), NOW, ahead.clone()).1, ahead);
     }
 }

@@ -619,6 +619,12 @@ fn what_goes_beyond_a_bound_or_waits_below_it_is_caught() {
             });
         }
     }
+    // Claims that are 98 ms apart, the first of them ahead: it is to begin 40 ms after the second.
+    caught("claimed as 1 had been within 90 ms", |history| {
+        of_job(Limit { most: None, rate: Some((1, 90)) })(history);
+        claimed(history, 41, 3_862);
+        claimed(history, 22, 3_960);
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::domain::{Error, ErrorKind, Millis, Timestamp};
+use crate::domain::{Error, ErrorKind, MOST_AHEAD, Millis, Timestamp};
 
 /// The spans a cluster works with. All milliseconds.
 ///
@@ -66,6 +66,8 @@ pub(crate) const OFFSET_WARNING: Millis = 1_000;
 pub(crate) const WALL_JUMP: Millis = 500;
 /// A step of the database's clock by more than this drops the plan.
 pub(crate) const OFFSET_JUMP: Millis = 250;
+// What is claimed ahead counts towards a rate from when it is due.
+const _: () = assert!(CLAIM_AHEAD + OFFSET_JUMP <= MOST_AHEAD);
 /// The most threads and connections that abandoned store calls may hold; beyond it no call is made. A network
 /// that goes silent for good leaves some five behind, until the kernel gives their connections up.
 pub(crate) const MOST_ABANDONED: usize = 64;

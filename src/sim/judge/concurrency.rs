@@ -1,5 +1,5 @@
-//! Jobs with bounds: no more executions of a job, or of a group, run at once or are claimed within a span of
-//! time than may, and none waits for a place that is free.
+//! Jobs with bounds: no more executions of a job, or of a group, run at once, are claimed, or are to begin
+//! within a span of time than may, and none waits for a place that is free.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,6 +7,8 @@ use super::history::{Change, Effect, Execution, History, Limit, Millis, Plan, Ve
 
 /// By so much later places that become free with time may be given away, to have several of them together.
 const PACE: Millis = 100;
+/// The most that an execution is claimed ahead.
+const MOST_AHEAD: Millis = 300;
 
 pub(super) fn concurrency(history: &History, verdict: &mut Verdict) {
     let plans: BTreeMap<&str, &Plan> =
@@ -29,14 +31,30 @@ pub(super) fn concurrency(history: &History, verdict: &mut Verdict) {
     }
 }
 
+/// The last claim of an execution.
+struct Claim {
+    execution: i64,
+    at: Millis,
+    /// When it was to begin: a claim ahead is for its fire time.
+    begins: Millis,
+    /// How far the database's clock was from true time.
+    apart: Millis,
+}
+
+impl Claim {
+    fn new(change: &Change, row: &Execution) -> Self {
+        let Change { execution, at, apart, .. } = *change;
+        Self { execution, at, begins: (row.scheduled - apart).clamp(at, at + MOST_AHEAD), apart }
+    }
+}
+
 /// The executions that share a limit.
 struct Places {
     limit: Limit,
     held: BTreeSet<i64>,
     /// Those beyond their time limits, and until when.
     stuck: BTreeMap<i64, Millis>,
-    /// When each execution was claimed last: true time, and how far the database's clock was from it.
-    claimed: Vec<(i64, Millis, Millis)>,
+    claimed: Vec<Claim>,
     /// No place was free before.
     full_until: Millis,
 }
@@ -62,27 +80,27 @@ impl Places {
         }
     }
 
-    /// Those claimed within the span before, while the database's clock went on steadily.
-    fn lately(&self, change: &Change, per: Millis) -> usize {
-        let is_steady = |(.., apart): &&(i64, Millis, Millis)| *apart == change.apart;
-        let steady = self.claimed.iter().rev().take_while(is_steady);
-        steady.filter(|(id, at, _)| *id != change.execution && change.at - at < per).count()
+    /// Those claimed in the span before, or to begin around it, while the database's clock went on steadily.
+    fn lately(&self, claim: &Claim, per: Millis) -> usize {
+        let steady = self.claimed.iter().rev().take_while(|it| it.apart == claim.apart);
+        let others: Vec<&Claim> = steady.filter(|it| it.execution != claim.execution).collect();
+        let claimed = others.iter().filter(|it| claim.at - it.at < per).count();
+        claimed.max(others.iter().filter(|it| (claim.begins - it.begins).abs() < per).count())
     }
 
     /// Takes a place; what was wrong with that.
-    fn take(&mut self, change: &Change) -> Option<String> {
+    fn take(&mut self, claim: Claim) -> Option<String> {
         let wrong = self.is_full().then(|| format!("claimed beside {:?} that ran", self.held));
-        self.held.insert(change.execution);
+        self.held.insert(claim.execution);
         let Some((count, per)) = self.limit.rate else { return wrong };
-        let lately = self.lately(change, per);
+        let (at, lately) = (claim.at, self.lately(&claim, per));
         let too_many = || (lately >= count).then(|| format!("claimed as {lately} had been within {per} ms"));
         let wrong = wrong.or_else(too_many);
-        self.claimed.retain(|(id, ..)| *id != change.execution);
-        self.claimed.push((change.execution, change.at, change.apart));
-        if let Some((_, first, _)) = self.claimed.len().checked_sub(count).and_then(|at| self.claimed.get(at))
-        {
+        self.claimed.retain(|it| it.execution != claim.execution);
+        self.claimed.push(claim);
+        if let Some(first) = self.claimed.len().checked_sub(count).and_then(|at| self.claimed.get(at)) {
             // Whoever changes the clock, the count ends two spans later.
-            let until = if lately + 1 >= count { first + per } else { change.at + 2 * per };
+            let until = if lately + 1 >= count { first.begins + per } else { at + 2 * per + MOST_AHEAD };
             self.full_until = self.full_until.max(until + PACE);
         }
         wrong
@@ -122,7 +140,7 @@ fn claims(
                 let could = shared.iter().map(|places| places.full_until).max().unwrap_or(Millis::MIN);
                 let could = could.max(row.due).max(history.healed);
                 for places in shared {
-                    if let Some(wrong) = places.take(change) {
+                    if let Some(wrong) = places.take(Claim::new(change, row)) {
                         verdict.blame(format!("{job}: {wrong}: {row:?}"));
                     }
                 }

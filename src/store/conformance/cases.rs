@@ -118,6 +118,7 @@ macro_rules! conformance {
                 what_counts_is_noted_as_long_as_it_counts,
                 a_group_without_room_keeps_no_other_away,
                 no_more_begin_within_a_span_than_may,
+                what_is_claimed_ahead_counts_from_when_it_begins,
                 each_group_has_a_rate_of_its_own,
                 one_that_was_handed_back_counts_once,
             }

@@ -1,7 +1,7 @@
 //! Jobs of which only so many executions run at once, on all nodes.
 
 use super::*;
-use crate::domain::{Bound, BoundScope, Bounds, Full, Rate};
+use crate::domain::{Bound, BoundScope, Bounds, Full, MOST_AHEAD, Rate};
 use crate::repair::recover;
 use crate::store::enqueue::EnqueueOrder;
 
@@ -209,7 +209,7 @@ impl Bench {
     /// As if it had been claimed so long ago.
     fn claimed_ago(&self, id: ExecutionId, span: Millis) {
         let row = RowKey::Bounded(id);
-        self.set(row, "claimed_time", &(self.number(row, "claimed_time") - span).to_string());
+        self.set(row, "begin_time", &(self.number(row, "begin_time") - span).to_string());
     }
 }
 
@@ -277,11 +277,22 @@ pub(crate) fn no_more_begin_within_a_span_than_may(db: &Bench) {
     };
     let first = won(claims.remove(0));
     let until = |claim: Timestamp| (claim + HOUR - until).abs() < 60_000;
-    assert!(until(Timestamp::at(db.number(RowKey::Bounded(ids[0]), "claimed_time"))));
+    assert!(until(Timestamp::at(db.number(RowKey::Bounded(ids[0]), "begin_time"))));
     assert_eq!(db.settle(&succeeded(first, db.now)), Applied::Done);
     assert_eq!(endings(&db.claim_each(&ids[2..3])), [Some(false)], "one that has ended counts");
-    db.claimed_ago(ids[0], HOUR);
+    db.claimed_ago(ids[0], HOUR + MOST_AHEAD);
     assert_eq!(endings(&db.claim_each(&ids[2..])), [None, Some(false)]);
+}
+
+/// As far as a claim is made ahead: it begins when it is due.
+pub(crate) fn what_is_claimed_ahead_counts_from_when_it_begins(db: &Bench) {
+    let ids = db.enqueue_grouped(Bounds { job: per_hour(2), group: Bound::NONE }, &["", ""]);
+    let mut requests = [db.waiting_of(ids[0]), db.waiting_of(ids[1])];
+    let Candidate::Pending(late) = &mut requests[0].candidate else { panic!("it was enqueued") };
+    late.due = db.base - 2 * HOUR;
+    assert_eq!(endings(&db.store.claim(&requests).unwrap()), [None, None]);
+    let [late, ahead] = [ids[0], ids[1]].map(|id| db.number(RowKey::Bounded(id), "begin_time"));
+    assert_eq!(ahead - late, MOST_AHEAD);
 }
 
 pub(crate) fn each_group_has_a_rate_of_its_own(db: &Bench) {
@@ -299,7 +310,7 @@ pub(crate) fn one_that_was_handed_back_counts_once(db: &Bench) {
     assert_eq!(endings(&db.claim_each(&ids[1..])), [Some(false)]);
     db.claimed_ago(ids[0], HOUR - 60_000);
     assert_eq!(endings(&db.claim_each(&ids[..1])), [Some(false)], "nor does it go before others");
-    db.claimed_ago(ids[0], HOUR);
+    db.claimed_ago(ids[0], HOUR + MOST_AHEAD);
     assert_eq!(endings(&db.claim_each(&ids[..1])), [None]);
     db.claimed_ago(ids[0], HOUR - 60_000);
     assert_eq!(endings(&db.claim_each(&ids[1..])), [Some(false)]);

@@ -156,7 +156,7 @@ impl MemoryStore {
             RowKey::Job(application, name) => tables.set_job(application, name, column, value),
             RowKey::Schedule(id) => tables.set_schedule(id.0, column, value),
             RowKey::Execution(id) => tables.set_execution(id, column, value),
-            RowKey::Bounded(id) => tables.claimed_time(id).zip(value.instant()).map(|(it, time)| *it = time),
+            RowKey::Bounded(id) => tables.begin_time(id).zip(value.instant()).map(|(it, time)| *it = time),
         };
         let (table, condition) = (row.table(), row.condition());
         assert!(
@@ -212,7 +212,7 @@ impl MemoryStore {
     }
 
     pub(crate) fn is_noted(&self, id: ExecutionId) -> bool {
-        self.tables().claimed_time(id).is_some()
+        self.tables().begin_time(id).is_some()
     }
 
     pub(crate) fn tagged(&self, tag: &str) -> usize {
@@ -227,7 +227,7 @@ impl MemoryStore {
             RowKey::App(name) => tables.get_app(name, column),
             RowKey::Schedule(id) => tables.get_schedule(id.0, column),
             RowKey::Execution(id) => tables.get_execution(id, column),
-            RowKey::Bounded(id) => tables.claimed_time(id).map(|it| Some(it.to_string())),
+            RowKey::Bounded(id) => tables.begin_time(id).map(|it| Some(it.to_string())),
             RowKey::Node(id) => tables.get_node(id, column),
             RowKey::Job(application, name) => tables.get_job(application, name, column),
         };
@@ -355,7 +355,7 @@ impl Tables {
     }
 
     /// The time of QRTZ_BOUNDED, its one column that tests set.
-    fn claimed_time(&mut self, id: ExecutionId) -> Option<&mut Timestamp> {
+    fn begin_time(&mut self, id: ExecutionId) -> Option<&mut Timestamp> {
         let key = self.bounded.keys().find(|(_, execution)| *execution == id.0).copied();
         key.and_then(|key| self.bounded.get_mut(&key)).map(|(_, claimed)| claimed)
     }

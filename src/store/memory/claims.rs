@@ -19,11 +19,14 @@ impl Tables {
         }
         let bounded = self.bounds_of(request.candidate.entry());
         let group = request.candidate.group().map(|group| &**group);
+        let mut begins = self.now;
         if let Some((job, bounds)) = bounded {
             if self.is_job_held(job) {
                 return Claim::Busy;
             }
-            if let Err(full) = self.room(job, bounds).take(group) {
+            let mut room = self.room(job, bounds);
+            begins = room.begins(request.candidate.due());
+            if let Err(full) = room.take(group) {
                 return Claim::Full(full);
             }
         }
@@ -37,7 +40,7 @@ impl Tables {
                     self.touch(Touch::Bounds, RowKey::Job(job));
                 }
                 if let Some((job, _)) = bounded.filter(|(_, bounds)| bounds.apply_to(group)) {
-                    let noted = (group.map(str::to_owned), self.now);
+                    let noted = (group.map(str::to_owned), begins);
                     self.bounded.insert((job, claimed.execution().0), noted);
                 }
                 Claim::Won(claimed)
@@ -88,9 +91,9 @@ impl Tables {
     /// What is left of a job's bounds. Executions that do not count any more are forgotten.
     fn room(&mut self, job: JobId, bounds: Bounds) -> Room {
         let mut noted = Vec::new();
-        for (key, (group, claimed)) in self.bounded.range((job, i64::MIN)..=(job, i64::MAX)) {
+        for (key, (group, begins)) in self.bounded.range((job, i64::MIN)..=(job, i64::MAX)) {
             let runs = self.is_under_way(ExecutionId(key.1));
-            noted.push((*key, Noted { group: group.clone(), claimed: *claimed, runs }));
+            noted.push((*key, Noted { group: group.clone(), begins: *begins, runs }));
         }
         let (room, over) = Room::of_noted(bounds, self.now, noted);
         over.iter().for_each(|(key, _)| self.bounded.remove(key));

@@ -28,7 +28,6 @@ pub(crate) enum Lock {
 /// A job's row, locked by this transaction.
 pub(crate) struct Locked {
     job: JobId,
-    now: Timestamp,
     /// What may be claimed; none if the job has no bounds any more.
     pub room: Option<Room>,
 }
@@ -48,7 +47,7 @@ pub(crate) fn lock(session: &mut dyn Session, entries: &[&Entry], groups: &[Opti
     let seen = session.one(&row, |row| Ok((policy::bounds(row)?, row.instant()?)))?;
     let Some((bounds, now)) = seen else { return Ok(Lock::Held) };
     if bounds.is_none() {
-        return Ok(Lock::Locked(Locked { job, now, room: None }));
+        return Ok(Lock::Locked(Locked { job, room: None }));
     }
     if let Some(touch) = dialect.touch().filter(|_| session.certifies()) {
         // A claim on another member must see this one, or be refused.
@@ -56,8 +55,8 @@ pub(crate) fn lock(session: &mut dyn Session, entries: &[&Entry], groups: &[Opti
         session.execute(&touch.bind(job).bind(name))?;
     }
     let read = |row: &mut Row| {
-        let (id, runs, claimed, group) = (row.int()?, row.int()? == 1, row.instant()?, row.text()?);
-        Ok((id, Noted { group: Some(group).filter(|group| !group.is_empty()), claimed, runs }))
+        let (id, runs, begins, group) = (row.int()?, row.int()? == 1, row.instant()?, row.text()?);
+        Ok((id, Noted { group: Some(group).filter(|group| !group.is_empty()), begins, runs }))
     };
     let of_groups_alone = !bounds.apply_to(None);
     let only = of_groups_alone.then(|| groups.iter().flatten().copied().collect::<BTreeSet<&str>>());
@@ -69,39 +68,38 @@ pub(crate) fn lock(session: &mut dyn Session, entries: &[&Entry], groups: &[Opti
     let over: Vec<(i64, &str)> =
         over.iter().map(|(id, it)| (*id, it.group.as_deref().unwrap_or_default())).collect();
     forget(session, job, &over)?;
-    Ok(Lock::Locked(Locked { job, now, room: Some(room) }))
+    Ok(Lock::Locked(Locked { job, room: Some(room) }))
 }
 
-/// Notes the executions that were claimed, each with its group, where they count. One that was handed back
-/// and is claimed again counts from now on.
-pub(crate) fn note(
-    session: &mut dyn Session,
-    locked: &Locked,
-    executions: &[(i64, Option<&str>)],
-) -> Step<()> {
+/// An execution that was claimed, when it is due, and its group.
+pub(crate) type Won<'a> = (i64, Timestamp, Option<&'a str>);
+
+/// Notes the executions that were claimed, where they count. One that was handed back and is claimed again
+/// counts from now on.
+pub(crate) fn note(session: &mut dyn Session, locked: &Locked, executions: &[Won<'_>]) -> Step<()> {
     let Some(room) = &locked.room else { return Ok(()) };
-    let counted = executions.iter().filter(|(_, group)| room.bounds().apply_to(*group));
-    let executions: Vec<&(i64, Option<&str>)> = counted.collect();
+    let counted = executions.iter().filter(|(.., group)| room.bounds().apply_to(*group));
+    let executions: Vec<&Won<'_>> = counted.collect();
     let dialect = session.dialect();
-    let again = dialect.or_set("job_id, group_key, execution_id", "claimed_time");
+    let again = dialect.or_set("job_id, group_key, execution_id", "begin_time");
     for some in executions.chunks(dialect.batch()) {
-        let want = BatchRows::new(some.iter().map(|(id, _)| *id))
-            .texts("group_key", some.iter().map(|(_, group)| group.unwrap_or("").to_owned()))
+        let want = BatchRows::new(some.iter().map(|(id, ..)| *id))
+            .texts("group_key", some.iter().map(|(.., group)| group.unwrap_or("").to_owned()))
             .same("job", locked.job)
-            .same("claimed", locked.now);
-        let insert = sql("INSERT INTO QRTZ_BOUNDED (job_id, execution_id, claimed_time, group_key) \
-                          SELECT w.job, w.id, w.claimed, w.group_key FROM ");
+            .times("begins", some.iter().map(|(_, due, _)| room.begins(*due)));
+        let insert = sql("INSERT INTO QRTZ_BOUNDED (job_id, execution_id, begin_time, group_key) \
+                          SELECT w.job, w.id, w.begins, w.group_key FROM ");
         session.execute(&insert.want(dialect, &want).push(" WHERE w.id <> -1").push(&again))?;
     }
     Ok(())
 }
 
 /// The executions of a job that may count, or those of some groups: whether each is under way (claimed, or
-/// beyond its time limit), when it was claimed, and its group.
+/// beyond its time limit), when it was to begin, and its group.
 pub(crate) fn noted(dialect: Dialect, job: JobId, groups: Option<BTreeSet<&str>>) -> Statement {
     let noted = sql(format!(
         "SELECT c.execution_id, CASE WHEN r.state IN ('CLAIMED', 'RUNNING') \
-         OR (r.state = 'TIMED_OUT' AND r.finished_time = -1) THEN 1 ELSE 0 END AS runs, c.claimed_time, \
+         OR (r.state = 'TIMED_OUT' AND r.finished_time = -1) THEN 1 ELSE 0 END AS runs, c.begin_time, \
          c.group_key FROM QRTZ_BOUNDED c LEFT JOIN QRTZ_RUN r ON {} WHERE c.job_id = ?",
         dialect.seek("r.id", "c.execution_id")
     ))

@@ -183,8 +183,9 @@ fn claim_bounded(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Clai
             other => return Ok(Err(other)),
         };
         let (tries, wins) = win_bounded(session, locked.room.as_mut(), requests)?;
-        let won =
-            requests.iter().filter_map(|request| Some((wins.of(request)?.execution.0, group_of(request))));
+        let won = requests.iter().filter_map(|request| {
+            Some((wins.of(request)?.execution.0, request.candidate.due(), group_of(request)))
+        });
         bounds::note(session, &locked, &won.collect::<Vec<_>>())?;
         Ok(Ok((tries, wins)))
     })?;

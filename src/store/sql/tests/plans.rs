@@ -628,7 +628,7 @@ fn a_groups_bound_reads_that_group_alone(database: &Database) {
     let (numbers, group) = (numbers(dialect, 0), name(dialect, "customer"));
     let job = format!("SELECT id FROM QRTZ_JOB WHERE application = '{application}' AND job_class = 'work'");
     let fill = format!(
-        "INSERT INTO QRTZ_BOUNDED (job_id, group_key, execution_id, claimed_time) \
+        "INSERT INTO QRTZ_BOUNDED (job_id, group_key, execution_id, begin_time) \
          SELECT ({job}), {group}, n, {START} FROM ({numbers}) AS numbers"
     );
     session.batch(&fill).unwrap();
