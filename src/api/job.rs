@@ -32,6 +32,8 @@ pub struct Job<P> {
     policy: JobPolicy,
     description: &'static str,
     lane: Option<&'static str>,
+    /// Whether its rates are spread.
+    evenly: bool,
     group: Option<fn(&P) -> String>,
     #[cfg(feature = "tokio")]
     grace: Duration,
@@ -54,6 +56,7 @@ impl<P> Job<P> {
             policy: JobPolicy::DEFAULT,
             description: "",
             lane: None,
+            evenly: false,
             group: None,
             #[cfg(feature = "tokio")]
             grace: Duration::from_secs(5),
@@ -140,11 +143,16 @@ impl<P> Job<P> {
     /// server allows. Default, and a count or a span of 0: any number. From 1 ms on, kept to the millisecond;
     /// a count of over 10,000 is taken for 10,000.
     ///
-    /// Counted are the claims of the last `per`, by the database's clock, whatever became of them: also one
-    /// that was handed back, against its own execution, too. A claimed execution mostly begins at once. One
-    /// that waits in its lane's queue begins later: for a strict rate give the job a [`Lane`](crate::Lane)
-    /// without a queue, or an async handler. The others wait as with [`Job::concurrency`], mostly up to 0.1 s
-    /// longer than they must, so that many are claimed together.
+    /// Counted is when each execution may begin, by the database's clock: as it is claimed, or when it is due
+    /// if that is later. Each claim counts, whatever became of it: also one that was handed back, against its
+    /// own execution, too. The others wait as with [`Job::concurrency`], mostly up to 0.1 s longer than they
+    /// must, so that many are claimed together.
+    ///
+    /// A handler begins some milliseconds after its claim, as long as the commit takes and a thread to wake.
+    /// One that waits in its lane's queue begins later, by the time of the runs before it and up to 5 s: then
+    /// the handlers of two spans may begin within one. Where the callee counts strictly, give the job a
+    /// [`Lane`](crate::Lane) without a queue, or an async handler, and leave some of what it allows unused.
+    /// All `count` may begin at once: [`Job::evenly`] spreads them.
     ///
     /// ```
     /// use firetime::Job;
@@ -155,6 +163,29 @@ impl<P> Job<P> {
     /// ```
     pub const fn rate(mut self, count: u32, per: Duration) -> Self {
         self.policy.bounds.job.rate = rate(count, per);
+        self
+    }
+
+    /// Spreads [`Job::rate`] and [`Job::group_rate`] over their spans: executions begin at least
+    /// `per / count` apart (rounded up to a millisecond), on all nodes, in place of `count` at once. Default:
+    /// they are not spread.
+    ///
+    /// It is the rate of one execution in `per / count`, is shown so, and counts as any rate does. Each
+    /// execution takes a claim of its own: that bounds the job to some hundred a second. The handlers of two
+    /// that follow each other begin closer by as much as the first took longer from its claim to its first
+    /// instruction: some milliseconds, and more where the database or the machine is slow.
+    ///
+    /// ```
+    /// use firetime::{Job, Lane};
+    /// use std::time::Duration;
+    ///
+    /// // One each 100 ms. None waits for a thread once it is claimed.
+    /// const CALL: Job<u32> = Job::new("call").rate(10, Duration::from_secs(1)).evenly().lane("calls");
+    /// let lane = Lane::threads(1, 8).queue(0);
+    /// # let _ = (CALL, lane);
+    /// ```
+    pub const fn evenly(mut self) -> Self {
+        self.evenly = true;
         self
     }
 
@@ -261,7 +292,13 @@ impl<P> Job<P> {
     }
 
     pub(crate) fn spec(&self) -> JobSpec {
-        let settings = JobSettings { policy: self.policy, description: self.description.into() };
+        let mut policy = self.policy;
+        if self.evenly {
+            for bound in [&mut policy.bounds.job, &mut policy.bounds.group] {
+                bound.rate = bound.rate.evenly();
+            }
+        }
+        let settings = JobSettings { policy, description: self.description.into() };
         JobSpec { name: self.name.to_owned(), settings }
     }
 }
@@ -291,7 +328,7 @@ const fn rate(count: u32, per: Duration) -> Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::ErrorKind;
+    use crate::domain::{Bounds, ErrorKind};
 
     #[test]
     fn a_description_is_one_line_of_500_characters() {
@@ -302,6 +339,15 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Config);
             assert!(error.to_string().contains("job description"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_rate_that_is_spread_lets_one_in_each_part_of_its_span() {
+        let second = Duration::from_secs(1);
+        let job = Job::<()>::new("job").evenly().rate(10, second).group_rate(3, second);
+        let Bounds { job, group } = job.spec().settings.policy.bounds;
+        assert_eq!([job.rate, group.rate], [(1, 100), (1, 334)].map(|(count, per)| Rate { count, per }));
+        assert!(Job::<()>::new("job").evenly().spec().settings.policy.bounds.is_none());
     }
 
     /// Ten retries once let a job that kills its node take eleven of them.

@@ -77,6 +77,16 @@ impl Bounds {
     }
 }
 
+impl Rate {
+    /// The same rate with one execution at a time: each part of the span has its own.
+    pub(crate) const fn evenly(self) -> Self {
+        match self.count {
+            0 => self,
+            count => Self { count: 1, per: self.per.unsigned_abs().div_ceil(count as u64).cast_signed() },
+        }
+    }
+}
+
 impl Bound {
     pub(crate) const NONE: Self = Self { concurrency: None, rate: Rate { count: 0, per: 0 } };
 

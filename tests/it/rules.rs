@@ -34,6 +34,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("what_was_enqueued_in_a_lane_runs_there", what_was_enqueued_in_a_lane_runs_there),
         ("a_slow_job_changes_to_the_automatic_lane", a_slow_job_changes_to_the_automatic_lane),
         ("a_job_runs_as_often_at_once_as_it_may", a_job_runs_as_often_at_once_as_it_may),
+        ("what_is_spread_begins_one_after_the_other", what_is_spread_begins_one_after_the_other),
         ("groups_are_bounded_and_take_turns", groups_are_bounded_and_take_turns),
         ("a_schedule_that_fails_pauses_itself", a_schedule_that_fails_pauses_itself),
         ("a_handler_knows_what_its_execution_covers", a_handler_knows_what_its_execution_covers),
@@ -279,6 +280,39 @@ fn a_job_runs_as_often_at_once_as_it_may(kind: ServerKind) {
     }
     assert_eq!(most, 2);
     drop(let_go);
+    assert!(nodes.iter().all(|node| node.shutdown(SOON)));
+}
+
+/// Two nodes with threads for all, and more than may begin within a second. How late a handler begins is the
+/// machine's: by as much two of them are closer.
+fn what_is_spread_begins_one_after_the_other(kind: ServerKind) {
+    const CALL: Job<u32> = Job::new("call").rate(10, Duration::from_secs(1)).evenly();
+    const MANY: u32 = 30;
+    const APART: Duration = Duration::from_millis(100);
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let tell = Arc::new(tell);
+    let node = || {
+        let tell = Arc::clone(&tell);
+        let handler = move |_: &Context, _| Ok(tell.lock().unwrap().send(Instant::now())?);
+        builder(&database).handler(CALL, handler).start().unwrap()
+    };
+    let nodes = [node(), node()];
+    nodes[0].client().enqueue_many(CALL, &(0..MANY).collect::<Vec<_>>()).run().unwrap();
+    let mut begins: Vec<Instant> = (0..MANY).map(|_| told.recv_timeout(SOON).unwrap()).collect();
+    begins.sort_unstable();
+    let mut gaps: Vec<Duration> = begins.windows(2).map(|two| two[1] - two[0]).collect();
+    gaps.sort_unstable();
+    let all = begins[begins.len() - 1] - begins[0];
+    println!(
+        "{}: {MANY} in {all:?}, between {:?} and {:?} apart",
+        kind.name(),
+        gaps[0],
+        gaps[gaps.len() - 1]
+    );
+    assert!(all > APART * (MANY - 2), "{all:?}");
+    let median = gaps[gaps.len() / 2];
+    assert!(median > APART * 9 / 10 && median < APART * 3 / 2, "{gaps:?}");
     assert!(nodes.iter().all(|node| node.shutdown(SOON)));
 }
 
