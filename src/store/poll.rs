@@ -16,7 +16,7 @@ pub(crate) struct PollQuery {
     pub shares: Vec<Share>,
     /// Schedules that are asked for by name besides, whatever their shards, if a share has their jobs.
     pub names: Vec<String>,
-    /// The jobs that live nodes list.
+    /// The jobs that live nodes list, whose earliest fire time is asked for.
     pub listed: Vec<String>,
     /// Schedules due before this are not looked for: lately there were none.
     pub from: Timestamp,

@@ -65,7 +65,9 @@ impl Glances {
 
     /// The database has told of something: more of the kind may have been stored, and not be told.
     pub(super) fn heard(&mut self, now: Now) {
-        self.at = self.at.min(now.boot + FIRST_PAUSE);
+        let at = now.boot + FIRST_PAUSE;
+        // While it goes on telling, polls follow each other anyway.
+        self.at = if self.is_told { at } else { self.at.min(at) };
         self.pause = 2 * FIRST_PAUSE;
     }
 

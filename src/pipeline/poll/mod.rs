@@ -47,7 +47,7 @@ pub(crate) use self::sizes::POLL_LIMIT;
 use self::sizes::{OTHERS, SHORT_PAGE};
 use self::skipping::{Look, Skipping};
 use crate::domain::shards::Share;
-use crate::domain::{Entry, Error, Event, Millis, NodeId, Timestamp};
+use crate::domain::{Entry, Error, Event, ExecutionId, Millis, NodeId, Timestamp};
 use crate::machine::{Machine, Step};
 use crate::misfire::PollReport;
 use crate::pipeline::expand::{Expanded, expand};
@@ -74,6 +74,8 @@ pub(crate) struct PollMachine {
     /// The poll whose next call is to be sent.
     poll: Option<Poll>,
     outbox: VecDeque<PollOutput>,
+    /// The last stored of the executions that polls have brought.
+    newest: Option<ExecutionId>,
     /// The last poll said that the node drains.
     drains: bool,
     stopping: bool,
@@ -102,6 +104,7 @@ impl PollMachine {
             bookmark: Bookmark::new(),
             poll: None,
             outbox: VecDeque::new(),
+            newest: None,
             drains: false,
             stopping: false,
         }
@@ -191,8 +194,9 @@ impl PollMachine {
         if let Some(decode) = poll.decode.take() {
             return Asked::decode(decode, poll);
         }
-        // Both may have changed since the poll began.
-        let home = PollQuery { node: self.node, listed: self.home.listed(), ..poll.query.clone() };
+        // Both may have changed since the poll began. A short one asks nothing about schedules.
+        let listed = if poll.is_short { Vec::new() } else { self.home.listed() };
+        let home = PollQuery { node: self.node, listed, ..poll.query.clone() };
         let query = match poll.stage {
             Stage::Over => return Asked::payloads(poll.payloads.batch(poll.query.limit), poll),
             Stage::Others => PollQuery {
@@ -280,13 +284,20 @@ impl PollMachine {
         entries.retain(|entry| !self.home.leaves_planned(entry, query.late));
         let Expanded { occurrences, complete: whole } =
             expand(&entries, now.db, query.until, self.window.least_threshold());
+        let newest = pendings.iter().map(|pending| pending.id).max();
+        if newest > self.newest {
+            self.newest = newest;
+            self.timetable.found(now);
+        }
         self.emit(Event::Polled {
             tick: tick.map(Timestamp::millis),
             planned: occurrences.len(),
             pending: pendings.len(),
             took: span(now.boot - sent),
         });
-        self.seen(now, signs);
+        if !is_short {
+            self.seen(now, signs);
+        }
         self.outbox.push_back(PollOutput::Planned(PollPlan {
             occurrences,
             pendings,

@@ -21,6 +21,8 @@ use crate::time::{Now, Window};
 const MARGIN: Millis = 60_000;
 /// The floor of PENDING executions is nearer: dead entries of theirs may be many.
 const PENDING_MARGIN: Millis = 10_000;
+/// Short polls read executions that are due no longer than this: others are for full ones.
+const RECENT: Millis = 1_000;
 /// A call that takes longer is slow if it reads fewer rows than this.
 const IN_VAIN: Millis = 100;
 const FEW: usize = 1_000;
@@ -119,9 +121,10 @@ impl Skipping {
         }
     }
 
-    /// The due time with which short polls begin: they are for what may start now.
+    /// The due time with which short polls begin: they are for what may start now, and read past what has been
+    /// claimed since.
     pub(super) fn recent(now: Now) -> Timestamp {
-        now.db - PENDING_MARGIN
+        now.db - RECENT
     }
 
     /// A poll's first page has come. Its call was sent at `called`, and what was due before `late`

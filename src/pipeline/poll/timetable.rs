@@ -11,6 +11,8 @@ const FAILURE_PAUSE: Millis = 1_000;
 /// The pause after the first extra poll, which is one between two ticks. Each further pause is twice as long,
 /// unless the poll was for news.
 pub(super) const FIRST_EXTRA_PAUSE: Millis = 10;
+/// The least pause before a short poll.
+const SHORT_PAUSE: Millis = 15;
 /// The longest pause after an extra poll.
 const EXTRA_PAUSE: Millis = 100;
 /// The pauses begin anew after an extra poll that ended this long after the one before.
@@ -20,6 +22,9 @@ const EXTRA_REST: Millis = 1_000;
 const BACKLOG_REST: Millis = 9;
 /// The same after a poll that read no more rows than a short one may: little is read again.
 const NEWS_REST: Millis = 2;
+/// Short polls follow each other for so long after one that has found something: a process that enqueues all
+/// the time tells of it no more often.
+const FOLLOWS: Millis = 50;
 /// After a poll that took this long, news that must wait for the next one makes a short poll.
 const LONG_POLL: Millis = 50;
 
@@ -109,6 +114,8 @@ pub(super) struct Timetable {
     /// The poll for changes that this process has made or heard of, and until it begins a short one.
     news: NewsPoll,
     short: NewsPoll,
+    /// Short polls follow each other until this.
+    follows_until: Boot,
     /// The earliest retry stored here that is due before the next tick and that no poll has begun for.
     retry: Option<Timestamp>,
     /// Of the last poll.
@@ -127,13 +134,30 @@ impl Timetable {
         let unwanted = || NewsPoll { is_wanted: false, from: now.boot };
         let (news, short) = (unwanted(), unwanted());
         let (begun, extra_ended, extra_pause) = (Begun::Tick, None, EXTRA_PAUSE);
-        let (retry, hold) = (None, now.boot);
-        Self { ticker, wanted: true, news, short, retry, begun, extra_ended, extra_pause, hold }
+        let (retry, hold, follows_until) = (None, now.boot, now.boot);
+        Self {
+            ticker,
+            wanted: true,
+            news,
+            short,
+            follows_until,
+            retry,
+            begun,
+            extra_ended,
+            extra_pause,
+            hold,
+        }
     }
 
     /// This process has made a change, or heard of one.
     pub(super) fn heard(&mut self) {
         (self.news.is_wanted, self.short.is_wanted) = (true, true);
+    }
+
+    /// A poll has brought executions that no poll has brought before: more may follow, and not be told.
+    pub(super) fn found(&mut self, now: Now) {
+        self.follows_until = now.boot + FOLLOWS;
+        self.short.is_wanted = true;
     }
 
     /// Whether a poll begins now.
@@ -183,8 +207,9 @@ impl Timetable {
         let took = now.boot - sent;
         let rested = now.boot + took * if rows > SHORT_PAGE { BACKLOG_REST } else { NEWS_REST };
         self.hold = now.boot;
+        self.short.is_wanted |= now.boot < self.follows_until;
         if is_short {
-            self.short.from = rested.max(now.boot + FIRST_EXTRA_PAUSE);
+            self.short.from = rested.max(now.boot + SHORT_PAUSE);
             return;
         }
         self.news.from = rested;
@@ -195,7 +220,7 @@ impl Timetable {
             // Short polls go on meanwhile.
             Begun::News => {
                 self.news.from = rested.max(now.boot + self.pause(now));
-                self.short.from = self.short.from.max(now.boot + FIRST_EXTRA_PAUSE);
+                self.short.from = self.short.from.max(now.boot + SHORT_PAUSE);
             }
         }
     }

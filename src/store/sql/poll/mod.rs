@@ -3,7 +3,7 @@
 pub(super) mod due;
 pub(super) mod news;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,7 +18,6 @@ use crate::domain::shards::SHARDS;
 use crate::domain::{
     Cause, Entry, ExecutionId, JobId, MisfirePolicy, Pending, Reason, ScheduleId, Timestamp, Token, shards,
 };
-use crate::store::enqueue::queue_of;
 use crate::store::switch::{PassedQuery, Switch};
 use crate::store::{
     DueRows, LargePayload, OverduePage, OverdueQuery, Page, PollQuery, Polled, Section, Unstarted,
@@ -29,10 +28,10 @@ pub(crate) fn poll(session: &mut dyn Session, query: &PollQuery, clock: &Clock) 
     let (is_due, mut polled) = first_look(session, query, clock)?;
     let is_pending = polled.earliest_pending.is_some();
     if (is_due || is_pending) && !query.shares.is_empty() {
-        let jobs = jobs(session, &query.application)?;
+        let (jobs, queues) = jobs_and_queues(session, query)?;
         let parts = parts(query, &jobs);
         let sections = if is_due { due(session, query, &parts, &mut polled)? } else { Vec::new() };
-        let more = if is_pending { pendings(session, query, &jobs, &parts, &mut polled)? } else { None };
+        let more = if is_pending { pendings(session, query, &queues, &parts, &mut polled)? } else { None };
         polled.next = Page::behind(sections, more);
     }
     Ok(polled)
@@ -120,7 +119,7 @@ fn all_due(
 fn pendings(
     session: &mut dyn Session,
     query: &PollQuery,
-    jobs: &HashMap<String, JobId>,
+    queues: &[i64],
     parts: &[Part<'_>],
     polled: &mut Polled,
 ) -> Step<Option<(Timestamp, i64)>> {
@@ -128,7 +127,7 @@ fn pendings(
         return Ok(None);
     }
     let (mut rows, mut known) = (Vec::new(), Known::default());
-    for queues in queues(session, query, jobs)?.chunks(QUEUES) {
+    for queues in queues.chunks(QUEUES) {
         session.each(&waiting_rows(session.dialect(), query, parts, queues), &mut |row| {
             rows.push(waiting(row, &mut known, &mut polled.large)?);
             Ok(())
@@ -144,16 +143,23 @@ fn pendings(
     Ok(last)
 }
 
-/// The queues whose executions a poll looks at, those of the active jobs it wants; and 0, which stands for
-/// executions of schedules.
-fn queues(session: &mut dyn Session, query: &PollQuery, active: &HashMap<String, JobId>) -> Step<Vec<i64>> {
-    let wanted = query.shares.iter().flat_map(|share| &share.jobs).filter(|job| active.contains_key(*job));
-    let names = wanted.map(|job| queue_of(job));
-    let question = sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name IN ");
-    let question = question.bind(query.application.as_str()).list(names.collect::<BTreeSet<String>>());
-    let mut queues = vec![0];
-    queues.append(&mut session.all(&question, Row::int)?);
-    Ok(queues)
+/// The active jobs, and the queues whose executions a poll looks at, those of the jobs it wants; and 0, which
+/// stands for executions of schedules.
+fn jobs_and_queues(session: &mut dyn Session, query: &PollQuery) -> Step<(HashMap<String, JobId>, Vec<i64>)> {
+    let dialect = session.dialect();
+    let question = format!(
+        "SELECT j.job_class, j.id, e.id AS queue FROM QRTZ_JOB j LEFT JOIN QRTZ_EXECUTE e \
+         ON e.application = j.application AND e.name = {} WHERE j.application = ? AND j.state = 'EXECUTING'",
+        dialect.queue_of("j.job_class")
+    );
+    let rows: Vec<(String, JobId, Option<i64>)> = session
+        .all(&sql(question).bind(query.application.as_str()), |row| {
+            Ok((row.text()?, JobId(row.int()?), row.maybe_int()?))
+        })?;
+    let wanted: HashSet<&String> = query.shares.iter().flat_map(|share| &share.jobs).collect();
+    let of_wanted = rows.iter().filter(|(job, ..)| wanted.contains(job)).filter_map(|(.., queue)| *queue);
+    let queues = [0].into_iter().chain(of_wanted).collect();
+    Ok((rows.into_iter().map(|(job, id, _)| (job, id)).collect(), queues))
 }
 
 /// The payloads of these schedules.
@@ -238,9 +244,13 @@ fn first_look(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> St
 
 pub(crate) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
     let application = query.application.as_str();
-    sql(format!("SELECT {} FROM (SELECT MIN(CASE WHEN head.job_class IN ", FirstAnswer::columns(dialect)))
+    let look = sql(format!("SELECT {} FROM (SELECT ", FirstAnswer::columns(dialect)))
         .bind_all((application, query.node.to_string(), application, application, application))
-        .bind_all((query.pending_from, query.until.max(query.late), application, query.late))
+        .bind_all((query.pending_from, query.until.max(query.late), application, query.late));
+    if query.listed.is_empty() && query.page.schedules == DueRows::Sections(Vec::new()) {
+        return look.push("NULLIF(0, 0) AS earliest, 0 AS due) AS heads");
+    }
+    look.push("MIN(CASE WHEN head.job_class IN ")
         .list(query.listed.iter().map(String::as_str))
         .push(
             " THEN head.fire_time END) AS earliest, MAX(CASE WHEN head.fire_time < ? AND head.job_class IN ",
