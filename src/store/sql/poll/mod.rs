@@ -18,6 +18,7 @@ use crate::domain::shards::SHARDS;
 use crate::domain::{
     Cause, Entry, ExecutionId, JobId, MisfirePolicy, Pending, Reason, ScheduleId, Timestamp, Token, shards,
 };
+use crate::store::enqueue::queue_of;
 use crate::store::switch::{PassedQuery, Switch};
 use crate::store::{
     DueRows, LargePayload, OverduePage, OverdueQuery, Page, PollQuery, Polled, Section, Unstarted,
@@ -119,7 +120,7 @@ fn all_due(
 fn pendings(
     session: &mut dyn Session,
     query: &PollQuery,
-    queues: &[i64],
+    queues: &[Queue<'_>],
     parts: &[Part<'_>],
     polled: &mut Polled,
 ) -> Step<Option<(Timestamp, i64)>> {
@@ -143,9 +144,34 @@ fn pendings(
     Ok(last)
 }
 
-/// The active jobs, and the queues whose executions a poll looks at, those of the jobs it wants; and 0, which
-/// stands for executions of schedules.
-fn jobs_and_queues(session: &mut dyn Session, query: &PollQuery) -> Step<(HashMap<String, JobId>, Vec<i64>)> {
+/// The shards of a queue at which a poll looks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue<'q> {
+    pub(crate) id: i64,
+    pub(crate) shards: &'q [i64],
+}
+
+impl Queue<'_> {
+    /// Stands for the executions of schedules, which have their schedules' shards.
+    pub(crate) const NONE: Self = Self { id: 0, shards: &[] };
+    const PADDING: Self = Self { id: -1, shards: &[] };
+
+    /// Appends that `r` is in one of the shards. These stay as they are while no node joins or leaves.
+    fn condition(&self) -> String {
+        if self.shards.is_empty() || self.shards.len() == SHARDS {
+            return String::new();
+        }
+        let shards: Vec<String> = self.shards.iter().map(i64::to_string).collect();
+        format!(" AND r.origin % {SHARDS} IN ({})", shards.join(", "))
+    }
+}
+
+/// The active jobs, and the queues whose executions a poll looks at: those of the jobs it wants, and
+/// [`Queue::NONE`].
+fn jobs_and_queues<'q>(
+    session: &mut dyn Session,
+    query: &'q PollQuery,
+) -> Step<(HashMap<String, JobId>, Vec<Queue<'q>>)> {
     let dialect = session.dialect();
     let question = format!(
         "SELECT j.job_class, j.id, e.id AS queue FROM QRTZ_JOB j LEFT JOIN QRTZ_EXECUTE e \
@@ -156,9 +182,16 @@ fn jobs_and_queues(session: &mut dyn Session, query: &PollQuery) -> Step<(HashMa
         .all(&sql(question).bind(query.application.as_str()), |row| {
             Ok((row.text()?, JobId(row.int()?), row.maybe_int()?))
         })?;
-    let wanted: HashSet<&String> = query.shares.iter().flat_map(|share| &share.jobs).collect();
-    let of_wanted = rows.iter().filter(|(job, ..)| wanted.contains(job)).filter_map(|(.., queue)| *queue);
-    let queues = [0].into_iter().chain(of_wanted).collect();
+    let shares = query.shares.iter().filter(|share| !share.shards.is_empty());
+    let shards_of: HashMap<&String, &[i64]> =
+        shares.flat_map(|share| share.jobs.iter().map(|job| (job, share.shards.as_slice()))).collect();
+    // A poll asks by its name for what was enqueued in its own process, whatever the shard.
+    let is_named = |job: &String| !query.names.is_empty() && query.names.contains(&queue_of(job));
+    let wanted = |(job, _, queue): &(String, JobId, Option<i64>)| match is_named(job) {
+        true => Some(Queue { id: (*queue)?, shards: &[] }),
+        false => Some(Queue { id: (*queue)?, shards: shards_of.get(job)? }),
+    };
+    let queues = [Queue::NONE].into_iter().chain(rows.iter().filter_map(wanted)).collect();
     Ok((rows.into_iter().map(|(job, id, _)| (job, id)).collect(), queues))
 }
 
@@ -349,34 +382,35 @@ pub(crate) fn waiting_rows(
     dialect: Dialect,
     query: &PollQuery,
     parts: &[Part<'_>],
-    queues: &[i64],
+    queues: &[Queue<'_>],
 ) -> Statement {
     let desc = if query.page.newest { " DESC" } else { "" };
-    let keys = |place: usize| {
+    let padding = std::iter::repeat(&Queue::PADDING);
+    let queues: Vec<&Queue<'_>> = queues.iter().chain(padding).take(padded(queues.len())).collect();
+    let keys = |(place, queue): (usize, &&Queue<'_>)| {
         format!(
             "SELECT * FROM (SELECT r.id, r.due_time FROM QRTZ_RUN r WHERE r.application = ? \
              AND r.state = 'PENDING'{} AND r.queue = ? AND r.due_time >= ? AND r.due_time < ? \
-             AND (r.due_time > ? OR r.id > ?) ORDER BY r.due_time{desc}, r.id{desc} LIMIT ?) AS q_{place}",
-            dialect.pending()
+             AND (r.due_time > ? OR r.id > ?){} ORDER BY r.due_time{desc}, r.id{desc} LIMIT ?) AS q_{place}",
+            dialect.pending(),
+            queue.condition()
         )
     };
-    let size = padded(queues.len());
     let question = sql(format!(
         "SELECT p.id, p.due_time, CASE WHEN e.id IS NULL THEN 0 ELSE 1 END AS wanted, {} \
          FROM (SELECT k.id FROM ({}) AS k ORDER BY k.due_time{desc}, k.id{desc} LIMIT ?) AS w \
          {} QRTZ_RUN p ON {} LEFT JOIN QRTZ_EXECUTE e ON {} \
          AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND p.origin <> 0)) AND (",
         WaitingRow::columns(),
-        (0..size).map(keys).collect::<Vec<String>>().join(" UNION ALL "),
+        queues.iter().enumerate().map(keys).collect::<Vec<String>>().join(" UNION ALL "),
         dialect.join(),
         dialect.seek("p.id", "w.id"),
         dialect.seek("e.id", "p.execute_id")
     ));
     let (due, id) = query.page.pendings;
-    let padding = std::iter::repeat(&-1);
-    let question = queues.iter().chain(padding).take(size).fold(question, |question, queue| {
+    let question = queues.iter().fold(question, |question, queue| {
         question
-            .bind_all((query.application.as_str(), *queue, due.max(query.pending_from), query.until))
+            .bind_all((query.application.as_str(), queue.id, due.max(query.pending_from), query.until))
             .bind_all((due, id, query.limit + 1))
     });
     let question = question.bind(query.limit + 1);

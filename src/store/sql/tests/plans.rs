@@ -261,6 +261,10 @@ fn requests(count: i64) -> Vec<ClaimRequest> {
     (1..=count).map(request).collect()
 }
 
+fn queues() -> [poll::Queue<'static>; 2] {
+    [poll::Queue::NONE, poll::Queue { id: 7, shards: &[1, 3, 4, 8, 9, 12, 14, 15] }]
+}
+
 fn poll_of(application: &str) -> PollQuery {
     PollQuery {
         node: NodeId::fresh(),
@@ -328,9 +332,9 @@ fn the_hot_path_never_scans(database: &Database) {
     let jobs = poll::jobs(session.as_mut(), &application).unwrap();
     let parts = due::parts(&query, &jobs);
     statements.extend(polls(dialect, &query, &parts).into_iter().map(|statement| ("poll", statement)));
-    statements.push(("poll: PENDING", poll::waiting_rows(dialect, &query, &parts, &[0, 7])));
+    statements.push(("poll: PENDING", poll::waiting_rows(dialect, &query, &parts, &queues())));
     let newest = PollQuery { page: Page { newest: true, ..Page::FIRST }, ..query.clone() };
-    statements.push(("poll: newest PENDING", poll::waiting_rows(dialect, &newest, &parts, &[0, 7])));
+    statements.push(("poll: newest PENDING", poll::waiting_rows(dialect, &newest, &parts, &queues())));
     if dialect == Dialect::Postgres {
         let all = sql("SELECT r.id FROM QRTZ_RUN r WHERE TRUE");
         let states = vec![ExecutionState::Pending, ExecutionState::Running];
@@ -824,7 +828,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
             covers::last_generation(ScheduleId(1), 1),
         ])
         .chain(polls(Dialect::Postgres, &query, &parts))
-        .chain([poll::waiting_rows(Dialect::Postgres, &query, &parts, &[0, 7]), stalled])
+        .chain([poll::waiting_rows(Dialect::Postgres, &query, &parts, &queues()), stalled])
         .chain(with_slots);
     let by_id = by_id.into_iter().map(|it| (it, "Index Cond: ((id >= "));
     let all: Vec<_> = by_id.chain(others.map(|it| (it, "Index Cond: "))).collect();

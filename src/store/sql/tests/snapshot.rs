@@ -98,7 +98,7 @@ fn a_poll_does_not_walk_over_the_entries_of_earlier_claims() {
         let parts = due::parts(&query, &jobs);
         let due = Dialect::Postgres.database().due_rows(&query, &parts[0], query.limit + 1);
         let misfires = poll::behind(&application, &(from..NOW - 60_000));
-        let waiting = poll::waiting_rows(Dialect::Postgres, &query, &parts, &[0]);
+        let waiting = poll::waiting_rows(Dialect::Postgres, &query, &parts, &[poll::Queue::NONE]);
         [poll::look(Dialect::Postgres, &query), due, misfires, waiting].map(|it| cost(session.as_mut(), &it))
     };
     let (whole, begun) = (costs(Timestamp::EPOCH), costs(NOW - 60_000));
