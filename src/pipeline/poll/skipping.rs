@@ -121,8 +121,8 @@ impl Skipping {
         }
     }
 
-    /// The due time with which short polls begin: they are for what may start now, and read past what has been
-    /// claimed since.
+    /// The due time with which short polls begin: they are for what may start now, and read past what has
+    /// been claimed since.
     pub(super) fn recent(now: Now) -> Timestamp {
         now.db - RECENT
     }
