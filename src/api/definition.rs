@@ -63,8 +63,8 @@ impl Schedule {
         self
     }
 
-    /// Of occurrences of its job that are due the higher priority goes first; each point counts as ten minutes
-    /// of waiting. Default: 5, as in Quartz.
+    /// Of occurrences of its job that are due the higher priority goes first; each point counts as ten
+    /// minutes of waiting. Default: 5, as in Quartz.
     pub fn priority(mut self, priority: i32) -> Self {
         self.definition.priority = priority;
         self

@@ -169,7 +169,8 @@ view! {
         /// What else holds it: `application` or `job`, if that is paused, or empty. While it is held it does
         /// not fire, whatever its own state.
         held_by: String = String::new(),
-        /// Why live nodes that have a handler for its job leave it alone, and how many do; empty if none does.
+        /// Why live nodes that have a handler for its job leave it alone, and how many do; empty if none
+        /// does.
         left_alone: String = String::new(),
     }
 }

@@ -39,8 +39,8 @@ pub(crate) struct PollQuery {
 pub(crate) struct Page {
     pub schedules: DueRows,
     /// PENDING executions behind this key of (due time, id): the page looks at no more of them than it holds,
-    /// whether or not the query wants them. Those in the queues of other jobs, and in other shards, a database
-    /// need not look at.
+    /// whether or not the query wants them. Those in the queues of other jobs, and in other shards, a
+    /// database need not look at.
     pub pendings: (Timestamp, i64),
     /// Of these the last, not the first.
     pub newest: bool,

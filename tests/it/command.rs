@@ -561,12 +561,14 @@ fn it_says_whether_an_application_is_healthy(kind: ServerKind) {
     assert!(alone.contains("no live node claims anything") && alone.contains(nobody), "{alone}");
     let now = client.now().unwrap().timestamp_millis();
     let node = |columns: &str| database.batch(&format!("UPDATE QRTZ_NODE SET {columns}"));
-    let lives = || node(&format!("ended_time = -1, state = 'Y', beat_time = {now}, stuck = 0"));
+    let lives = || node(&format!("ended_time = -1, state = 'Y', beat_time = {now}, lanes = ''"));
+    let stuck = serde_json::to_string(&[firetime::LaneHealth::default()]).unwrap();
+    let stuck = format!("lanes = '{}'", stuck.replace("\"stuck\":0", "\"stuck\":2"));
     lives();
     assert_eq!(succeeded(&on(&database, &["check"])), "healthy: live nodes: 1, schedules: 1\n");
     for (columns, problem) in [
         (&*format!("beat_time = {}", now - 60_000), "no heartbeat for 6"),
-        ("stuck = 2", "2 handlers run on beyond their time limits"),
+        (&*stuck, "2 handlers run on beyond their time limits"),
         ("state = 'D'", "note: node"),
     ] {
         node(columns);

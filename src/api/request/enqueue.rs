@@ -124,8 +124,9 @@ macro_rules! options {
             self
         }
 
-        /// Among what is due of its job, in its lane and its group, each point counts as ten minutes of waiting:
-        /// the highest begin first, also before a backlog, and the lowest do not wait for ever. Default: 5.
+        /// Among what is due of its job, in its lane and its group, each point counts as ten minutes of
+        /// waiting: the highest begin first, also before a backlog, and the lowest do not wait for ever.
+        /// Default: 5.
         pub fn priority(mut self, priority: i32) -> Self {
             self.order.priority = Some(priority);
             self

@@ -14,7 +14,8 @@ use crate::output::{self, Output};
 use crate::target::Target;
 use crate::text::escaped;
 
-/// So long a node may be silent: one that lives is declared dead after 25 s, unless it is configured otherwise.
+/// So long a node may be silent: one that lives is declared dead after 25 s, unless it is configured
+/// otherwise.
 const SILENT: TimeDelta = TimeDelta::seconds(30);
 /// What the misfire handler needs to notice a schedule that is overdue, and to move it on.
 const REPAIRED: TimeDelta = TimeDelta::seconds(30);

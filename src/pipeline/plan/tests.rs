@@ -232,8 +232,8 @@ fn a_pending_execution_somebody_touched_is_planned_as_it_is_now() {
     assert_eq!(in_flight.len(), 0);
 }
 
-/// Those in flight stay, and so does what is no queue's: planned occurrences and retries have their schedule's
-/// shard.
+/// Those in flight stay, and so does what is no queue's: planned occurrences and retries have their
+/// schedule's shard.
 #[test]
 fn enqueued_executions_of_others_are_left_to_them() {
     let queue =

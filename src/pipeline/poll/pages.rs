@@ -242,8 +242,8 @@ impl Poll {
                 if at_home {
                     self.brought.complete = next.is_none();
                     if in_time && self.helps() {
-                        // Their owners begin with the longest due. With each tick these are helped first, else
-                        // the others, which are still there when the claims come.
+                        // Their owners begin with the longest due. With each tick these are helped first,
+                        // else the others, which are still there when the claims come.
                         let newest = self.tick.is_none();
                         (self.stage, self.query.page) = (Stage::Others, Page { newest, ..Page::FIRST });
                         return;
