@@ -261,7 +261,11 @@ fn executions(
     }
     let count = found.len();
     for execution in found {
-        let said = one(client, change, execution.id, filter, reason)?;
+        let said = match one(client, change, execution.id, filter, reason) {
+            // It has changed since it was listed: the others are ended all the same.
+            Err(Failure::NotFound(said)) => said,
+            said => said?,
+        };
         writeln!(out, "execution {} of {}: {said}", execution.id, escaped(&execution.schedule))?;
     }
     if count == filter.limit {
@@ -289,7 +293,8 @@ fn one(client: &Client, change: Change, id: i64, filter: &ExecutionFilter, reaso
             Cancelled::Differs { key, tags } => {
                 let key = key.map_or_else(|| "no key".to_owned(), |key| format!("the key {key:?}"));
                 let tags = if tags.is_empty() { "none".to_owned() } else { tags.join(", ") };
-                escaped(&format!("nothing was changed, it has {key}; its tags: {tags}")).to_string()
+                let found = format!("nothing was changed: execution {id} has {key}; its tags: {tags}");
+                return Err(Failure::NotFound(escaped(&found).to_string()));
             }
             other => format!("{other:?}"),
         },
