@@ -20,25 +20,25 @@ use crate::time::{self, Micros};
 pub type HandlerError = Box<dyn StdError + Send + Sync>;
 
 /// Why a handler's run has no answer.
-pub(crate) enum Fault {
+pub(crate) enum NoAnswer {
     /// It failed.
     Handler(HandlerError),
     /// It did not begin: its job's payload is of another type.
     Undecodable(String),
 }
 
-impl<E: Into<HandlerError>> From<E> for Fault {
+impl<E: Into<HandlerError>> From<E> for NoAnswer {
     fn from(error: E) -> Self {
         Self::Handler(error.into())
     }
 }
 
-type BlockingFn = Box<dyn Fn(&Context, &str) -> Result<Answer, Fault> + Send + Sync>;
+type BlockingFn = Box<dyn Fn(&Context, &str) -> Result<Answer, NoAnswer> + Send + Sync>;
 /// The future that an async handler returns.
 #[cfg(feature = "tokio")]
 pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<Answer, HandlerError>> + Send>>;
 #[cfg(feature = "tokio")]
-type AsyncFn = Box<dyn Fn(Context, &str) -> Result<HandlerFuture, Fault> + Send + Sync>;
+type AsyncFn = Box<dyn Fn(Context, &str) -> Result<HandlerFuture, NoAnswer> + Send + Sync>;
 type Check = fn(&str) -> Result<(), String>;
 
 /// A handler with its payload's type erased.
@@ -87,7 +87,7 @@ impl Handlers {
         run: impl Fn(&Context, P) -> Result<A, HandlerError> + Send + Sync + 'static,
     ) -> bool {
         let run: BlockingFn = Box::new(move |context, text| {
-            Ok(run(context, decoded(text).map_err(Fault::Undecodable)?)?.into())
+            Ok(run(context, decoded(text).map_err(NoAnswer::Undecodable)?)?.into())
         });
         self.insert::<P>(spec, lane, Body::Blocking(run))
     }
@@ -105,7 +105,7 @@ impl Handlers {
         F: Future<Output = Result<A, HandlerError>> + Send + 'static,
     {
         let begin: AsyncFn = Box::new(move |context, text| {
-            let running = run(context, decoded(text).map_err(Fault::Undecodable)?);
+            let running = run(context, decoded(text).map_err(NoAnswer::Undecodable)?);
             Ok(Box::pin(async move { running.await.map(Into::into) }))
         });
         self.insert::<P>(spec, lane, Body::Async { begin, grace })
@@ -139,7 +139,7 @@ impl Handlers {
         self.by_name.get(job).map(|handler| handler.spec.settings.policy)
     }
 
-    pub(crate) fn run(&self, context: &Context, payload: &str) -> Result<Answer, Fault> {
+    pub(crate) fn run(&self, context: &Context, payload: &str) -> Result<Answer, NoAnswer> {
         let handler = self.by_name.get(context.job()).ok_or("this node has no handler for the job")?;
         match &handler.body {
             Body::Blocking(run) => run(context, payload),
@@ -150,7 +150,11 @@ impl Handlers {
 
     /// The run of a job's async handler, and its grace.
     #[cfg(feature = "tokio")]
-    pub(crate) fn begin(&self, context: Context, payload: &str) -> Result<(HandlerFuture, Duration), Fault> {
+    pub(crate) fn begin(
+        &self,
+        context: Context,
+        payload: &str,
+    ) -> Result<(HandlerFuture, Duration), NoAnswer> {
         match self.by_name.get(context.job()).map(|handler| &handler.body) {
             Some(Body::Async { begin, grace }) => Ok((begin(context, payload)?, *grace)),
             Some(Body::Blocking(_)) | None => Err("this node has no async handler for the job".into()),

@@ -12,7 +12,7 @@ use crate::domain::user_code::{brief, guarded, with_causes};
 use crate::domain::{Answer, Attempt, Cause, Event, ExecutionId, JobPolicy, Timestamp};
 use crate::members::Standing;
 use crate::node::context::{Begun, Context, Ledger, Stopping};
-use crate::node::handlers::{Fault, Handlers};
+use crate::node::handlers::{Handlers, NoAnswer};
 use crate::node::host::this_process;
 #[cfg(feature = "tokio")]
 use crate::node::lifecycle::Interruption;
@@ -67,11 +67,11 @@ pub(super) enum Ending {
     Dropped(Interruption),
 }
 
-impl From<Fault> for Ending {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Handler(error) => Self::Answer(Answer::Failed(with_causes(error.as_ref()))),
-            Fault::Undecodable(reason) => Self::Undecodable(reason),
+impl From<NoAnswer> for Ending {
+    fn from(none: NoAnswer) -> Self {
+        match none {
+            NoAnswer::Handler(error) => Self::Answer(Answer::Failed(with_causes(error.as_ref()))),
+            NoAnswer::Undecodable(reason) => Self::Undecodable(reason),
         }
     }
 }
