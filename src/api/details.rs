@@ -29,7 +29,7 @@ pub struct ScheduleDetails {
     /// It fires at or before this.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub ends: Option<DateTime<Utc>>,
-    /// What is due at one instant starts in the order of this, highest first.
+    /// Of the due occurrences of its job the highest starts first; a point counts as ten minutes of waiting.
     pub priority: i64,
     /// What becomes of missed occurrences: `FIRE_ONCE`, `DO_NOTHING` or `FIRE_ALL`.
     pub misfire: String,

@@ -209,8 +209,8 @@ impl Started {
         claimed.finish(answer, retry, now.db)
     }
 
-    /// What is stored of an execution whose payload could not be decoded: unless it `is_passed_on`, no node
-    /// can be expected to decode it.
+    /// The end of an execution whose payload could not be decoded: PENDING for another node if it
+    /// `is_passed_on`, otherwise FAILED for good.
     pub(crate) fn undecodable(
         self,
         reason: String,

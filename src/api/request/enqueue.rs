@@ -124,8 +124,8 @@ macro_rules! options {
             self
         }
 
-        /// Among what is due of its job, in its lane and its group, each point counts as ten minutes of
-        /// waiting: the highest begin first, also before a backlog, and the lowest do not wait for ever.
+        /// Among the due executions of its job, in its lane and its group, each point counts as ten minutes
+        /// of waiting: the highest begin first, also before a backlog, and the lowest do not wait for ever.
         /// Default: 5.
         pub fn priority(mut self, priority: i32) -> Self {
             self.order.priority = Some(priority);

@@ -24,7 +24,7 @@ use crate::time::{Lease, Now, Window};
 
 /// The least time between two heartbeats, however often executions are asked to end.
 const CANCELS_EVERY: Millis = 100;
-/// The same, however many claims are lost.
+/// The least time between two heartbeats that contested claims bring forward.
 const CONTESTED_EVERY: Millis = 1_000;
 
 pub(crate) enum HeartbeatInput {

@@ -140,7 +140,8 @@ impl Proxy {
         self.shared.changed.notify_all();
     }
 
-    /// Waits until so many connections are open: the proxy may learn a moment later that a client has closed one.
+    /// Waits until so many connections are open: the proxy may learn a moment later that a client has closed
+    /// one.
     pub fn await_open(&self, count: usize) {
         let differs = |state: &mut State| {
             state.pairs.iter().filter(|pair| !pair.cut.load(Ordering::SeqCst)).count() != count

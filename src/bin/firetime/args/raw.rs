@@ -50,7 +50,7 @@ pub(super) enum RawCommand {
     /// Creates or upgrades firetime's tables
     #[command(after_help = DATABASE_HELP)]
     Migrate(RawOutput),
-    /// Says whether an application is healthy: what is wrong, where, and what to do
+    /// Says whether an application is healthy, and of each problem its place and its remedy
     ///
     /// Looks for live nodes and their heartbeats, stuck handlers, jobs that no live node has a handler for,
     /// schedules that are in error, overdue, or paused by firetime, late executions, and what somebody has
@@ -256,7 +256,8 @@ pub(super) struct RawFields {
     /// What it is for, for people
     #[arg(long, value_name = "TEXT")]
     pub(super) description: Option<String>,
-    /// Of what is due at one instant, the highest starts first [default: 5]
+    /// Of the due occurrences of its job the highest starts first; a point counts as ten minutes of waiting
+    /// [default: 5]
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     pub(super) priority: Option<i32>,
     /// What becomes of missed occurrences: fire_once (the latest runs), do_nothing (all are skipped), or
@@ -339,7 +340,8 @@ pub(super) struct RawEnqueue {
     /// When: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d; default: at once
     #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
     pub(super) at: Option<When>,
-    /// Of executions that are due at the same millisecond those with the highest begin first [default: 5]
+    /// Of the due executions of its job the highest begins first; a point counts as ten minutes of waiting
+    /// [default: 5]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) priority: Option<i32>,
     /// A key that one execution of the job may have that has not ended: if there is one, nothing is stored
