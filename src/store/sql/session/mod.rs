@@ -113,14 +113,15 @@ impl dyn Session + '_ {
 
 /// Locks those of the given rows that are free, and answers the others, which are held. A deleted row is
 /// neither: its deleter held the lock, so no open transaction can have changed it. Rows are looked up after
-/// the locking: one deleted in between counts as deleted, one released in between still counts as held.
+/// the locking: one deleted in between counts as deleted, one released in between still counts as held. Where
+/// there are no row locks none is held.
 pub(crate) fn lock_free(
     session: &mut dyn Session,
     (table, alias): (&str, &str),
     mut wanted: BTreeSet<i64>,
 ) -> Step<BTreeSet<i64>> {
-    if wanted.is_empty() {
-        return Ok(wanted);
+    if wanted.is_empty() || !session.dialect().has_row_locks() {
+        return Ok(BTreeSet::new());
     }
     let rows = |wanted: &BTreeSet<i64>| {
         sql(format!("SELECT {alias}.id FROM {table} {alias} WHERE {alias}.id IN "))

@@ -1,7 +1,5 @@
 //! Executions made, retried or cancelled by hand.
 
-use std::collections::BTreeSet;
-
 use super::change::insert_again;
 use super::{audit, change, queue};
 use crate::domain::{ExecutionId, ExecutionState, Reason, ScheduleId, Token};
@@ -57,10 +55,7 @@ pub(crate) fn apply(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<A
 /// The same; an execution that others hold is answered so, and nothing waits for it.
 pub(crate) fn apply_free(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<Applied>> {
     let executions = changes.iter().filter_map(|change| Some(change.execution()?.0)).collect();
-    let held = match session.dialect().has_row_locks() {
-        true => lock_free(session, ("QRTZ_RUN", "r"), executions)?,
-        false => BTreeSet::new(),
-    };
+    let held = lock_free(session, ("QRTZ_RUN", "r"), executions)?;
     let is_held = |change: &&Change| change.execution().is_some_and(|id| held.contains(&id.0));
     let free: Vec<Change> = changes.iter().filter(|change| !is_held(change)).cloned().collect();
     let mut applied = apply(session, &free)?.into_iter();

@@ -18,10 +18,7 @@ use crate::trigger::AWAITED;
 /// Locks the schedules that these changes may plan; gives those that others hold. Mostly there are none.
 pub(crate) fn lock(session: &mut dyn Session, changes: &[Change]) -> Step<BTreeSet<i64>> {
     let schedules = changes.iter().filter_map(planned_by).map(|end| end.schedule.0).collect();
-    match session.dialect().has_row_locks() {
-        true => lock_free(session, ("QRTZ_EXECUTE", "e"), schedules),
-        false => Ok(BTreeSet::new()),
-    }
+    lock_free(session, ("QRTZ_EXECUTE", "e"), schedules)
 }
 
 /// What becomes of a change that needs one of these schedules; none if it needs none.
