@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::domain::{Bounds, Cursor, Entry, MisfirePolicy, Overlap, PauseAfter, ScheduleId, ScheduleState};
+use crate::domain::{
+    Bounds, Cursor, DEFAULT_PRIORITY, Entry, MisfirePolicy, Overlap, PauseAfter, ScheduleId, ScheduleState,
+};
 use crate::time::Window;
 use crate::trigger::Timing;
 
@@ -18,7 +20,7 @@ pub(crate) fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
         cursor,
         version: 0,
         generation: 0,
-        priority: 5,
+        priority: DEFAULT_PRIORITY,
         misfire: MisfirePolicy::FireOnce,
         threshold: Window::default().threshold,
         time_limit: None,

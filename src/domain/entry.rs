@@ -8,6 +8,9 @@ use super::{
 };
 use crate::trigger::Timing;
 
+/// The priority with which an item's place among the due ones is by its due time alone; Quartz's default.
+pub(crate) const DEFAULT_PRIORITY: i32 = 5;
+
 /// Where a schedule stands: the fire time behind it and the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cursor {

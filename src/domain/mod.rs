@@ -35,7 +35,7 @@ pub use cause::Cause;
 #[cfg(any(feature = "sql", test))]
 pub(crate) use covers::LastAttempt;
 pub use covers::{Covers, LeftOut};
-pub(crate) use entry::{Candidate, Cursor, Entry, Occurrence, Pending};
+pub(crate) use entry::{Candidate, Cursor, DEFAULT_PRIORITY, Entry, Occurrence, Pending};
 #[cfg(feature = "sql")]
 pub(crate) use error::Source;
 pub use error::{Error, ErrorKind};

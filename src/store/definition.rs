@@ -4,8 +4,8 @@ use super::audit::{Attribution, AuditEntry};
 use super::columns::{Cell, LARGEST_PAYLOAD, LONGEST_STREAK, Settings, Spec, When};
 use super::when::{self, Present};
 use crate::domain::{
-    Cursor, JobId, JobPolicy, JobSpec, Millis, MisfirePolicy, NextFire, Overlap, PauseAfter, ScheduleState,
-    Timestamp,
+    Cursor, DEFAULT_PRIORITY, JobId, JobPolicy, JobSpec, Millis, MisfirePolicy, NextFire, Overlap,
+    PauseAfter, ScheduleState, Timestamp,
 };
 use crate::store::columns::NO_TIME;
 use crate::time::Window;
@@ -73,7 +73,7 @@ impl Definition {
             trigger,
             start: None,
             end: None,
-            priority: 5,
+            priority: DEFAULT_PRIORITY,
             misfire: MisfirePolicy::FireOnce,
             threshold: Window::default().threshold,
             time_limit: None,

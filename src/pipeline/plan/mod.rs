@@ -11,12 +11,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use self::item::ItemKey;
 use self::item::ItemKind;
-use self::ready::{Admitted, Batch, Group, LineKey, MIDDLE, Rank, Ready, rank};
+use self::ready::{Admitted, Batch, Group, LineKey, Rank, Ready, rank};
 use super::lanes::{LaneId, LaneSet, Lanes};
 use super::poll::{Covered, PollPlan};
 use super::wheel::{Due, Handle, Refused, Wheel};
 use crate::domain::shards::{self, Share};
-use crate::domain::{Boot, BoundOf, Candidate, ExecutionId, Occurrence, Pending, ScheduleId, Timestamp};
+use crate::domain::{
+    Boot, BoundOf, Candidate, DEFAULT_PRIORITY, ExecutionId, Occurrence, Pending, ScheduleId, Timestamp,
+};
 use crate::time::CLAIM_AHEAD;
 
 /// A full plan still takes items of a small group: one whose due items are fewer than the cap divided by
@@ -370,7 +372,7 @@ impl Plan {
             self.ready.count_of(&line, &group)
         };
         let is_of_small_group = || candidate.group().is_some() && due() < (self.cap / PARTS).max(1);
-        self.items.len() < 2 * self.cap && (candidate.priority() > MIDDLE || is_of_small_group())
+        self.items.len() < 2 * self.cap && (candidate.priority() > DEFAULT_PRIORITY || is_of_small_group())
     }
 
     /// Puts an item where it waits until `due`: into the wheel, or among the ready when that has come.

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::item::ItemKey;
-use crate::domain::{BoundOf, Bounds, Candidate, ExecutionId, Millis, ScheduleId, Timestamp};
+use crate::domain::{
+    BoundOf, Bounds, Candidate, DEFAULT_PRIORITY, ExecutionId, Millis, ScheduleId, Timestamp,
+};
 use crate::pipeline::lanes::LaneId;
 
 /// A point of priority counts as so long a wait: the higher goes first, and the lower does not wait for ever.
 const POINT: Millis = 600_000;
-/// The priority with which an item counts as due when it is.
-pub(super) const MIDDLE: i32 = 5;
 
 /// The order in which the due items of a group are claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +36,7 @@ pub(super) type Group = Option<Arc<str>>;
 pub(super) fn rank(key: ItemKey, candidate: &Candidate) -> Rank {
     let (ItemKey::Schedule(ScheduleId(id)) | ItemKey::Execution(ExecutionId(id))) = key;
     let (due, priority) = (candidate.due(), candidate.priority());
-    let order = due.saturating_sub((i64::from(priority) - i64::from(MIDDLE)) * POINT);
+    let order = due.saturating_sub((i64::from(priority) - i64::from(DEFAULT_PRIORITY)) * POINT);
     Rank { order, due, priority: Reverse(priority), id, key }
 }
 
