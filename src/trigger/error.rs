@@ -1,3 +1,4 @@
+use chrono::{DateTime, SecondsFormat, Utc};
 use thiserror::Error;
 
 /// Why a trigger was refused: what is wrong, where, and what to write instead.
@@ -63,11 +64,17 @@ pub enum TriggerError {
     #[error("trigger: it has no start yet: anchor it at the time its schedule is created")]
     NotAnchored,
     /// A schedule's window ends before it begins.
-    #[error("end time {end_ms} is before start time {start_ms} (epoch milliseconds)")]
+    #[error("end time {} is before start time {}", date(*end_ms), date(*start_ms))]
     EndBeforeStart {
         /// Start of the window, epoch milliseconds.
         start_ms: i64,
         /// End of the window, epoch milliseconds.
         end_ms: i64,
     },
+}
+
+/// The instant as people write it; epoch milliseconds beyond the calendar.
+fn date(ms: i64) -> String {
+    let date = DateTime::<Utc>::from_timestamp_millis(ms);
+    date.map_or_else(|| ms.to_string(), |it| it.to_rfc3339_opts(SecondsFormat::AutoSi, true))
 }

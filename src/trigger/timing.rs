@@ -141,6 +141,8 @@ mod tests {
     fn an_end_before_the_start_is_refused() {
         let error = Timing::new(cron("@daily"), Some(5), Some(4)).unwrap_err();
         assert_eq!(error, TriggerError::EndBeforeStart { start_ms: 5, end_ms: 4 });
+        let said = "end time 1970-01-01T00:00:00.004Z is before start time 1970-01-01T00:00:00.005Z";
+        assert_eq!(error.to_string(), said);
         assert!(Timing::new(cron("@daily"), Some(5), Some(5)).is_ok());
     }
 
