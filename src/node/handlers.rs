@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::domain::payload;
 use crate::domain::user_code::{brief, guarded};
-use crate::domain::{Answer, Boot, ExecutionId, JobPolicy, JobSpec};
+use crate::domain::{Answer, Boot, ExecutionId, JobPolicy, JobSpec, Token};
 use crate::node::context::Context;
 use crate::node::passed_on::PassedOn;
 use crate::pipeline::lanes::{DEFAULT_LANE, JobLane};
@@ -178,8 +178,8 @@ impl Catalog for Handlers {
         (handler.check)(payload)
     }
 
-    fn leaves(&self, execution: ExecutionId, boot: Boot) -> bool {
-        self.passed_on.contains(execution, boot)
+    fn leaves(&self, execution: ExecutionId, token: Token, boot: Boot) -> bool {
+        self.passed_on.leaves(execution, token, boot)
     }
 
     fn clock(&self) -> Micros {

@@ -3,7 +3,7 @@
 //! [`Lifecycle::of`] decides the first step, each step's end the next. A pool thread, a task or the simulator
 //! performs the steps and decides nothing.
 
-use crate::domain::{Answer, Boot, ExecutionId, JobPolicy};
+use crate::domain::{Answer, Boot, ExecutionId, JobPolicy, Token};
 use crate::pipeline::complete::time_limits::{Deadline, Limited, Stuck};
 use crate::store::{Applied, Claimed, ExecutionChange};
 use crate::time::{Now, millis};
@@ -209,20 +209,20 @@ impl Started {
         claimed.finish(answer, retry, now.db)
     }
 
-    /// The end of an execution whose payload could not be decoded: PENDING for another node if it
-    /// `is_passed_on`, otherwise FAILED for good.
+    /// The end of an execution whose payload could not be decoded: PENDING for another node under
+    /// the token it is passed on with, FAILED for good without one.
     pub(crate) fn undecodable(
         self,
         reason: String,
-        is_passed_on: bool,
+        passed_on: Option<Token>,
         is_cancelled: bool,
         policy: Option<JobPolicy>,
         now: Now,
     ) -> ExecutionChange {
         let is_in_time = self.end.as_ref().is_none_or(|end| end.returned(now.boot));
-        match is_in_time && is_passed_on && !is_cancelled {
-            true => self.claimed.pass_on(reason, now.db),
-            false => self.ended(Answer::GiveUp(reason), is_cancelled, policy, now),
+        match passed_on.filter(|_| is_in_time && !is_cancelled) {
+            Some(token) => self.claimed.pass_on(token, reason, now.db),
+            None => self.ended(Answer::GiveUp(reason), is_cancelled, policy, now),
         }
     }
 

@@ -208,9 +208,9 @@ impl Runner {
         let settlement = match ending {
             Ending::Answer(answer) => running.ended(answer, is_cancelled, policy, ended),
             Ending::Undecodable(reason) => {
-                let is_passed_on = self.handlers.passed_on.pass_on(attempt.execution, ended.boot);
+                let passed_on = self.handlers.passed_on.pass_on(attempt.execution, ended.boot);
                 let reason = format!("{} cannot decode its payload: {reason}", this_process());
-                running.undecodable(reason, is_passed_on, is_cancelled, policy, ended)
+                running.undecodable(reason, passed_on, is_cancelled, policy, ended)
             }
             #[cfg(feature = "tokio")]
             Ending::Dropped(why) => running.dropped(why, is_cancelled, policy, ended),
@@ -342,8 +342,11 @@ mod tests {
             assert!(passed_on.error().is_some_and(|it| it.contains(why)), "{passed_on:?}");
             assert!(bench.told().contains("is left to other nodes"), "{}", bench.told());
             let now = bench.runner.clock.now().boot;
-            assert!(bench.runner.handlers.leaves(execution, now));
-            assert!(!bench.runner.handlers.leaves(execution, now + 3_600_000));
+            let leaves = |boot| {
+                let token = passed_on.token_after();
+                bench.runner.handlers.leaves(execution, token, boot)
+            };
+            assert!(leaves(now) && !leaves(now + 3_600_000));
         }
     }
 

@@ -222,9 +222,9 @@ impl Claimed {
         self.entry.time_limit
     }
 
-    /// Its payload cannot be decoded here: back to PENDING, due as it was.
-    pub(crate) fn pass_on(self, reason: String, now: Timestamp) -> ExecutionChange {
-        self.change(Transition::PassOn(Token::fresh(), reason), now)
+    /// Its payload cannot be decoded here: back to PENDING under this token, due as it was.
+    pub(crate) fn pass_on(self, token: Token, reason: String, now: Timestamp) -> ExecutionChange {
+        self.change(Transition::PassOn(token, reason), now)
     }
 
     /// Its time is up, while its handler runs on.

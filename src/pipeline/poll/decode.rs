@@ -11,7 +11,7 @@ use crossbeam::channel::{Receiver, Sender, TryRecvError, unbounded};
 use rustc_hash::FxHashMap;
 
 use super::sizes::POLL_LIMIT;
-use crate::domain::{Boot, Entry, Event, ExecutionId, Pending, ScheduleId, Timestamp};
+use crate::domain::{Boot, Entry, Event, ExecutionId, Pending, ScheduleId, Timestamp, Token};
 use crate::store::LeftAlone;
 use crate::time::Micros;
 
@@ -28,7 +28,7 @@ pub(crate) trait Catalog: Send + Sync + 'static {
     fn jobs(&self) -> Vec<String>;
     fn decodes(&self, job: &str, payload: &str) -> Result<(), String>;
     /// Whether the execution, which has a payload of its own, is left to other nodes.
-    fn leaves(&self, _execution: ExecutionId, _boot: Boot) -> bool {
+    fn leaves(&self, _execution: ExecutionId, _token: Token, _boot: Boot) -> bool {
         false
     }
 
@@ -185,7 +185,7 @@ impl Decoders {
     /// Whether handlers here can run the execution. One with a payload of its own is decoded as it is run.
     pub(super) fn takes(&self, pending: &Pending, boot: Boot) -> Option<bool> {
         match pending.payload {
-            Some(_) => Some(!self.catalog.leaves(pending.id, boot)),
+            Some(_) => Some(!self.catalog.leaves(pending.id, pending.token, boot)),
             None => self.verdict(&pending.entry),
         }
     }

@@ -180,7 +180,8 @@ pub(crate) fn what_is_interrupted_waits_as_it_was_to_be_run_anew(db: &Bench) {
 pub(crate) fn an_execution_that_is_passed_on_waits_with_the_reason(db: &Bench) {
     let claimed = db.run_head(&db.schedule("s"));
     let (id, old, due) = (claimed.execution(), claimed.token(), db.execution(claimed.execution()).due);
-    let passed_on = claimed.pass_on("a/1 cannot decode its payload: no field".to_owned(), db.now + 9);
+    let passed_on =
+        claimed.pass_on(Token::fresh(), "a/1 cannot decode its payload: no field".to_owned(), db.now + 9);
     assert_eq!(db.settle(&passed_on), Applied::Done);
     assert_eq!(db.settle(&passed_on), Applied::Done, "said twice");
     let row = db.execution(id);
