@@ -210,7 +210,7 @@ mod tests {
         let (told, _) = answer(&mut machine, 1_002, silent());
         assert_eq!(told.len(), 3, "{told:?}");
         assert_eq!((told[0].as_str(), told[2].as_str()), ("told true", "work true"));
-        assert_eq!(answer(&mut machine, 1_102, Ok(News { work: true, cancel: false })).0, [""; 0]);
+        assert_eq!(answer(&mut machine, 1_102, Ok(News { work: true, ..News::default() })).0, [""; 0]);
         assert_eq!(answer(&mut machine, 1_202, silent()).0, ["work true"]);
     }
 

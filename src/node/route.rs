@@ -79,6 +79,7 @@ fn of_poll(output: PollOutput, to: &mut impl Mailboxes) {
         PollOutput::Offset(offset) => to.set_offset(offset),
         PollOutput::LeftAlone(schedules) => to.heartbeat(HeartbeatInput::LeftAlone(schedules)),
         PollOutput::CancelAsked => to.heartbeat(HeartbeatInput::CancelAsked),
+        PollOutput::MemberTold => to.heartbeat(HeartbeatInput::MemberTold),
         PollOutput::Home(shares) => to.dispatch(DispatchInput::Home(shares)),
         PollOutput::Jumped => to.dispatch(DispatchInput::Jumped),
         PollOutput::Event(event) => to.emit(event),
@@ -122,6 +123,7 @@ fn of_complete(output: CompleteOutput, to: &mut impl Mailboxes) {
             to.dispatch(DispatchInput::SlotFreed(schedule));
             name.into_iter().for_each(|name| to.poll(PollInput::Freed(name)));
         }
+        CompleteOutput::HandedBack => to.heartbeat(HeartbeatInput::HandedBack),
         CompleteOutput::Failed(schedule) => to.misfire(MisfireInput::Failed(schedule)),
         CompleteOutput::Event(event) => to.emit(event),
     }
@@ -151,12 +153,15 @@ fn of_heartbeat(output: HeartbeatOutput, to: &mut impl Mailboxes) {
 fn of_listen(output: ListenOutput, to: &mut impl Mailboxes) {
     match output {
         ListenOutput::Told(is_told) => to.poll(PollInput::Told(is_told)),
-        ListenOutput::News(News { work, cancel }) => {
-            if work {
+        ListenOutput::News(News { work, cancel, members }) => {
+            if work || members {
                 to.poll(PollInput::News);
             }
             if cancel {
                 to.heartbeat(HeartbeatInput::CancelAsked);
+            }
+            if members {
+                to.heartbeat(HeartbeatInput::MemberTold);
             }
         }
         ListenOutput::Event(event) => to.emit(event),

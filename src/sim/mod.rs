@@ -492,6 +492,27 @@ fn what_is_enqueued_begins_long_before_the_next_poll() {
     }
 }
 
+/// What it had claimed, and what its shards bring within the next seconds.
+#[test]
+fn what_a_node_that_stops_leaves_begins_at_once_elsewhere() {
+    let longest = |glance: Option<Millis>, sabotages: &[Sabotage]| {
+        let (mut cluster, leaves_at) = Cluster::beside_a_stop(glance, sabotages);
+        cluster.run();
+        let late = cluster.effects().iter().filter(|it| (0..10_000).contains(&(it.scheduled - leaves_at)));
+        let longest = late.map(|it| it.at - it.scheduled).max().unwrap();
+        let history = cluster.history();
+        judge(&history).assert_clean();
+        let is_handed_back = |it: &Execution| it.reason == "given back";
+        assert!(history.executions.iter().any(is_handed_back), "it had claimed nothing");
+        println!("a stop: glance={glance:?} sabotages={sabotages:?} longest_ms={longest}");
+        longest
+    };
+    for glance in [Some(200), None] {
+        assert!(longest(glance, &[]) <= 500, "a glance, a heartbeat and a poll");
+        assert!(longest(glance, &[Sabotage::DeafToNews]) > 2_000, "nobody need hear of it");
+    }
+}
+
 /// Of what the others store, while all seats are taken for as long as the test runs.
 #[test]
 fn a_group_does_not_wait_for_anothers_backlog() {

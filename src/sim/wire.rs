@@ -60,6 +60,8 @@ pub(super) struct Wires {
     clock: Mutex<(Millis, Millis)>,
     /// The end of the last window in which a poll saw nothing due.
     seen: Mutex<Millis>,
+    /// A node has told the others something.
+    told: AtomicBool,
     /// No poll ends any more.
     no_polls: AtomicBool,
     /// No poll ends that begins with the first entry: somebody holds an old snapshot open.
@@ -84,6 +86,7 @@ impl Wires {
             claims: Mutex::default(),
             clock: Mutex::default(),
             seen: Mutex::default(),
+            told: AtomicBool::new(false),
             no_polls: AtomicBool::new(false),
             old_snapshot: AtomicBool::new(false),
             no_rates: false,
@@ -97,6 +100,11 @@ impl Wires {
     /// It is `now`, and the database's clock is wrong by `error`.
     pub(super) fn set_clock(&self, now: Millis, error: Millis) {
         *lock(&self.clock) = (now, now + error);
+    }
+
+    /// Whether a node has told the others something since the last call.
+    pub(super) fn take_told(&self) -> bool {
+        self.told.swap(false, Ordering::Relaxed)
     }
 
     pub(super) fn stop_polls(&self) {
@@ -554,6 +562,7 @@ impl Store for Wire<'_> {
         let drained = beat.drained || self.is(Sabotage::DrainedAtOnce);
         let beat = &Heartbeat { drained, ..beat.clone() };
         let mut reply = self.store.beat(beat)?;
+        self.shared.told.fetch_or(beat.tells, Ordering::Relaxed);
         if drained {
             self.note_drained(beat.node)?;
         }

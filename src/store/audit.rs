@@ -55,7 +55,8 @@ impl AuditEntry {
 /// What nodes have to hear of a change that is recorded so: nothing of an execution that was cancelled before
 /// it began.
 pub(crate) fn news_of(verb: &str, became: &str) -> News {
-    News { work: verb != CANCEL, cancel: verb == CANCEL && became == ASKED_TO_CANCEL }
+    let (work, cancel) = (verb != CANCEL, verb == CANCEL && became == ASKED_TO_CANCEL);
+    News { work, cancel, members: false }
 }
 
 /// Which rows of the audit; newest first.

@@ -153,7 +153,7 @@ impl EnqueueOrder {
     pub(crate) fn news(&self, due: Timestamp, now: Timestamp, boot: Boot) -> News {
         /// More than a poll interval and the difference of two clocks.
         const SOON: Millis = 90_000;
-        News { work: due < now + SOON && self.notifier.is_due(boot), cancel: false }
+        News { work: due < now + SOON && self.notifier.is_due(boot), ..News::default() }
     }
 
     /// The group of one of them.

@@ -12,14 +12,16 @@ pub(crate) struct News {
     pub work: bool,
     /// The heartbeat: somebody asked for the end of an execution.
     pub cancel: bool,
+    /// Both: a node has told with its heartbeat that it leaves or has handed back executions.
+    pub members: bool,
 }
 
 impl News {
     /// After a time in which nobody told or asked.
-    pub(crate) const ANY: Self = Self { work: true, cancel: true };
+    pub(crate) const ANY: Self = Self { work: true, cancel: true, members: true };
 
     pub(crate) fn is_none(self) -> bool {
-        !self.work && !self.cancel
+        self == Self::default()
     }
 
     #[cfg_attr(
@@ -27,7 +29,8 @@ impl News {
         allow(dead_code, reason = "only an ear hears of several")
     )]
     pub(crate) fn and(self, other: Self) -> Self {
-        Self { work: self.work || other.work, cancel: self.cancel || other.cancel }
+        let (work, cancel) = (self.work || other.work, self.cancel || other.cancel);
+        Self { work, cancel, members: self.members || other.members }
     }
 }
 
@@ -40,18 +43,20 @@ pub(crate) struct Hearing {
     pub glance: Millis,
 }
 
-/// The highest ids that a glance has seen.
+/// What a glance has seen last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
-    /// Of executions.
+    /// The highest id of executions.
     pub run: i64,
-    /// Of changes in the audit.
+    /// The highest id of changes in the audit.
     pub audit: i64,
+    /// The latest instant at which a node of the application told the others something.
+    pub told: Timestamp,
 }
 
 impl Marks {
     /// Nothing lies behind them.
-    pub(crate) const END: Self = Self { run: i64::MAX, audit: i64::MAX };
+    pub(crate) const END: Self = Self { run: i64::MAX, audit: i64::MAX, told: Timestamp::MAX };
 }
 
 /// Bounds the notifications of one process: nodes look for more of the kind for a while after each.

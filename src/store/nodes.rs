@@ -22,7 +22,8 @@ impl NewNode {
     pub(crate) fn beat(&self, now: Timestamp) -> Heartbeat {
         let (node, application, lanes) = (self.id, self.application.clone(), Vec::new());
         let left_alone = Vec::new();
-        Heartbeat { node, application, lanes, left_alone, withdraw: false, drained: false, now }
+        let (withdraw, drained, tells) = (false, false, false);
+        Heartbeat { node, application, lanes, left_alone, withdraw, drained, tells, now }
     }
 }
 
@@ -39,6 +40,8 @@ pub(crate) struct Heartbeat {
     pub withdraw: bool,
     /// The node was to drain, and has nothing left.
     pub drained: bool,
+    /// The other nodes are to hear at once that it leaves or has handed back executions.
+    pub tells: bool,
     pub now: Timestamp,
 }
 

@@ -1,18 +1,23 @@
 //! What others change reaches a node before its next poll.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
-use firetime::{Builder, Context, Event, Schedule, Scheduler, Trigger};
+use firetime::{Builder, Context, Event, ExecutionFilter, Schedule, Scheduler, Trigger};
 use libtest_mimic::Trial;
 
 use crate::support::database::{Database, ServerKind};
-use crate::support::scheduler::{APPLICATION, NUMBER, SOON, client, listen, teller, wait_for};
+use crate::support::scheduler::{APPLICATION, NUMBER, SOON, client, listen, teller, until, wait_for};
 use crate::trial;
 
 pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
     let name = format!("{}::news::what_others_change_does_not_wait_for_a_poll", kind.name());
     trials.push(trial(name, move || what_others_change_does_not_wait_for_a_poll(kind)));
+    let name = format!("{}::news::what_a_node_hands_back_begins_at_once_elsewhere", kind.name());
+    trials.push(trial(name, move || what_a_node_hands_back_begins_at_once_elsewhere(kind)));
     #[cfg(feature = "postgres")]
     if kind == ServerKind::Postgres {
         let name = "postgres::news::who_cannot_listen_asks_and_listens_again";
@@ -48,6 +53,39 @@ fn what_others_change_does_not_wait_for_a_poll(kind: ServerKind) {
     other.trigger("late").run().unwrap();
     assert_eq!(told.recv_timeout(SOON), Ok(7));
     assert!(node.shutdown(SOON));
+}
+
+/// The other node beats less often than the test waits, too.
+fn what_a_node_hands_back_begins_at_once_elsewhere(kind: ServerKind) {
+    const COUNT: u64 = 6;
+    let database = kind.fresh();
+    let rarely = || {
+        let (beat, death) = (Duration::from_secs(40), Duration::from_secs(100));
+        rarely_polling(&database).heartbeat_interval(beat).death_after(death)
+    };
+    let (gate, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let run = move |_: &Context, _: u64| Ok(wait.lock().unwrap().recv()?);
+    let stops = rarely().threads(1, 1).queue(8).handler(NUMBER, run).start().unwrap();
+    let client = client(&database);
+    client.enqueue_many(NUMBER, &(0..COUNT).collect::<Vec<u64>>()).run().unwrap();
+    until("it claims what it cannot run", || {
+        let rows = client.executions(&ExecutionFilter::default()).unwrap();
+        rows.iter().all(|row| row.state != "PENDING").then_some(())
+    });
+    let (tell, told) = teller();
+    let run = move |_: &Context, n: u64| Ok(tell.lock().unwrap().send(n)?);
+    let (builder, events) = listen(rarely().handler(NUMBER, run));
+    let other = builder.start().unwrap();
+    wait_for(&events, |event| matches!(event, Event::Polled { .. }).then_some(()));
+    std::thread::scope(|scope| {
+        let stopped = scope.spawn(|| stops.shutdown(2 * SOON));
+        let begun: BTreeSet<u64> = (1..COUNT).map(|_| told.recv_timeout(SOON).unwrap()).collect();
+        assert_eq!(begun.len() as u64, COUNT - 1);
+        gate.send(()).unwrap();
+        assert!(stopped.join().unwrap());
+    });
+    assert!(other.shutdown(SOON));
 }
 
 #[cfg(feature = "postgres")]

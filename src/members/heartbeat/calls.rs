@@ -7,15 +7,22 @@ use crate::store::{
 };
 use crate::time::Now;
 
+/// A heartbeat that was sent.
+#[derive(Clone, Copy)]
+pub(crate) struct Sent {
+    pub(super) at: Now,
+    /// It tells the other nodes something.
+    pub(super) tells: bool,
+}
+
 calls! { []
     register = Register { "joining", asks (node: NewNode), keeps (), brings () }
         |store| store.register(&node).map(drop);
     /// Ends the row of a registration in doubt.
     retract = Retract { "joining", asks (node: NodeId, now: Timestamp), keeps (), brings () }
         |store| end(store, node, now);
-    /// Keeps the instant at which it is sent.
     beat = Beat {
-        "heartbeat", asks (beat: Heartbeat), keeps Now, brings (HeartbeatReply, Option<Lineage>)
+        "heartbeat", asks (beat: Heartbeat), keeps Sent, brings (HeartbeatReply, Option<Lineage>)
     } |store| store.beat(&beat).map(|reply| (reply, store.lineage()));
     declare_dead = DeclareDead { "declaring a node dead", asks (end: NodeEnd), keeps Peer, brings Applied }
         |store| store.apply_one(Change::End(end));

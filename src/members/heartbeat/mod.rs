@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 #[cfg(test)]
 pub(crate) use self::calls::Op as HeartbeatOp;
-use self::calls::{Answer, Answered, Asked, Op, join};
+use self::calls::{Answer, Answered, Asked, Op, Sent, join};
 use super::observer::Observer;
 use super::{OwnTokens, Standing};
 use crate::domain::shards::Member;
@@ -22,10 +22,10 @@ use crate::repair::recover;
 use crate::store::{Applied, Heartbeat, HeartbeatReply, LeftAlone, NewNode, NodeEnd, Peer, Stranded};
 use crate::time::{Lease, Now, Window};
 
-/// The least time between two heartbeats, however often executions are asked to end.
-const CANCELS_EVERY: Millis = 100;
-/// The least time between two heartbeats that contested claims bring forward.
-const CONTESTED_EVERY: Millis = 1_000;
+/// The least time between two heartbeats, however often executions are asked to end or other nodes tell.
+const NEWS_EVERY: Millis = 100;
+/// The least time between two heartbeats that contested claims or hand-backs bring forward.
+const OWN_NEWS_EVERY: Millis = 1_000;
 
 pub(crate) enum HeartbeatInput {
     /// A heartbeat at once: the lease is in doubt.
@@ -34,6 +34,10 @@ pub(crate) enum HeartbeatInput {
     Contested,
     /// Somebody asked for the end of an execution, perhaps of this node's: a heartbeat's answer tells.
     CancelAsked,
+    /// Another node has told that it leaves or has handed back executions: a heartbeat's answer tells.
+    MemberTold,
+    /// Executions of this node are free for others again, who are told with a heartbeat.
+    HandedBack,
     /// The schedules that the node leaves to others now.
     LeftAlone(Vec<LeftAlone>),
     /// The node drains: nothing is claimed, what waits is handed back; or it does so no more.
@@ -108,6 +112,8 @@ pub(crate) struct HeartbeatMachine<F> {
     heard: Vec<ExecutionId>,
     outbox: VecDeque<HeartbeatOutput>,
     withdrawn: bool,
+    /// The others are to be told of something by the next heartbeat.
+    tells: bool,
     drain: Drain,
     stopping: bool,
     left: bool,
@@ -142,6 +148,7 @@ impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> HeartbeatMachine<F> {
             heard: Vec::new(),
             outbox: VecDeque::new(),
             withdrawn: false,
+            tells: false,
             drain: Drain::No,
             stopping: false,
             left: false,
@@ -159,7 +166,8 @@ impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> HeartbeatMachine<F> {
     }
 
     fn call(&mut self, now: Now) -> Option<(Op, Asked)> {
-        if self.stopping {
+        let has_last_words = self.stopping && self.tells && self.membership == Membership::Joined;
+        if self.stopping && !has_last_words {
             return Some(Asked::leave(self.node.id, now.db, ()));
         }
         match self.membership {
@@ -171,7 +179,7 @@ impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> HeartbeatMachine<F> {
             Membership::InDoubt => return Some(Asked::retract(self.node.id, now.db, ())),
         }
         let hurries = self.todo.is_empty() && self.hurry.is_some_and(|at| now.boot >= at);
-        if now.boot < self.next_beat && !hurries {
+        if now.boot < self.next_beat && !hurries && !has_last_words {
             return self.todo.pop_front();
         }
         self.hurry = None;
@@ -179,9 +187,9 @@ impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> HeartbeatMachine<F> {
         (self.next_beat, self.sent) = (now.boot + self.window.beat, now.boot);
         self.own_tokens.asking();
         let (lanes, withdraw, drained) = ((self.lanes)(), self.withdrawn, self.drain == Drain::Done);
-        let left_alone = self.left_alone.clone();
-        let beat = Heartbeat { lanes, left_alone, withdraw, drained, ..self.node.beat(now.db) };
-        Some(Asked::beat(beat, now))
+        let (left_alone, tells) = (self.left_alone.clone(), std::mem::take(&mut self.tells));
+        let beat = Heartbeat { lanes, left_alone, withdraw, drained, tells, ..self.node.beat(now.db) };
+        Some(Asked::beat(beat, Sent { at: now, tells }))
     }
 
     fn replied(&mut self, reply: HeartbeatReply, sent: Now, now: Now) {
@@ -277,7 +285,10 @@ impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> HeartbeatMachine<F> {
         }
         match asked {
             Asked::Register(()) => self.membership = Membership::InDoubt,
-            Asked::Beat(_) => self.observer.failed(),
+            Asked::Beat(sent) => {
+                self.observer.failed();
+                self.tells |= sent.tells && !self.stopping;
+            }
             Asked::Leave(()) => {
                 self.left = true;
                 self.outbox.push_back(HeartbeatOutput::Event(Event::LeaveFailed { error }));
@@ -326,7 +337,7 @@ impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> Machine for HeartbeatMachine<F
             }
             Ok(Answered::Beat(sent, (reply, lineage))) => {
                 self.follow(lineage);
-                self.replied(reply, sent, now);
+                self.replied(reply, sent.at, now);
             }
             Ok(Answered::DeclareDead(peer, Applied::Done)) => {
                 self.outbox.push_back(HeartbeatOutput::Event(Event::NodeDied { node: peer.id }));
@@ -344,18 +355,25 @@ impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> Machine for HeartbeatMachine<F
     fn receive(&mut self, now: Now, input: HeartbeatInput) {
         match input {
             HeartbeatInput::Beat => self.next_beat = self.next_beat.min(now.boot),
-            HeartbeatInput::CancelAsked => self.hurry(now.boot.max(self.sent + CANCELS_EVERY)),
+            HeartbeatInput::CancelAsked | HeartbeatInput::MemberTold => {
+                self.hurry(now.boot.max(self.sent + NEWS_EVERY))
+            }
             HeartbeatInput::Contested if now.boot >= self.contested => {
-                self.contested = now.boot + CONTESTED_EVERY;
+                self.contested = now.boot + OWN_NEWS_EVERY;
                 self.hurry(now.boot);
             }
             HeartbeatInput::Contested => {}
+            HeartbeatInput::HandedBack => {
+                self.tells = true;
+                let pause = if self.withdrawn { NEWS_EVERY } else { OWN_NEWS_EVERY };
+                self.hurry(now.boot.max(self.sent + pause));
+            }
             HeartbeatInput::LeftAlone(schedules) => self.left_alone = schedules,
             HeartbeatInput::Drain(false) => self.drain = Drain::No,
             HeartbeatInput::Drain(true) if self.drain == Drain::No => self.drain = Drain::Begun(now.boot),
             HeartbeatInput::Drain(true) => {}
             HeartbeatInput::Withdraw => {
-                self.withdrawn = true;
+                (self.withdrawn, self.tells) = (true, true);
                 self.next_beat = self.next_beat.min(now.boot);
             }
             HeartbeatInput::Stop { leave } => {

@@ -50,7 +50,7 @@ fn a_node_that_stops_claiming_says_so_at_once() {
     let mut now = now;
     for _ in 0..2 {
         let Step::Do(Op::Beat(beat)) = machine.next(now) else { panic!("it has something to say") };
-        assert!(beat.withdraw);
+        assert!(beat.withdraw && beat.tells);
         machine.done(now, Err(Error::new(ErrorKind::Unavailable, "down")));
         assert!(matches!(machine.next(now), Step::Tell(_)));
         now.boot = machine.hold;
@@ -376,7 +376,7 @@ fn requests_to_cancel_come_behind_the_tasks_of_an_answer() {
     let asks: Vec<&str> = all(&mut machine, 5_500).0.into_iter().filter_map(asked).collect();
     assert_eq!(asks, ["settling an execution nobody holds", "heartbeat"]);
     machine.receive(at(5_510), HeartbeatInput::CancelAsked);
-    assert_eq!(all(&mut machine, 5_510).1, 5_500 + CANCELS_EVERY, "and keep their distance");
+    assert_eq!(all(&mut machine, 5_510).1, 5_500 + NEWS_EVERY, "and keep their distance");
 }
 
 /// The others are known at once, and a rivalry that goes on costs a heartbeat in a second.
@@ -391,6 +391,65 @@ fn contested_claims_bring_a_heartbeat_forward() {
     assert_eq!(all(&mut machine, 1_099).1, 5_100, "the next one");
     machine.receive(at(1_100), HeartbeatInput::Contested);
     assert!(matches!(machine.next(at(1_100)), Step::Do(Op::Beat(_))));
+}
+
+/// At once, but for hand-backs that follow each other.
+#[test]
+fn what_is_handed_back_is_told_until_a_heartbeat_is_confirmed() {
+    let mut machine = beating(Window::default());
+    let tells = |machine: &mut Stepped<HeartbeatMachine<NoLanes>>, after, is_confirmed: bool| {
+        let Step::Do(Op::Beat(beat)) = machine.next(at(after)) else { panic!("a heartbeat is due") };
+        let failure = || Error::new(ErrorKind::Unavailable, "down");
+        machine.done(
+            at(after),
+            is_confirmed.then(|| Answer::Beat((alive(Vec::new()), None))).ok_or_else(failure),
+        );
+        while let Step::Tell(_) = machine.next(at(after)) {}
+        beat.tells
+    };
+    machine.receive(at(3_000), HeartbeatInput::HandedBack);
+    assert!(tells(&mut machine, 3_000, false));
+    assert!(tells(&mut machine, 4_000, true), "the first may have told nobody");
+    machine.receive(at(4_100), HeartbeatInput::HandedBack);
+    assert_eq!(all(&mut machine, 4_100).1, 5_000);
+    assert!(tells(&mut machine, 5_000, true));
+    assert!(!tells(&mut machine, 10_000, true), "they have heard of it");
+}
+
+/// A node without handlers that run stops within milliseconds.
+#[test]
+fn a_node_tells_of_what_it_handed_back_before_it_leaves() {
+    for (is_confirmed, hands_back) in [(true, true), (false, true), (true, false)] {
+        let mut machine = beating(Window::default());
+        machine.receive(at(1_000), HeartbeatInput::Withdraw);
+        beat(&mut machine, 1_000, alive(Vec::new()));
+        all(&mut machine, 1_000);
+        if hands_back {
+            machine.receive(at(1_010), HeartbeatInput::HandedBack);
+        }
+        machine.receive(at(1_020), HeartbeatInput::Stop { leave: true });
+        let mut after = 1_020;
+        if hands_back {
+            let Step::Do(Op::Beat(told)) = machine.next(at(after)) else { panic!("it has told nobody") };
+            assert!(told.tells && told.withdraw);
+            let failure = Error::new(ErrorKind::Unavailable, "down");
+            let answer =
+                if is_confirmed { Ok(Answer::Beat((alive(Vec::new()), None))) } else { Err(failure) };
+            machine.done(at(after), answer);
+            after = 2_020;
+        }
+        let mut steps = std::iter::from_fn(|| Some(machine.next(at(after))));
+        let next = steps.find(|step| !matches!(step, Step::Tell(_)));
+        assert!(matches!(next, Some(Step::Do(Op::Leave(..)))), "it tries once");
+    }
+}
+
+#[test]
+fn a_node_that_tells_brings_the_heartbeats_of_others_forward() {
+    let mut machine = beating(Window::default());
+    machine.receive(at(50), HeartbeatInput::MemberTold);
+    assert_eq!(all(&mut machine, 50).1, 100);
+    assert!(matches!(machine.next(at(100)), Step::Do(Op::Beat(beat)) if !beat.tells));
 }
 
 #[test]

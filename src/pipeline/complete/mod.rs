@@ -82,6 +82,8 @@ pub(crate) enum CompleteOutput {
     Freed(BoundOf),
     /// The slot of this schedule is free; its name if another node may have queued what waits for it.
     SlotFreed(ScheduleId, Option<Arc<str>>),
+    /// Executions of this node are free for others again.
+    HandedBack,
     /// An occurrence of this schedule has failed for good, for which it may be paused.
     Failed(ScheduleId),
     Event(Event),
@@ -463,6 +465,8 @@ impl Machine for CompleteMachine {
             }
         };
         let stored = batch.iter().zip(&settled).filter(|(_, settled)| settled.is_done());
+        let handed_back = stored.clone().any(|(it, _)| it.change.kind() == ChangeKind::GiveBack);
+        self.outbox.extend(handed_back.then_some(CompleteOutput::HandedBack));
         let retries = stored.filter_map(|(it, _)| it.change.goes_on());
         self.outbox.extend(retries.min().map(CompleteOutput::Retry));
         for (it, settled) in batch.into_iter().zip(settled) {

@@ -179,6 +179,32 @@ fn a_failure_for_good_is_told() {
     }
 }
 
+/// A batch tells once, and not of what was another's by then.
+#[test]
+fn executions_that_go_back_are_told() {
+    for (transition, applied, told) in [
+        (Transition::GiveBack as fn(Token) -> Transition, Applied::Done, 1),
+        (Transition::Interrupt, Applied::Done, 1),
+        (Transition::GiveBack, Applied::Lost, 0),
+        (|_| Transition::Succeed, Applied::Done, 0),
+    ] {
+        let now = Now { db: Timestamp::at(0), boot: Boot::at(0), apart: 0 };
+        let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
+        for n in 0..2 {
+            let change = changed(n, transition(Token::fresh()));
+            machine.receive(now, CompleteInput::Settle(change, None));
+        }
+        assert!(matches!(machine.next(now), Step::Do(_)));
+        machine.done(now, Ok(vec![applied; 2]));
+        let outputs = std::iter::from_fn(|| match machine.next(now) {
+            Step::Tell(output) => Some(output),
+            _ => None,
+        });
+        let tellings = outputs.filter(|it| matches!(it, CompleteOutput::HandedBack)).count();
+        assert_eq!(tellings, told, "{applied:?}");
+    }
+}
+
 /// Who waits here is told at once; of a schedule that queues, also who may wait elsewhere.
 #[test]
 fn an_end_that_frees_a_slot_is_told_to_who_waits() {

@@ -44,7 +44,7 @@ impl Glances {
             self.pause = FIRST_PAUSE;
         }
         self.rest(now);
-        if is_first { News { work: true, cancel: !self.is_told } } else { news }
+        if is_first { News { work: true, cancel: !self.is_told, members: !self.is_told } } else { news }
     }
 
     /// Sets the next glance. Where the database tells of changes, none follows the longest pause.
@@ -83,8 +83,9 @@ mod tests {
     use super::*;
     use crate::domain::Timestamp;
 
-    const SEEN: Glance =
-        Glance { marks: Marks { run: 7, audit: 3 }, news: News { work: false, cancel: false } };
+    const NONE: News = News { work: false, cancel: false, members: false };
+    const WORK: News = News { work: true, ..NONE };
+    const SEEN: Glance = Glance { marks: Marks { run: 7, audit: 3, told: Timestamp::at(5) }, news: NONE };
 
     fn at(boot: Millis) -> Now {
         Now { db: Timestamp::at(boot), boot: Boot::at(boot), apart: 0 }
@@ -118,8 +119,7 @@ mod tests {
 
     #[test]
     fn after_news_they_follow_each_other_quickly_for_a_while() {
-        let work = News { work: true, cancel: false };
-        let finds = |now| if now == 5_200 { work } else { News::default() };
+        let finds = |now| if now == 5_200 { WORK } else { News::default() };
         let mut slow = glances();
         slow.answered(at(4_800), SEEN);
         assert_eq!(follow(&mut slow, finds), [5_000, 5_200, 5_250, 5_350, 5_550, 5_750, 5_950]);
@@ -136,14 +136,13 @@ mod tests {
         assert_eq!((glances.at, glances.due(at(9_000))), (Boot::MAX, None));
         glances.heard(at(2_000));
         assert_eq!(glances.due(at(2_050)), Some(Marks::END), "what came meanwhile is unknown");
-        assert_eq!(glances.answered(at(2_050), SEEN), News { work: true, cancel: false });
+        assert_eq!(glances.answered(at(2_050), SEEN), WORK);
         assert_eq!(follow(&mut glances, |_| News::default()), [2_150, 2_350, 2_750, 3_550]);
         glances.heard(at(4_000));
         glances.answered(at(4_050), SEEN);
         glances.heard(at(4_100));
         assert_eq!(glances.at, Boot::at(4_150));
-        let work = News { work: true, cancel: false };
-        assert_eq!(glances.answered(at(4_150), Glance { news: work, ..SEEN }), work);
+        assert_eq!(glances.answered(at(4_150), Glance { news: WORK, ..SEEN }), WORK);
         assert_eq!(follow(&mut glances, |_| News::default()), [4_200, 4_300, 4_500, 4_900, 5_700]);
         glances.told(at(9_000), false);
         assert_eq!(glances.due(at(9_000)), Some(Marks::END));

@@ -41,6 +41,8 @@ pub(crate) enum PollOutput {
     Drain(bool),
     /// Somebody asked for the end of an execution, perhaps of this node's.
     CancelAsked,
+    /// Another node has told that it leaves or has handed back executions.
+    MemberTold,
     /// Some of the schedules that are left to other nodes now.
     LeftAlone(Vec<LeftAlone>),
     /// From now on database time is the host's time plus this.

@@ -146,12 +146,15 @@ impl PollMachine {
 
     /// Takes in the answer to a question for news.
     fn glanced(&mut self, now: Now, glance: Glance) {
-        let News { work, cancel } = self.glances.answered(now, glance);
-        if work {
+        let News { work, cancel, members } = self.glances.answered(now, glance);
+        if work || members {
             self.timetable.heard();
         }
         if cancel {
             self.outbox.push_back(PollOutput::CancelAsked);
+        }
+        if members {
+            self.outbox.push_back(PollOutput::MemberTold);
         }
     }
 

@@ -293,7 +293,8 @@ fn a_drain_is_told_behind_the_plan_that_ends_the_claims() {
     assert!(!plan.enabled);
 }
 
-const SEEN: Glance = Glance { marks: Marks { run: 7, audit: 3 }, news: News { work: false, cancel: false } };
+const NO_NEWS: News = News { work: false, cancel: false, members: false };
+const SEEN: Glance = Glance { marks: Marks { run: 7, audit: 3, told: Timestamp::at(5) }, news: NO_NEWS };
 
 /// Runs until a poll or a glance is asked for: when, and behind which marks if it is a glance.
 fn glanced(
@@ -334,17 +335,21 @@ fn what_a_glance_finds_wakes_the_poll_and_the_heartbeat() {
     machine.done(at(now + 3), Ok(Answer::Glance(SEEN)));
     let (now, after, told) = glanced(&mut machine, now + 3);
     assert!(after.is_some() && told.is_empty());
-    let news = News { work: true, cancel: false };
+    let news = News { work: true, ..NO_NEWS };
     machine.done(at(now), Ok(Answer::Glance(Glance { news, ..SEEN })));
     let (polled, after, told) = glanced(&mut machine, now);
     assert!((polled, after) == (now, None) && told.is_empty(), "it polls at once");
     machine.done(at(now), Ok(Answer::Page(answer(now, Vec::new()))));
     let (now, after, _) = glanced(&mut machine, now);
     assert!(after.is_some());
-    let news = News { work: false, cancel: true };
+    let news = News { cancel: true, ..NO_NEWS };
     machine.done(at(now), Ok(Answer::Glance(Glance { news, ..SEEN })));
     let (_, after, told) = glanced(&mut machine, now);
     assert!(after.is_some() && matches!(told[..], [PollOutput::CancelAsked]), "and does not poll");
+    let news = News { members: true, ..NO_NEWS };
+    machine.done(at(now), Ok(Answer::Glance(Glance { news, ..SEEN })));
+    let (_, after, told) = glanced(&mut machine, now);
+    assert!(after.is_none() && matches!(told[..], [PollOutput::MemberTold]), "both");
 }
 
 #[test]

@@ -139,6 +139,8 @@ struct Script {
     glance: Option<Option<Millis>>,
     /// When somebody enqueues the next execution.
     enqueue_at: Millis,
+    /// The first node stops in order then.
+    leave_at: Millis,
 }
 
 impl Script {
@@ -155,6 +157,7 @@ impl Script {
         laned: None,
         glance: None,
         enqueue_at: Millis::MAX,
+        leave_at: Millis::MAX,
     };
 }
 
@@ -294,16 +297,20 @@ impl Cluster {
             let mut next = next_second;
             self.bury();
             self.enqueue();
+            self.leave();
             self.tell();
             for n in 0..self.slots.len() {
                 self.turn(n);
+            }
+            if self.wires.take_told() {
+                self.tell_soon();
             }
             let processes = self.slots.iter().filter_map(|slot| slot.process.as_ref());
             next = processes
                 .map(Process::next_at)
                 .chain(self.graves.iter().map(Process::sent_at))
                 .chain(self.told.iter().map(|(at, _)| *at))
-                .fold(next.min(self.script.enqueue_at), Millis::min);
+                .fold(next.min(self.script.enqueue_at).min(self.script.leave_at), Millis::min);
             self.now = next.max(self.now + 1);
         }
     }
@@ -333,8 +340,21 @@ impl Cluster {
         self.script.enqueue_at = self.now + ENQUEUES;
         let wire = Wire::new(self.database.store(), &self.wires, 0);
         self.plans.enqueue_at_once(&wire);
+        self.tell_soon();
+    }
+
+    /// Nodes that do not glance are told soon.
+    fn tell_soon(&mut self) {
+        let wire = Wire::new(self.database.store(), &self.wires, 0);
         if self.script.glance == Some(None) && !wire.is(Sabotage::DeafToNews) {
             self.told.extend((0..self.slots.len()).map(|n| (self.now + TOLD, n)));
+        }
+    }
+
+    fn leave(&mut self) {
+        if self.now >= self.script.leave_at {
+            self.script.leave_at = Millis::MAX;
+            self.slots[0].process.as_mut().unwrap().leave(self.now);
         }
     }
 

@@ -76,7 +76,21 @@ impl Cluster {
         cluster
     }
 
-    /// The same, behind a group with a backlog that takes all the time; nodes are told.
+    /// Schedules that fire every second, and a node that stops in order at this instant, just before a fire
+    /// time: it has claimed some occurrences. Nodes glance at the database so often, or are told of that.
+    pub(in crate::sim) fn beside_a_stop(glance: Option<Millis>, sabotages: &[Sabotage]) -> (Self, Millis) {
+        let scenario = Scenario { seed: 0, nodes: 2, schedules: 0, span: 60_000, faults: Faults::NONE };
+        let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
+        let start = cluster.now + 10_000;
+        (cluster.script.glance, cluster.script.leave_at) = (Some(glance), start + 10_990);
+        for n in 0..6 {
+            cluster.plans.add_steady(n, (start, 1), 10, Overlap::Skip, cluster.database.store());
+        }
+        let leaves_at = cluster.script.leave_at;
+        (cluster, leaves_at)
+    }
+
+    /// The same as [`Cluster::enqueued_one_by_one`], behind a group with a backlog that takes all the time; nodes are told.
     pub(in crate::sim) fn behind_anothers_backlog(sabotages: &[Sabotage]) -> Self {
         const MANY: usize = 12_000;
         let mut cluster = Self::enqueued_one_by_one(None, sabotages);

@@ -32,6 +32,7 @@ impl Bench {
             left_alone: Vec::new(),
             withdraw: false,
             drained: false,
+            tells: false,
             now,
         };
         let HeartbeatReply::Alive { owned, .. } = self.store.beat(&beat).unwrap() else { panic!("it lives") };

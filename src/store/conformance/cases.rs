@@ -73,6 +73,7 @@ macro_rules! conformance {
                 what_nodes_claim_is_no_news,
                 a_change_of_a_client_is_news,
                 a_cancel_is_news_for_who_runs_it_alone,
+                what_a_node_tells_is_news_even_once_it_has_left,
             }
             enqueued {
                 an_enqueued_execution_has_no_schedule_and_is_claimed_like_any_other,

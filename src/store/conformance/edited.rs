@@ -318,6 +318,7 @@ pub(crate) fn a_beat_that_can_grow_no_more_ends_the_node(db: &Bench) {
         left_alone: Vec::new(),
         withdraw: false,
         drained: false,
+        tells: false,
         now: db.now,
     };
     assert!(matches!(db.store.beat(&beat).unwrap(), crate::store::HeartbeatReply::Ended));

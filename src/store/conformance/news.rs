@@ -5,9 +5,10 @@ use crate::store::audit::{Attribution, AuditQuery};
 use crate::store::enqueue::{DueAt, EnqueueOrder};
 use crate::store::news::{GlanceQuery, Marks, News};
 use crate::store::order::{Cancel, ExecutionOrder};
+use crate::store::{Heartbeat, HeartbeatReply};
 
-const NONE: News = News { work: false, cancel: false };
-const WORK: News = News { work: true, cancel: false };
+const NONE: News = News { work: false, cancel: false, members: false };
+const WORK: News = News { work: true, ..NONE };
 
 /// One node's questions for news, each behind the one before.
 struct Glances<'b> {
@@ -89,6 +90,25 @@ pub(crate) fn a_change_of_a_client_is_news(db: &Bench) {
     );
 }
 
+pub(crate) fn what_a_node_tells_is_news_even_once_it_has_left(db: &Bench) {
+    let (node, mut glances) = (db.another_node(), Glances::begin(db));
+    let new = db.new_node(node, &db.app, &[]);
+    let beat = |after: Millis, tells| {
+        let beat = Heartbeat { tells, ..new.beat(db.now + after) };
+        assert!(matches!(db.store.beat(&beat).unwrap(), HeartbeatReply::Alive { .. }));
+    };
+    beat(1, false);
+    assert_eq!(glances.news(), NONE);
+    beat(2, true);
+    let members = News { members: true, ..NONE };
+    assert_eq!((glances.news(), glances.news()), (members, NONE));
+    beat(3, false);
+    assert_eq!(glances.news(), NONE);
+    beat(4, true);
+    db.store.leave(node, db.now + 5).unwrap();
+    assert_eq!((glances.news(), glances.news()), (members, NONE));
+}
+
 pub(crate) fn a_cancel_is_news_for_who_runs_it_alone(db: &Bench) {
     let mut glances = Glances::begin(db);
     let waiting = enqueue(db, &db.app, db.base + 60_000);
@@ -98,6 +118,6 @@ pub(crate) fn a_cancel_is_news_for_who_runs_it_alone(db: &Bench) {
     let running = won(db.claim(&ClaimRequest { at_once: true, ..db.head(&entry) }));
     assert_eq!(glances.news(), WORK, "the schedule is new");
     assert!(matches!(cancel(db, running.execution()), Cancel::Asked { .. }));
-    assert_eq!(glances.news(), News { work: false, cancel: true });
+    assert_eq!(glances.news(), News { cancel: true, ..NONE });
     drop(running);
 }

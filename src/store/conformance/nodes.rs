@@ -29,6 +29,7 @@ impl Bench {
                 left_alone: vec![left_alone()],
                 withdraw: false,
                 drained: false,
+                tells: false,
                 now,
             })
             .unwrap()
@@ -95,6 +96,7 @@ pub(crate) fn a_node_that_withdraws_claims_nothing_more(db: &Bench) {
         left_alone: Vec::new(),
         withdraw: true,
         drained: false,
+        tells: false,
         now: db.now,
     };
     assert!(matches!(db.store.beat(&beat).unwrap(), HeartbeatReply::Alive { .. }));

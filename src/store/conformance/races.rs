@@ -158,6 +158,7 @@ fn all_join(db: &Bench) {
         left_alone: Vec::new(),
         withdraw: false,
         drained: false,
+        tells: false,
         now: db.now,
     };
     let HeartbeatReply::Alive { peers, .. } = db.store.beat(&beat).unwrap() else { panic!("it joined") };

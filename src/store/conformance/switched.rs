@@ -104,6 +104,7 @@ pub(crate) fn a_node_drains_and_says_when_it_has(db: &Bench) {
             left_alone: Vec::new(),
             withdraw: false,
             drained,
+            tells: false,
             now: db.now,
         };
         db.store.beat(&beat).unwrap();

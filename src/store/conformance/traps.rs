@@ -44,6 +44,7 @@ pub(crate) fn a_node_is_not_its_ip_address(db: &Bench) {
                 left_alone: Vec::new(),
                 withdraw: false,
                 drained: false,
+                tells: false,
                 now: db.now,
             })
             .unwrap()

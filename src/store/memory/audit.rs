@@ -36,12 +36,15 @@ impl Tables {
             let is_first = run.is(ExecutionState::Pending) && run.attempt == 1;
             *run.application == *query.application && is_first && run.due < query.until
         };
-        let work = runs.filter(|run| is_news(run)).map(|_| News { work: true, cancel: false });
+        let work = runs.filter(|run| is_news(run)).map(|_| News { work: true, ..News::default() });
         let behind = |row: &&AuditRow| row.id > query.after.audit && row.application == query.application;
         let changes = self.audit.values().filter(behind);
         let changes = changes.map(|row| news_of(&row.verb, &row.became));
-        let marks = Marks { run, audit: self.audit.last_key_value().map_or(0, |(id, _)| *id) };
-        Glance { marks, news: work.chain(changes).fold(News::default(), News::and) }
+        let nodes = self.nodes.iter().filter(|(_, node)| *node.application == *query.application);
+        let told = nodes.map(|(_, node)| node.told).max().unwrap_or(Timestamp::at(-1));
+        let marks = Marks { run, audit: self.audit.last_key_value().map_or(0, |(id, _)| *id), told };
+        let members = News { members: told > query.after.told, ..News::default() };
+        Glance { marks, news: work.chain(changes).fold(members, News::and) }
     }
 
     pub(super) fn purge_audit(&mut self, application: &str, before: Timestamp) {

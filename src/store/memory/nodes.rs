@@ -47,6 +47,7 @@ impl Tables {
             left_alone: Vec::new(),
             started: new.now,
             last_beat: new.now,
+            told: Timestamp::at(-1),
             ended: None,
             end_reason: Text::default(),
         });
@@ -74,6 +75,9 @@ impl Tables {
         node.lanes.clone_from(&beat.lanes);
         node.left_alone.clone_from(&beat.left_alone);
         node.last_beat = beat.now;
+        if beat.tells {
+            node.told = beat.now;
+        }
         true
     }
 

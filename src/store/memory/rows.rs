@@ -129,6 +129,7 @@ pub(super) struct Node {
     pub left_alone: Vec<LeftAlone>,
     pub started: Timestamp,
     pub last_beat: Timestamp,
+    pub told: Timestamp,
     pub ended: Option<Timestamp>,
     pub end_reason: Text,
 }

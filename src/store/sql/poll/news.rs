@@ -13,14 +13,20 @@ pub(crate) const CHANNEL: &str = "firetime";
 
 const WORK_WORD: &str = "work";
 const CANCEL_WORD: &str = "cancel";
+const MEMBERS_WORD: &str = "members";
 
-/// Ends the list of columns that an INSERT returns: its commit tells the application's nodes of this.
-pub(crate) fn tell(dialect: Dialect, news: News, insert: Statement, application: &str) -> Statement {
-    let word = if news.cancel { CANCEL_WORD } else { WORK_WORD };
+/// Ends the list of columns that an INSERT or UPDATE returns: its commit tells the application's nodes of
+/// this.
+pub(crate) fn tell(dialect: Dialect, news: News, change: Statement, application: &str) -> Statement {
+    let word = match news {
+        News { members: true, .. } => MEMBERS_WORD,
+        News { cancel: true, .. } => CANCEL_WORD,
+        _ => WORK_WORD,
+    };
     if !dialect.notifies() || news.is_none() {
-        return insert;
+        return change;
     }
-    insert
+    change
         .push(&format!(", CAST(pg_notify('{CHANNEL}', ?) AS TEXT) AS told"))
         .bind(format!("{word}:{application}"))
 }
@@ -38,29 +44,32 @@ pub(crate) fn tell_of(session: &mut dyn Session, news: News, application: &str) 
 #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL notifies"))]
 pub(crate) fn notified(payload: &str, application: &str) -> News {
     let is = |word: &str| payload.split_once(':') == Some((word, application));
-    News { work: is(WORK_WORD), cancel: is(CANCEL_WORD) }
+    News { work: is(WORK_WORD), cancel: is(CANCEL_WORD), members: is(MEMBERS_WORD) }
 }
 
 pub(crate) fn glance(session: &mut dyn Session, query: &GlanceQuery) -> Step<Glance> {
     let row = session.rows(&question(session.dialect(), query))?.pop();
     let mut row = row.ok_or_else(|| Fault::undecodable("a glance without an answer".to_owned()))?;
-    let marks = Marks { run: row.int()?, audit: row.int()? };
-    Ok(Glance { marks, news: News { work: row.int()? == 1, cancel: row.int()? == 1 } })
+    let marks = Marks { run: row.int()?, audit: row.int()?, told: row.loose_instant()? };
+    let (work, cancel, members) = (row.int()? == 1, row.int()? == 1, marks.told > query.after.told);
+    Ok(Glance { marks, news: News { work, cancel, members } })
 }
 
-/// The highest ids, and whether there is news behind the last ones.
+/// The marks, and whether there is news behind the last ones.
 pub(crate) fn question(dialect: Dialect, query: &GlanceQuery) -> Statement {
-    let (application, Marks { run, audit }) = (query.application.as_str(), query.after);
+    let (application, Marks { run, audit, .. }) = (query.application.as_str(), query.after);
     let (runs, changes) = (dialect.behind("QRTZ_RUN", "r"), dialect.behind("QRTZ_AUDIT", "a"));
     sql(format!(
         "SELECT COALESCE((SELECT MAX(r.id) FROM QRTZ_RUN r), 0) AS run, \
          COALESCE((SELECT MAX(a.id) FROM QRTZ_AUDIT a), 0) AS audit, \
+         COALESCE((SELECT MAX(n.told_time) FROM QRTZ_NODE n WHERE n.application = ?), -1) AS told, \
          CASE WHEN EXISTS (SELECT 1 FROM {runs} AND r.application = ? AND r.state = 'PENDING' \
          AND r.attempt = 1 AND r.due_time < ?) OR EXISTS (SELECT 1 FROM {changes} AND a.application = ? \
          AND a.verb <> '{CANCEL}') THEN 1 ELSE 0 END AS work, \
          CASE WHEN EXISTS (SELECT 1 FROM {changes} AND a.application = ? AND a.verb = '{CANCEL}' \
          AND a.became = '{ASKED_TO_CANCEL}') THEN 1 ELSE 0 END AS cancel"
     ))
+    .bind(application)
     .bind_all((run, application, query.until, audit, application, audit, application))
 }
 
@@ -71,11 +80,12 @@ mod tests {
     #[test]
     fn a_notification_is_for_the_nodes_of_its_application() {
         let news = |payload: &str| notified(payload, "shop");
-        assert_eq!(news("work:shop"), News { work: true, cancel: false });
-        assert_eq!(news("cancel:shop"), News { work: false, cancel: true });
+        assert_eq!(news("work:shop"), News { work: true, ..News::default() });
+        assert_eq!(news("cancel:shop"), News { cancel: true, ..News::default() });
+        assert_eq!(news("members:shop"), News { members: true, ..News::default() });
         for other in ["work:shop2", "work:", "hello:shop", "shop", "", "work:shop:x"] {
             assert!(news(other).is_none(), "{other}");
         }
-        assert_eq!(notified("work:a:b", "a:b"), News { work: true, cancel: false });
+        assert_eq!(notified("work:a:b", "a:b"), News { work: true, ..News::default() });
     }
 }

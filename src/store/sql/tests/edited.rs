@@ -89,6 +89,7 @@ impl<'a> Case<'a> {
             left_alone: Vec::new(),
             withdraw: false,
             drained: false,
+            tells: false,
             now: AT,
         };
         assert!(matches!(self.store.beat(&beat).unwrap(), HeartbeatReply::Alive { .. }));

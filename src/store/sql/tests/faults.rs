@@ -122,6 +122,7 @@ fn a_connection_the_server_closed_is_replaced(database: &Database) {
         left_alone: Vec::new(),
         withdraw: false,
         drained: false,
+        tells: false,
         now: AT,
     };
     assert!(

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use diesel::{Connection, PgConnection};
 
 use super::fixture::{Database, LIMITS, application, definition, server};
-use crate::domain::{JobPolicy, JobSpec};
-use crate::store::Store;
+use crate::domain::{JobPolicy, JobSpec, NodeId, Timestamp};
 use crate::store::enqueue::{DueAt, EnqueueOrder, OnConflict, UniqueKey};
 use crate::store::news::{Ear, News};
 use crate::store::sql::session::statement::{single, sql};
 use crate::store::sql::{Target, joined, open};
+use crate::store::{Heartbeat, HeartbeatReply, NewNode, Store};
 use crate::time::Clock;
 
 struct Case {
@@ -41,15 +41,20 @@ impl Case {
         }
     }
 
-    /// Whether work was told of before a cancel that is told of now.
-    fn has_told(&self, ear: &mut dyn Ear) -> bool {
+    /// What was told before a cancel that is told of now, with that.
+    fn told(&self, ear: &mut dyn Ear) -> News {
         let cancel = format!("SELECT pg_notify('firetime', 'cancel:{}')", self.application);
         self.database.session().batch(&cancel).unwrap();
         let mut news = News::default();
         while !news.cancel {
             news = news.and(ear.hear(1_000).unwrap());
         }
-        news.work
+        news
+    }
+
+    /// Whether work was.
+    fn has_told(&self, ear: &mut dyn Ear) -> bool {
+        self.told(ear).work
     }
 }
 
@@ -95,6 +100,24 @@ fn what_a_client_changes_is_told() {
     assert!(case.has_told(&mut *ear));
     case.store.ensure(&definition(&case.application, "s")).unwrap();
     assert!(!case.has_told(&mut *ear), "nothing has changed");
+}
+
+#[test]
+fn what_a_node_has_to_tell_is_told() {
+    let case = Case::new();
+    let mut ear = case.store.listen(&case.application).unwrap();
+    let (id, application, host) = (NodeId::fresh(), case.application.clone(), String::new());
+    let (host_ip, now) = (host.clone(), Timestamp::at(1_767_225_600_000));
+    let node = NewNode { id, application, host_ip, host_name: host, pid: 1, jobs: Vec::new(), now };
+    case.store.register(&node).unwrap();
+    for tells in [false, true] {
+        let beat = Heartbeat { tells, ..node.beat(node.now) };
+        assert!(matches!(case.store.beat(&beat).unwrap(), HeartbeatReply::Alive { .. }));
+        assert_eq!(case.told(&mut *ear).members, tells);
+    }
+    let gone = Heartbeat { node: NodeId::fresh(), tells: true, ..node.beat(node.now) };
+    assert!(matches!(case.store.beat(&gone).unwrap(), HeartbeatReply::Ended));
+    assert!(!case.told(&mut *ear).members);
 }
 
 #[test]

@@ -9,7 +9,9 @@ use super::change;
 use crate::domain::{ExecutionId, JobId, JobSettings, JobSpec, Millis, NodeId, Timestamp};
 use crate::store::change::PolicyChange;
 use crate::store::columns::{Column, JobColumn};
+use crate::store::news::News;
 use crate::store::sql::dialect::Dialect;
+use crate::store::sql::poll::news;
 use crate::store::sql::rows::open_executions::{Whose, open_execution, owns, stuck_nowhere};
 use crate::store::sql::rows::policy::{settings, settings_columns};
 use crate::store::sql::session::Session;
@@ -144,19 +146,31 @@ pub(crate) fn elect(
     Ok((session.execute(&update)? == 1).into())
 }
 
-/// Adds one to the node's beat, and may switch it off or say that it has drained; lost if its row is ended or
-/// gone, or its beat can grow no more.
+/// Adds one to the node's beat, and may switch it off, say that it has drained, or tell the other nodes of
+/// something; lost if its row is ended or gone, or its beat can grow no more.
 pub(crate) fn beat(session: &mut dyn Session, beat: &Heartbeat) -> Step<Applied> {
     let update = sql("UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, lanes = ?, left_alone = ?, \
              state = CASE WHEN ? = 1 THEN 'N' WHEN ? = 1 AND state = 'D' THEN 'E' ELSE state END");
     let update = update.bind_all((beat.now, json(&beat.lanes)?, json(&beat.left_alone)?));
-    let update = update.bind(i64::from(beat.withdraw)).bind(i64::from(beat.drained));
+    let mut update = update.bind(i64::from(beat.withdraw)).bind(i64::from(beat.drained));
+    if beat.tells {
+        update = update.push(", told_time = ?").bind(beat.now);
+    }
     let update = guarded_by(update, &guard::HEARTBEAT, |statement, column| match column {
         Column::Uuid => statement.equals(column, beat.node),
         Column::EndedTime => statement.push("ended_time = -1"),
         _ => column.absent(statement),
     });
-    Ok((session.execute(&update.push(" AND beat < ?").bind(i64::MAX))? == 1).into())
+    let update = update.push(" AND beat < ?").bind(i64::MAX);
+    let beaten = if beat.tells && session.dialect().notifies() {
+        let members = News { members: true, ..News::default() };
+        let telling =
+            news::tell(session.dialect(), members, update.push(" RETURNING beat"), &beat.application);
+        session.rows(&telling)?.len()
+    } else {
+        session.execute(&update)?
+    };
+    Ok((beaten == 1).into())
 }
 
 pub(crate) fn reply(session: &mut dyn Session, beat: &Heartbeat) -> Step<HeartbeatReply> {
