@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::domain::{
-    Boot, Candidate, Cursor, Entry, Error, ErrorKind, ExecutionId, ExecutionState, JobPolicy, LaneHealth,
+    Boot, Candidate, Cursor, Entry, Error, ErrorKind, ExecutionId, ExecutionState, JobPolicy, LaneReport,
     Millis, MisfirePolicy, NextFire, NodeId, Occurrence, Overlap, ScheduleId, Timestamp, Token,
 };
 use crate::machine::{Machine, Step};
@@ -18,7 +18,7 @@ use crate::time::{Lease, Now};
 use crate::trigger::{Cron, Simple, Timing, Trigger};
 
 /// Who publishes nothing of a node's lanes.
-pub(crate) type NoLanes = fn() -> Vec<LaneHealth>;
+pub(crate) type NoLanes = fn() -> LaneReport;
 
 /// A cron schedule in UTC whose cursor stands before `next`.
 pub(crate) fn cron(id: i64, expression: &str, next: Timestamp) -> Entry {

@@ -25,6 +25,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_NODE (
     state CHAR(1) NOT NULL DEFAULT 'Y',
     beat BIGINT NOT NULL DEFAULT 0,
     jobs TEXT NOT NULL,
+    blocked TEXT NOT NULL DEFAULT '[]',
     lanes TEXT NOT NULL DEFAULT '',
     left_alone TEXT NOT NULL DEFAULT '[]',
     started_time BIGINT NOT NULL DEFAULT -1,

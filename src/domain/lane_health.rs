@@ -2,6 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What a node publishes of its lanes.
+#[derive(Debug, Default)]
+pub(crate) struct LaneReport {
+    pub lanes: Vec<LaneHealth>,
+    /// The jobs whose lanes are blocked, in the order of their names.
+    pub blocked: Vec<String>,
+}
+
 /// The figures of one [`Lane`](crate::Lane) of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -45,6 +45,7 @@ pub use ids::{ExecutionId, NodeId, ScheduleId};
 pub(crate) use ids::{JobId, Token};
 pub(crate) use instants::{Boot, Millis, Timestamp};
 pub use lane_health::LaneHealth;
+pub(crate) use lane_health::LaneReport;
 pub use lineage::Lineage;
 pub use overlap::Overlap;
 pub(crate) use pause_after::PauseAfter;

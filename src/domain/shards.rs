@@ -1,8 +1,9 @@
 //! Home shards: which schedules a node looks at first, so that nodes do not all reach for the same ones.
 //!
-//! A schedule's name puts it into one of [`SHARDS`] shards. The live nodes that list a job share its shards
-//! out by rendezvous hashing with bounded load. Everybody works that out alone, from the heartbeat table; it
-//! is a hint, and disagreement costs lost claims, nothing else: the claim's guard decides. Pure.
+//! A schedule's name puts it into one of [`SHARDS`] shards. The live nodes that list a job, and can run it
+//! now, share its shards out by rendezvous hashing with bounded load. Everybody works that out alone, from
+//! the heartbeat table; it is a hint, and disagreement costs lost claims, nothing else: the claim's guard
+//! decides. Pure.
 
 use std::collections::BTreeMap;
 
@@ -28,6 +29,15 @@ pub(crate) fn of_origin(origin: i64) -> i64 {
 pub(crate) struct Member {
     pub id: NodeId,
     pub jobs: Vec<String>,
+    /// Those of them that it cannot run now.
+    pub blocked: Vec<String>,
+}
+
+impl Member {
+    /// Whether it has part in the job's shards.
+    fn shares(&self, job: &String) -> bool {
+        self.jobs.contains(job) && !self.blocked.contains(job)
+    }
 }
 
 /// Schedules: of these jobs, in these shards.
@@ -60,7 +70,7 @@ pub(crate) fn every() -> impl Iterator<Item = i64> {
 pub(crate) fn home(me: NodeId, jobs: &[String], members: &[Member]) -> Vec<Share> {
     let mut candidates: BTreeMap<Vec<NodeId>, Vec<String>> = BTreeMap::new();
     for job in jobs {
-        let lists = |member: &&Member| member.id != me && member.jobs.contains(job);
+        let lists = |member: &&Member| member.id != me && member.shares(job);
         let mut nodes: Vec<NodeId> = members.iter().filter(lists).map(|member| member.id).collect();
         nodes.push(me);
         nodes.sort_unstable();
@@ -120,7 +130,7 @@ mod tests {
 
     fn members(nodes: &[NodeId], jobs: &[&str]) -> Vec<Member> {
         let jobs: Vec<String> = jobs.iter().map(|job| (*job).to_owned()).collect();
-        nodes.iter().map(|id| Member { id: *id, jobs: jobs.clone() }).collect()
+        nodes.iter().map(|id| Member { id: *id, jobs: jobs.clone(), blocked: Vec::new() }).collect()
     }
 
     fn share(jobs: &[&str], shards: &[i64]) -> Share {
@@ -202,6 +212,16 @@ mod tests {
         let shares = home(nodes[0], &["both".to_owned(), "mine".to_owned()], &members);
         let of = |job: &str| shares.iter().find(|share| share.jobs == [job]).unwrap().shards.len();
         assert_eq!((shares.len(), of("both"), of("mine")), (2, 8, 16));
+    }
+
+    #[test]
+    fn who_cannot_run_a_job_now_has_no_part_in_it() {
+        let nodes = nodes(2);
+        let mut members = members(&nodes, &["blocked", "job"]);
+        members[1].blocked.push("blocked".to_owned());
+        let shares = home(nodes[0], &["blocked".to_owned(), "job".to_owned()], &members);
+        let of = |job: &str| shares.iter().find(|share| share.jobs == [job]).unwrap().shards.len();
+        assert_eq!((shares.len(), of("blocked"), of("job")), (2, 16, 8));
     }
 
     #[test]

@@ -65,7 +65,7 @@ mod tests {
     const DEATH: Millis = 25_000;
 
     fn peer(beat: i64) -> Peer {
-        Peer { id: NodeId::fresh(), beat, jobs: Vec::new() }
+        Peer { id: NodeId::fresh(), beat, jobs: Vec::new(), blocked: Vec::new() }
     }
 
     fn watch(observer: &mut Observer, peer: &Peer, at: Millis) -> bool {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::domain::{Boot, LaneHealth};
+use crate::domain::{Boot, LaneHealth, LaneReport};
 use crate::pipeline::complete::time_limits::Stuck;
 use crate::pipeline::dispatch::Seats;
 use crate::pipeline::lanes::{LaneId, LaneSettings};
@@ -61,6 +61,14 @@ impl Pools {
         lanes
     }
 
+    /// What the node publishes; `async_jobs` are those that its runtime may block, each with its lane's name.
+    pub(super) fn report(&self, async_jobs: &[(String, String)]) -> LaneReport {
+        let lanes = self.lanes();
+        let is_blocked = |name: &str| lanes.iter().any(|lane| lane.is_blocked && lane.name == name);
+        let blocked = async_jobs.iter().filter(|(_, lane)| is_blocked(lane));
+        LaneReport { blocked: blocked.map(|(job, _)| job.clone()).collect(), lanes }
+    }
+
     /// Gives out no more seats; the executions that wait.
     pub(super) fn close(&self) -> Vec<Claimed> {
         self.0.iter().flat_map(|lane| lane.pool.close()).collect()
@@ -107,7 +115,7 @@ mod tests {
 
     use super::*;
     use crate::fixtures::claimed;
-    use crate::pipeline::pool::PoolLimits;
+    use crate::pipeline::pool::{Occupied, PoolLimits};
 
     const SOON: Duration = Duration::from_secs(20);
     const DEFAULT: LaneId = LaneId::DEFAULT;
@@ -175,6 +183,33 @@ mod tests {
         assert!(bench.pools.is_awaited());
         [(); 4].iter().for_each(|()| bench.gate.send(()).unwrap());
         assert_eq!(bench.freed.recv_timeout(SOON).unwrap(), lane(1));
+    }
+
+    /// The lane's threads go on.
+    #[test]
+    fn the_async_jobs_of_a_blocked_lane_are_published() {
+        let lanes = ["default", "slow"].map(|name| LaneSettings::new(name, PoolLimits::new(1, 1, 0)));
+        let lanes = [lanes[0].clone(), lanes[1].clone(), lanes[0].of_tasks(), lanes[1].of_tasks()];
+        let waits = |item, mut occupied: Occupied<Claimed>| {
+            occupied.await_poll(item, Boot::at(0));
+            drop(occupied);
+        };
+        let pool = |_, settings: &LaneSettings, _| match settings.is_of_tasks {
+            true => Pool::of_tasks(1, waits, |_| {}),
+            false => Pool::new("thread", settings.limits, drop, |_| {}),
+        };
+        let mut pools = Arc::new(Pools::new(&lanes, pool));
+        let jobs = [("a", "default"), ("b", "slow"), ("c", "slow")];
+        let jobs = jobs.map(|(job, lane)| (job.to_owned(), lane.to_owned()));
+        assert_eq!(pools.report(&jobs).blocked, [""; 0]);
+        let permit = pools.reserve(lane(3)).unwrap();
+        Permit::submit(vec![(permit, claimed(Timestamp::at(1_767_225_600_000), i64::MAX))], Boot::at(0));
+        assert_eq!(pools.tick(Boot::at(5_001)).len(), 1);
+        let report = pools.report(&jobs);
+        assert_eq!(
+            (report.blocked, report.lanes[1].is_blocked),
+            (vec!["b".to_owned(), "c".to_owned()], true)
+        );
     }
 
     #[test]

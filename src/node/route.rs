@@ -173,7 +173,11 @@ fn of_pool(lane: LaneId, notice: Notice, to: &mut impl Mailboxes) {
         Notice::Freed => to.dispatch(DispatchInput::SeatFreed(lane)),
         Notice::SpawnFailed(error) => to.emit(Event::ThreadRefused { reason: error.to_string() }),
         Notice::Panicked(reason) => to.emit(Event::JobThreadPanicked { reason }),
-        Notice::Blocked => to.emit(Event::RuntimeBlocked),
+        Notice::Blocked => {
+            to.heartbeat(HeartbeatInput::LaneChanged);
+            to.emit(Event::RuntimeBlocked);
+        }
+        Notice::Unblocked => to.heartbeat(HeartbeatInput::LaneChanged),
     }
 }
 

@@ -113,6 +113,8 @@ impl Node {
         let (inboxes, read) = inboxes(&clock, &events);
         send(&inboxes.poll, PollInput::Members(members));
         let lanes = Lanes::new(&config.lanes, handlers.lanes());
+        let async_jobs = handlers.lanes().filter(|it| it.is_async);
+        let async_jobs: Vec<_> = async_jobs.map(|it| (it.job.to_owned(), it.lane.to_owned())).collect();
         let (handlers, standing) = (Arc::new(handlers), Arc::<Standing>::default());
         standing.renew(&lease, clock.now());
         let runner = runner(&inboxes, &handlers, &standing, &stores);
@@ -129,7 +131,7 @@ impl Node {
         let hearing = around.store.hearing();
         let poll = PollMachine::new(node, application.clone(), handlers, window, hearing.glance, offset, now);
         let shown = Arc::clone(&pools);
-        let shown = move || shown.lanes();
+        let shown = move || shown.report(&async_jobs);
         let heart = HeartbeatMachine::new(joining, window, held, Arc::clone(&standing), shown, now);
         let listener = hearing.tells.then(|| ListenMachine::new(application.clone(), &window));
         let to = &inboxes;

@@ -12,7 +12,8 @@ pub(crate) struct News {
     pub work: bool,
     /// The heartbeat: somebody asked for the end of an execution.
     pub cancel: bool,
-    /// Both: a node has told with its heartbeat that it leaves or has handed back executions.
+    /// Both: a node has told with its heartbeat that it leaves, has handed back executions, or can run other
+    /// jobs than before.
     pub members: bool,
 }
 

@@ -22,8 +22,8 @@ impl NewNode {
     pub(crate) fn beat(&self, now: Timestamp) -> Heartbeat {
         let (node, application, lanes) = (self.id, self.application.clone(), Vec::new());
         let left_alone = Vec::new();
-        let (withdraw, drained, tells) = (false, false, false);
-        Heartbeat { node, application, lanes, left_alone, withdraw, drained, tells, now }
+        let (withdraw, drained, tells, blocked) = (false, false, false, Vec::new());
+        Heartbeat { node, application, lanes, left_alone, withdraw, drained, tells, blocked, now }
     }
 }
 
@@ -40,8 +40,11 @@ pub(crate) struct Heartbeat {
     pub withdraw: bool,
     /// The node was to drain, and has nothing left.
     pub drained: bool,
-    /// The other nodes are to hear at once that it leaves or has handed back executions.
+    /// The other nodes are to hear at once that it leaves, has handed back executions, or can run other jobs
+    /// than before.
     pub tells: bool,
+    /// The jobs that it cannot run now; written if it tells.
+    pub blocked: Vec<String>,
     pub now: Timestamp,
 }
 
@@ -76,4 +79,6 @@ pub(crate) struct Peer {
     pub beat: i64,
     /// The jobs it has handlers for; none while it is switched off.
     pub jobs: Vec<String>,
+    /// Those that it cannot run now.
+    pub blocked: Vec<String>,
 }

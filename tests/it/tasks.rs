@@ -33,6 +33,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("a_handler_that_is_to_end_is_told_and_dropped", a_handler_that_is_to_end_is_told_and_dropped),
         ("what_a_shutdown_interrupts_runs_elsewhere", what_a_shutdown_interrupts_runs_elsewhere),
         ("a_node_whose_runtime_ends_says_so_and_stops", a_node_whose_runtime_ends_says_so_and_stops),
+        ("a_blocked_runtime_leaves_its_share_to_others", a_blocked_runtime_leaves_its_share_to_others),
         ("a_handler_shuts_its_own_scheduler_down", a_handler_shuts_its_own_scheduler_down),
         ("what_needs_a_runtime_says_so_without_one", what_needs_a_runtime_says_so_without_one),
     ];
@@ -258,6 +259,51 @@ fn a_node_whose_runtime_ends_says_so_and_stops(kind: ServerKind) {
         (row.state == "PENDING" && row.reason == "interrupted").then_some(())
     });
     assert!(!scheduler.shutdown(Duration::from_secs(5)), "others find its row dead");
+}
+
+/// The nodes beat and poll less often than the test waits.
+fn a_blocked_runtime_leaves_its_share_to_others(kind: ServerKind) {
+    const COUNT: usize = 24;
+    let database = kind.fresh();
+    let rarely = |runtime: &Runtime| {
+        let (beat, poll, death) =
+            (Duration::from_secs(40), Duration::from_secs(50), Duration::from_secs(100));
+        let builder = Scheduler::builder(APPLICATION, &database.url).runtime(runtime.handle().clone());
+        builder.poll_interval(poll).misfire_interval(poll).heartbeat_interval(beat).death_after(death)
+    };
+    let node = |builder: firetime::Builder| {
+        let (tell, told) = teller();
+        let run = move |_, _| {
+            let tell = Arc::clone(&tell);
+            async move { Ok(tell.lock().unwrap().send(())?) }
+        };
+        (builder.async_handler(TEXT, run).start().unwrap(), told)
+    };
+    let (blocked, free) =
+        (Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap(), threads());
+    let (gate, wait) = std::sync::mpsc::channel::<()>();
+    blocked.spawn(async move { wait.recv().ok() });
+    let (builder, events) = listen(rarely(&blocked));
+    let (stuck, its) = node(builder);
+    let (other, told) = node(rarely(&free));
+    let client = client(&database);
+    let enqueue = || client.enqueue_many(TEXT, &vec![String::new(); COUNT]).run().unwrap();
+    enqueue();
+    wait_for(&events, |event| matches!(event, Event::RuntimeBlocked).then_some(()));
+    (0..COUNT).for_each(|_| told.recv_timeout(SOON).expect("nobody told it of what was handed back"));
+    enqueue();
+    (0..COUNT).for_each(|_| told.recv_timeout(SOON).expect("some are left to the node that is blocked"));
+    let nodes = client.nodes().unwrap();
+    let is_blocked = |lane: &firetime::LaneHealth| lane.is_blocked;
+    let blocked_nodes: Vec<_> = nodes.iter().filter(|node| node.lanes.iter().any(is_blocked)).collect();
+    assert_eq!(blocked_nodes.len(), 1);
+    assert_eq!(blocked_nodes[0].jobs, ["text"], "it has a handler");
+    gate.send(()).unwrap();
+    until("it has no part again", || {
+        enqueue();
+        its.try_recv().ok()
+    });
+    assert!(stuck.shutdown(SOON) && other.shutdown(SOON));
 }
 
 fn a_handler_shuts_its_own_scheduler_down(kind: ServerKind) {

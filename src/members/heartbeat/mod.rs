@@ -16,7 +16,7 @@ use self::calls::{Answer, Answered, Asked, Op, Sent, join};
 use super::observer::Observer;
 use super::{OwnTokens, Standing};
 use crate::domain::shards::Member;
-use crate::domain::{Boot, Error, Event, ExecutionId, LaneHealth, Lineage, Millis, NodeId};
+use crate::domain::{Boot, Error, Event, ExecutionId, LaneReport, Lineage, Millis, NodeId};
 use crate::machine::{Machine, Step};
 use crate::repair::recover;
 use crate::store::{Applied, Heartbeat, HeartbeatReply, LeftAlone, NewNode, NodeEnd, Peer, Stranded};
@@ -34,10 +34,13 @@ pub(crate) enum HeartbeatInput {
     Contested,
     /// Somebody asked for the end of an execution, perhaps of this node's: a heartbeat's answer tells.
     CancelAsked,
-    /// Another node has told that it leaves or has handed back executions: a heartbeat's answer tells.
+    /// Another node has told that it leaves, has handed back executions, or can run other jobs: a heartbeat's
+    /// answer tells.
     MemberTold,
     /// Executions of this node are free for others again, who are told with a heartbeat.
     HandedBack,
+    /// A lane is blocked, or is so no more: the others are told with a heartbeat.
+    LaneChanged,
     /// The schedules that the node leaves to others now.
     LeftAlone(Vec<LeftAlone>),
     /// The node drains: nothing is claimed, what waits is handed back; or it does so no more.
@@ -83,7 +86,8 @@ enum Drain {
 
 /// The live nodes as shards are shared out among them.
 pub(crate) fn members(peers: &[Peer]) -> Vec<Member> {
-    peers.iter().map(|peer| Member { id: peer.id, jobs: peer.jobs.clone() }).collect()
+    let member = |peer: &Peer| Member { id: peer.id, jobs: peer.jobs.clone(), blocked: peer.blocked.clone() };
+    peers.iter().map(member).collect()
 }
 
 pub(crate) struct HeartbeatMachine<F> {
@@ -93,6 +97,8 @@ pub(crate) struct HeartbeatMachine<F> {
     own_tokens: Arc<OwnTokens>,
     standing: Arc<Standing>,
     lanes: F,
+    /// The jobs that it cannot run, as the last reply shows them in its row.
+    blocked: Vec<String>,
     left_alone: Vec<LeftAlone>,
     membership: Membership,
     observer: Observer,
@@ -119,7 +125,7 @@ pub(crate) struct HeartbeatMachine<F> {
     left: bool,
 }
 
-impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> HeartbeatMachine<F> {
+impl<F: Fn() -> LaneReport + Send + 'static> HeartbeatMachine<F> {
     /// A node that has registered and whose first heartbeat was confirmed.
     pub(crate) fn new(
         node: NewNode,
@@ -135,6 +141,7 @@ impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> HeartbeatMachine<F> {
             own_tokens,
             standing,
             lanes,
+            blocked: Vec::new(),
             left_alone: Vec::new(),
             membership: Membership::Joined,
             observer: Observer::default(),
@@ -186,9 +193,11 @@ impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> HeartbeatMachine<F> {
         // Beats keep their own rhythm; one that came late does not pull the next ones closer together.
         (self.next_beat, self.sent) = (now.boot + self.window.beat, now.boot);
         self.own_tokens.asking();
-        let (lanes, withdraw, drained) = ((self.lanes)(), self.withdrawn, self.drain == Drain::Done);
-        let (left_alone, tells) = (self.left_alone.clone(), std::mem::take(&mut self.tells));
-        let beat = Heartbeat { lanes, left_alone, withdraw, drained, tells, ..self.node.beat(now.db) };
+        let (LaneReport { lanes, blocked }, left_alone) = ((self.lanes)(), self.left_alone.clone());
+        let tells = std::mem::take(&mut self.tells) || blocked != self.blocked;
+        let (withdraw, drained) = (self.withdrawn, self.drain == Drain::Done);
+        let beat = self.node.beat(now.db);
+        let beat = Heartbeat { lanes, left_alone, withdraw, drained, tells, blocked, ..beat };
         Some(Asked::beat(beat, Sent { at: now, tells }))
     }
 
@@ -196,6 +205,9 @@ impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> HeartbeatMachine<F> {
         match reply {
             HeartbeatReply::Alive { peers, owned } => {
                 self.renew(sent, now);
+                if let Some(own) = peers.iter().find(|peer| peer.id == self.node.id) {
+                    self.blocked.clone_from(&own.blocked);
+                }
                 self.outbox.push_back(HeartbeatOutput::Members(members(&peers)));
                 self.advance_drain(&owned, sent, now);
                 // The reply is the whole truth: tasks of earlier ones that failed are in it again.
@@ -271,6 +283,7 @@ impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> HeartbeatMachine<F> {
         self.membership = Membership::NotYet;
         self.own_tokens.clear();
         self.heard.clear();
+        self.blocked.clear();
         self.standing.end();
         self.drain = Drain::No;
         self.todo.clear();
@@ -301,7 +314,7 @@ impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> HeartbeatMachine<F> {
     }
 }
 
-impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> Machine for HeartbeatMachine<F> {
+impl<F: Fn() -> LaneReport + Send + 'static> Machine for HeartbeatMachine<F> {
     type Op = Op;
     type Asked = Asked;
     type Input = HeartbeatInput;
@@ -355,7 +368,7 @@ impl<F: Fn() -> Vec<LaneHealth> + Send + 'static> Machine for HeartbeatMachine<F
     fn receive(&mut self, now: Now, input: HeartbeatInput) {
         match input {
             HeartbeatInput::Beat => self.next_beat = self.next_beat.min(now.boot),
-            HeartbeatInput::CancelAsked | HeartbeatInput::MemberTold => {
+            HeartbeatInput::CancelAsked | HeartbeatInput::MemberTold | HeartbeatInput::LaneChanged => {
                 self.hurry(now.boot.max(self.sent + NEWS_EVERY))
             }
             HeartbeatInput::Contested if now.boot >= self.contested => {

@@ -7,7 +7,7 @@ use crate::machine::{Operation, Stepped};
 use crate::store::Stranded;
 
 fn peer(beat: i64) -> Peer {
-    Peer { id: NodeId::fresh(), beat, jobs: Vec::new() }
+    Peer { id: NodeId::fresh(), beat, jobs: Vec::new(), blocked: Vec::new() }
 }
 
 /// Neither while it beats nor while it tries to join again.
@@ -34,10 +34,17 @@ fn machine(now: Now) -> Stepped<HeartbeatMachine<NoLanes>> {
 }
 
 fn node(window: Window, now: Now) -> Stepped<HeartbeatMachine<NoLanes>> {
+    node_with(window, now, LaneReport::default)
+}
+
+fn node_with<F: Fn() -> LaneReport + Send + 'static>(
+    window: Window,
+    now: Now,
+    lanes: F,
+) -> Stepped<HeartbeatMachine<F>> {
     let (application, host) = ("app".to_owned(), String::new());
     let (id, host_ip, now_db) = (NodeId::fresh(), host.clone(), now.db);
     let node = NewNode { id, application, host_ip, host_name: host, pid: 0, jobs: Vec::new(), now: now_db };
-    let lanes: NoLanes = Vec::new;
     Stepped::new(HeartbeatMachine::new(node, window, Arc::default(), Arc::default(), lanes, now))
 }
 
@@ -139,7 +146,7 @@ fn who_lives_is_told_with_every_confirmed_heartbeat() {
         HeartbeatOutput::Members(members) => Some(members.clone()),
         _ => None,
     });
-    assert_eq!(members, Some(vec![Member { id: other.id, jobs: other.jobs }]));
+    assert_eq!(members, Some(vec![Member { id: other.id, jobs: other.jobs, blocked: Vec::new() }]));
 }
 
 /// The tests' machine begins here on both clocks.
@@ -176,7 +183,7 @@ fn a_promotion_between_two_heartbeats_is_told_once() {
 }
 
 /// Goes to the next heartbeat and answers it `after` the beginning.
-fn beat<F: Fn() -> Vec<LaneHealth> + Send + 'static>(
+fn beat<F: Fn() -> LaneReport + Send + 'static>(
     machine: &mut Stepped<HeartbeatMachine<F>>,
     after: Millis,
     pulse: HeartbeatReply,
@@ -190,7 +197,7 @@ fn alive(peers: Vec<Peer>) -> HeartbeatReply {
 }
 
 /// What comes until the machine waits, and until when (after the beginning) it does.
-fn all<F: Fn() -> Vec<LaneHealth> + Send + 'static>(
+fn all<F: Fn() -> LaneReport + Send + 'static>(
     machine: &mut Stepped<HeartbeatMachine<F>>,
     after: Millis,
 ) -> (Vec<Next>, Millis) {
@@ -296,7 +303,7 @@ fn owned(id: i64) -> Stranded {
 }
 
 /// What the node gives up until it waits.
-fn given_up<F: Fn() -> Vec<LaneHealth> + Send + 'static>(
+fn given_up<F: Fn() -> LaneReport + Send + 'static>(
     machine: &mut Stepped<HeartbeatMachine<F>>,
     after: Millis,
 ) -> Vec<(ExecutionId, ExecutionState)> {
@@ -442,6 +449,39 @@ fn a_node_tells_of_what_it_handed_back_before_it_leaves() {
         let next = steps.find(|step| !matches!(step, Step::Tell(_)));
         assert!(matches!(next, Some(Step::Do(Op::Leave(..)))), "it tries once");
     }
+}
+
+/// Its row shows in each answer, so that whatever wrote it last does not stay.
+#[test]
+fn the_jobs_of_a_blocked_lane_are_told_until_the_answer_shows_them() {
+    let lanes = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let shown = Arc::clone(&lanes);
+    let lanes_of = move || LaneReport { lanes: Vec::new(), blocked: shown.lock().unwrap().clone() };
+    let mut machine = node_with(Window::default(), at(0), lanes_of);
+    let own = Peer { id: machine.node.id, ..peer(1) };
+    let mut beats = |after, input: Option<HeartbeatInput>, shows: Option<&[&str]>| {
+        input.into_iter().for_each(|input| machine.receive(at(after), input));
+        let Step::Do(Op::Beat(beat)) = machine.next(at(after)) else { panic!("a heartbeat is due") };
+        let answer = shows.map(|blocked| {
+            let blocked = blocked.iter().map(|job| (*job).to_owned()).collect();
+            Answer::Beat((alive(vec![Peer { blocked, ..own.clone() }]), None))
+        });
+        machine.done(at(after), answer.ok_or_else(|| Error::new(ErrorKind::Unknown, "no answer")));
+        while let Step::Tell(_) = machine.next(at(after)) {}
+        (beat.tells, beat.blocked)
+    };
+    let job = || vec!["job".to_owned()];
+    let changed = || Some(HeartbeatInput::LaneChanged);
+    assert_eq!(beats(5_000, None, Some(&[])), (false, Vec::new()));
+    *lanes.lock().unwrap() = job();
+    assert_eq!(beats(6_000, changed(), None), (true, job()), "at once");
+    assert_eq!(beats(7_000, None, Some(&["job"])), (true, job()), "as nobody knows whether it was told");
+    assert_eq!(beats(12_000, None, Some(&["job"])), (false, job()));
+    lanes.lock().unwrap().clear();
+    assert_eq!(beats(12_500, changed(), Some(&[])), (true, Vec::new()));
+    assert_eq!(beats(17_500, None, Some(&["job"])), (false, Vec::new()));
+    assert_eq!(beats(22_500, None, Some(&[])), (true, Vec::new()), "a beat that was late has written it");
+    assert_eq!(beats(27_500, None, Some(&[])), (false, Vec::new()));
 }
 
 #[test]

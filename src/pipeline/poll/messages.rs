@@ -41,7 +41,7 @@ pub(crate) enum PollOutput {
     Drain(bool),
     /// Somebody asked for the end of an execution, perhaps of this node's.
     CancelAsked,
-    /// Another node has told that it leaves or has handed back executions.
+    /// Another node has told that it leaves, has handed back executions, or can run other jobs.
     MemberTold,
     /// Some of the schedules that are left to other nodes now.
     LeftAlone(Vec<LeftAlone>),

@@ -233,7 +233,8 @@ fn a_poll_whose_decoding_hangs_plans_what_is_known() {
 /// Beside one other node.
 pub(super) fn beside_another(now: Timestamp) -> Stepped<PollMachine> {
     let mut machine = machine(now);
-    let other = Member { id: NodeId(uuid::Uuid::from_u128(1)), jobs: vec!["job".to_owned()] };
+    let other =
+        Member { id: NodeId(uuid::Uuid::from_u128(1)), jobs: vec!["job".to_owned()], blocked: Vec::new() };
     machine.receive(at(now), PollInput::Members(vec![other]));
     machine
 }

@@ -28,6 +28,8 @@ pub enum Notice {
     Panicked(String),
     /// Items were handed back because none of their tasks was polled. Until one is, there is no seat.
     Blocked,
+    /// A task was polled after that.
+    Unblocked,
 }
 
 /// Threads that run items of type `T`, in a number that follows the load.
@@ -272,7 +274,7 @@ impl<T: Send + 'static> Core<T> {
         if floor.at_rest() {
             self.rest.notify_all();
         }
-        let (freed, blocked) = (floor.freed(), floor.is_blocked() && !was_blocked);
+        let (freed, is_blocked) = (floor.freed(), floor.is_blocked());
         #[cfg(any(test, feature = "tokio"))]
         let launched = self.taken(floor);
         let spawn_error = state.spawn_error.take();
@@ -285,8 +287,10 @@ impl<T: Send + 'static> Core<T> {
         if freed {
             self.tell(Notice::Freed);
         }
-        if blocked {
-            self.tell(Notice::Blocked);
+        match (was_blocked, is_blocked) {
+            (false, true) => self.tell(Notice::Blocked),
+            (true, false) => self.tell(Notice::Unblocked),
+            _ => {}
         }
         result
     }

@@ -163,7 +163,7 @@ impl Bench {
                 Notice::Freed => freed.add(),
                 Notice::SpawnFailed(error) => failed.lock().unwrap().push(error),
                 Notice::Panicked(said) => panic!("{said}"),
-                Notice::Blocked => {}
+                Notice::Blocked | Notice::Unblocked => {}
             }
         };
         let pool = pool(Box::new(record), Box::new(notify));

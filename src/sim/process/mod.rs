@@ -16,7 +16,7 @@ use super::judge::{Covering, Effect};
 use super::sabotage::{Route, Sabotage};
 use super::seats::{FloorSeats, Floors, Permit};
 use super::wire::Wire;
-use crate::domain::{Answer, Boot, Event, Millis, NodeId, Timestamp};
+use crate::domain::{Answer, Boot, Event, LaneReport, Millis, NodeId, Timestamp};
 use crate::fixtures::NoLanes;
 use crate::machine::Machine;
 use crate::members::listener::ListenOutput;
@@ -196,7 +196,7 @@ impl Process {
             always: wire.is(Sabotage::ClaimWithoutPermit),
             together: wire.is(Sabotage::OneFullLaneIsAll),
         };
-        let shown: NoLanes = Vec::new;
+        let shown: NoLanes = LaneReport::default;
         let application = APPLICATION.to_owned();
         let misfire = MisfireMachine::new(application.clone(), window);
         let misfire = if wire.is(Sabotage::BelieveAnyClock) { misfire.trusting() } else { misfire };

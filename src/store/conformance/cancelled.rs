@@ -33,6 +33,7 @@ impl Bench {
             withdraw: false,
             drained: false,
             tells: false,
+            blocked: Vec::new(),
             now,
         };
         let HeartbeatReply::Alive { owned, .. } = self.store.beat(&beat).unwrap() else { panic!("it lives") };

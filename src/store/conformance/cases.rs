@@ -238,6 +238,7 @@ macro_rules! conformance {
                 a_beat_adds_one,
                 a_beat_tells_of_peers_and_of_what_one_owns,
                 a_beat_tells_what_each_peer_claims,
+                a_beat_that_tells_says_what_a_node_cannot_run,
                 a_node_that_withdraws_claims_nothing_more,
                 an_ended_node_is_told_by_its_beat,
                 an_unknown_node_is_told_by_its_beat,

@@ -319,6 +319,7 @@ pub(crate) fn a_beat_that_can_grow_no_more_ends_the_node(db: &Bench) {
         withdraw: false,
         drained: false,
         tells: false,
+        blocked: Vec::new(),
         now: db.now,
     };
     assert!(matches!(db.store.beat(&beat).unwrap(), crate::store::HeartbeatReply::Ended));

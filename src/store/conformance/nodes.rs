@@ -30,6 +30,7 @@ impl Bench {
                 withdraw: false,
                 drained: false,
                 tells: false,
+                blocked: Vec::new(),
                 now,
             })
             .unwrap()
@@ -53,7 +54,10 @@ pub(crate) fn a_beat_adds_one(db: &Bench) {
     for more in 1..=3 {
         let peers = db.peers(db.node);
         assert_eq!(db.beat_of(db.node), before + more);
-        assert_eq!(peers, [Peer { id: db.node, beat: before + more, jobs: vec![JOB.to_owned()] }]);
+        assert_eq!(
+            peers,
+            [Peer { id: db.node, beat: before + more, jobs: vec![JOB.to_owned()], blocked: Vec::new() }]
+        );
     }
 }
 
@@ -86,6 +90,22 @@ pub(crate) fn a_beat_tells_what_each_peer_claims(db: &Bench) {
     assert_eq!(jobs(&peers, off), [""; 0], "it is switched off");
 }
 
+/// The list of its jobs is that of its handlers, also for who lists the nodes.
+pub(crate) fn a_beat_that_tells_says_what_a_node_cannot_run(db: &Bench) {
+    let new = db.new_node(db.node, &db.app, &[]);
+    let blocked = |tells, blocked: &[&str]| {
+        let blocked = blocked.iter().map(|job| (*job).to_owned()).collect();
+        let beat = Heartbeat { tells, blocked, ..new.beat(db.now) };
+        let HeartbeatReply::Alive { peers, .. } = db.store.beat(&beat).unwrap() else { panic!("it lives") };
+        assert_eq!((peers.len(), peers[0].jobs.as_slice()), (1, &[JOB.to_owned()][..]));
+        assert_eq!(db.store.nodes(Some(&db.app)).unwrap()[0].jobs, [JOB]);
+        peers[0].blocked.clone()
+    };
+    assert_eq!(blocked(true, &[JOB]), [JOB]);
+    assert_eq!(blocked(false, &[]), [JOB], "as it was told last");
+    assert_eq!(blocked(true, &[]), [""; 0]);
+}
+
 pub(crate) fn a_node_that_withdraws_claims_nothing_more(db: &Bench) {
     let node = db.another_node();
     let (application, lanes) = (db.app.clone(), Vec::new());
@@ -97,6 +117,7 @@ pub(crate) fn a_node_that_withdraws_claims_nothing_more(db: &Bench) {
         withdraw: true,
         drained: false,
         tells: false,
+        blocked: Vec::new(),
         now: db.now,
     };
     assert!(matches!(db.store.beat(&beat).unwrap(), HeartbeatReply::Alive { .. }));

@@ -159,6 +159,7 @@ fn all_join(db: &Bench) {
         withdraw: false,
         drained: false,
         tells: false,
+        blocked: Vec::new(),
         now: db.now,
     };
     let HeartbeatReply::Alive { peers, .. } = db.store.beat(&beat).unwrap() else { panic!("it joined") };

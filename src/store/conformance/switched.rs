@@ -105,6 +105,7 @@ pub(crate) fn a_node_drains_and_says_when_it_has(db: &Bench) {
             withdraw: false,
             drained,
             tells: false,
+            blocked: Vec::new(),
             now: db.now,
         };
         db.store.beat(&beat).unwrap();

@@ -45,6 +45,7 @@ pub(crate) fn a_node_is_not_its_ip_address(db: &Bench) {
                 withdraw: false,
                 drained: false,
                 tells: false,
+                blocked: Vec::new(),
                 now: db.now,
             })
             .unwrap()

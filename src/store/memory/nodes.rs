@@ -43,6 +43,7 @@ impl Tables {
             pause: Pause::default(),
             beat: 0,
             jobs: new.jobs.iter().map(|job| job.name.clone()).collect(),
+            blocked: Vec::new(),
             lanes: Vec::new(),
             left_alone: Vec::new(),
             started: new.now,
@@ -77,6 +78,7 @@ impl Tables {
         node.last_beat = beat.now;
         if beat.tells {
             node.told = beat.now;
+            node.blocked.clone_from(&beat.blocked);
         }
         true
     }
@@ -87,7 +89,11 @@ impl Tables {
             .iter()
             .filter(|(_, node)| node.ended.is_none() && *node.application == *beat.application);
         let jobs = |node: &Node| if node.state == "Y" { node.jobs.clone() } else { Vec::new() };
-        let peers = live.map(|(id, node)| Peer { id: *id, beat: node.beat, jobs: jobs(node) }).collect();
+        let peer = |(id, node): (&NodeId, &Node)| {
+            let (jobs, blocked) = (jobs(node), node.blocked.clone());
+            Peer { id: *id, beat: node.beat, jobs, blocked }
+        };
+        let peers = live.map(peer).collect();
         let owned = self.owned().get(&Some(beat.node)).into_iter().flatten();
         let owned = owned.filter_map(|id| self.as_stranded(*id, self.run(ExecutionId(*id))?)).collect();
         HeartbeatReply::Alive { peers, owned }

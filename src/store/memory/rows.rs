@@ -125,6 +125,7 @@ pub(super) struct Node {
     pub pause: Pause,
     pub beat: i64,
     pub jobs: Vec<String>,
+    pub blocked: Vec<String>,
     pub lanes: Vec<LaneHealth>,
     pub left_alone: Vec<LeftAlone>,
     pub started: Timestamp,

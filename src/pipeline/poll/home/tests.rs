@@ -61,7 +61,10 @@ fn a_node_that_leaves_or_a_new_name_brings_a_poll_and_other_shards() {
     let members = machine.home.members.clone();
     machine.receive(at(now), PollInput::Members(members));
     assert!(!machine.timetable.wanted, "nothing has changed");
-    machine.receive(at(now), PollInput::Members(vec![Member { id: me(), jobs: Vec::new() }]));
+    machine.receive(
+        at(now),
+        PollInput::Members(vec![Member { id: me(), jobs: Vec::new(), blocked: Vec::new() }]),
+    );
     let (again, query) = asked(&mut machine, now);
     assert_eq!((again, shards(&query).len()), (now + FIRST_EXTRA_PAUSE, 16));
     machine.receive(at(now), PollInput::Reborn(NodeId(uuid::Uuid::from_u128(2))));
@@ -73,7 +76,8 @@ fn a_node_that_leaves_or_a_new_name_brings_a_poll_and_other_shards() {
 fn new_shares_are_told_at_once_and_behind_a_poll_for_the_old_ones() {
     let mut machine = machine(Timestamp::at(1_000_000));
     let (now, _) = asked(&mut machine, Timestamp::at(1_000_000));
-    let other = Member { id: NodeId(uuid::Uuid::from_u128(2)), jobs: vec!["job".to_owned()] };
+    let other =
+        Member { id: NodeId(uuid::Uuid::from_u128(2)), jobs: vec!["job".to_owned()], blocked: Vec::new() };
     machine.receive(at(now), PollInput::Members(vec![other]));
     machine.done(at(now), Ok(Answer::Page(answer(now, Vec::new()))));
     let (_, told) = until_asked(&mut machine, now);

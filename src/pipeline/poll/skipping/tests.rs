@@ -293,7 +293,7 @@ fn a_job_that_a_node_lists_anew_is_looked_for_at_once() {
     comes_to_nothing(&mut machine, now);
     let mut join = |jobs: &[&str]| {
         let jobs = jobs.iter().map(|job| (*job).to_owned()).collect();
-        let other = Member { id: NodeId(uuid::Uuid::from_u128(1)), jobs };
+        let other = Member { id: NodeId(uuid::Uuid::from_u128(1)), jobs, blocked: Vec::new() };
         machine.receive(at(now), PollInput::Members(vec![other]));
         let (asked, query) = asked(&mut machine, now);
         told_earliest(&mut machine, asked, None);

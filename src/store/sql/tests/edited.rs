@@ -90,6 +90,7 @@ impl<'a> Case<'a> {
             withdraw: false,
             drained: false,
             tells: false,
+            blocked: Vec::new(),
             now: AT,
         };
         assert!(matches!(self.store.beat(&beat).unwrap(), HeartbeatReply::Alive { .. }));

@@ -123,6 +123,7 @@ fn a_connection_the_server_closed_is_replaced(database: &Database) {
         withdraw: false,
         drained: false,
         tells: false,
+        blocked: Vec::new(),
         now: AT,
     };
     assert!(

@@ -154,7 +154,7 @@ pub(crate) fn beat(session: &mut dyn Session, beat: &Heartbeat) -> Step<Applied>
     let update = update.bind_all((beat.now, json(&beat.lanes)?, json(&beat.left_alone)?));
     let mut update = update.bind(i64::from(beat.withdraw)).bind(i64::from(beat.drained));
     if beat.tells {
-        update = update.push(", told_time = ?").bind(beat.now);
+        update = update.push(", told_time = ?, blocked = ?").bind_all((beat.now, json(&beat.blocked)?));
     }
     let update = guarded_by(update, &guard::HEARTBEAT, |statement, column| match column {
         Column::Uuid => statement.equals(column, beat.node),
@@ -176,11 +176,12 @@ pub(crate) fn beat(session: &mut dyn Session, beat: &Heartbeat) -> Step<Applied>
 pub(crate) fn reply(session: &mut dyn Session, beat: &Heartbeat) -> Step<HeartbeatReply> {
     let (mut peers, mut owns) = (Vec::new(), false);
     for mut row in session.rows(&live(session.dialect(), &beat.application, beat.node))? {
-        let (id, count, jobs) = (row.loose_text()?.parse(), row.maybe_int()?, list(&mut row)?);
+        let (id, count) = (row.loose_text()?.parse(), row.maybe_int()?);
+        let (jobs, blocked) = (list(&mut row)?, list(&mut row)?);
         owns |= row.flag()?;
         // A row somebody wrote by hand is nobody's peer.
         if let (Ok(id), Some(beat)) = (id, count) {
-            peers.push(Peer { id, beat, jobs });
+            peers.push(Peer { id, beat, jobs, blocked });
         }
     }
     let owned = if owns { owned(session, beat)? } else { Vec::new() };
@@ -189,7 +190,8 @@ pub(crate) fn reply(session: &mut dyn Session, beat: &Heartbeat) -> Step<Heartbe
 
 /// The nodes not ended, and whether this one owns anything: mostly nothing else needs to be asked.
 pub(crate) fn live(dialect: Dialect, application: &str, node: NodeId) -> Statement {
-    let question = sql("SELECT uuid, beat, CASE WHEN state = 'Y' THEN jobs ELSE '' END AS jobs, CASE WHEN ");
+    let question =
+        sql("SELECT uuid, beat, CASE WHEN state = 'Y' THEN jobs ELSE '' END AS jobs, blocked, CASE WHEN ");
     owns(dialect, question, application, node)
         .push(
             " THEN 1 ELSE 0 END AS owns FROM QRTZ_NODE WHERE application = ? AND ended_time = -1 \
@@ -243,7 +245,7 @@ fn json<T: Serialize>(list: &[T]) -> Step<String> {
     serde_json::to_string(list).map_err(|error| Fault::undecodable(error.to_string()))
 }
 
-/// The list in a node's column `jobs` or `lanes`; empty if somebody wrote something else there.
+/// The list in a node's column, such as `jobs` or `lanes`; empty if somebody wrote something else there.
 pub(crate) fn list<T: DeserializeOwned>(row: &mut Row) -> Step<Vec<T>> {
     Ok(serde_json::from_str(&row.loose_text()?).unwrap_or_default())
 }
