@@ -2,6 +2,8 @@
 
 use crate::domain::{Error, ErrorKind};
 use crate::store::sql::dialect;
+#[cfg(feature = "sqlite")]
+use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use crate::store::sql::session::statement::{single, sql};
@@ -48,7 +50,7 @@ fn begun_as_text() -> Fault {
 }
 
 macro_rules! caller_connection {
-    ($connection:ty, $database:ident, $begin:expr, $within:expr) => {
+    ($connection:ty, $database:ident, $begin:expr, $within_own:expr, $within:expr) => {
         impl CallerConnection for $connection {}
 
         impl joined::Joins for $connection {
@@ -65,7 +67,10 @@ macro_rules! caller_connection {
                     0 => $begin(self)?,
                     _ => Manager::begin_transaction(self).map_err(fault)?,
                 }
-                let done = $within(self, body);
+                let done = match before {
+                    0 => $within_own(self, body),
+                    _ => $within(self, body),
+                };
                 let ended = match done {
                     Ok(()) => Manager::commit_transaction(self),
                     Err(_) => Manager::rollback_transaction(self),
@@ -83,11 +88,13 @@ macro_rules! caller_connection {
     };
 }
 
-/// Begins a transaction of our own. SQLite itself refuses to where one is open.
+/// Begins a transaction of our own, one that writes: another that has read first fails at once where somebody
+/// writes meanwhile, however long the connection would wait. SQLite itself refuses to where one is open.
 #[cfg(feature = "sqlite")]
 fn begin_sqlite(connection: &mut diesel::SqliteConnection) -> Step<()> {
-    use diesel::connection::{AnsiTransactionManager, TransactionManager};
-    AnsiTransactionManager::begin_transaction(connection).map_err(|error| {
+    use diesel::connection::AnsiTransactionManager;
+    let begin = Dialect::Sqlite.begin();
+    AnsiTransactionManager::begin_transaction_sql(connection, begin).map_err(|error| {
         match error.to_string().contains("within a transaction") {
             true => begun_as_text(),
             false => dialect::sqlite::faults::fault(error),
@@ -131,11 +138,17 @@ fn within(session: &mut dyn Session, work: Work<'_>) -> Step<()> {
 }
 
 #[cfg(feature = "sqlite")]
-caller_connection!(diesel::SqliteConnection, sqlite, begin_sqlite, within);
+caller_connection!(diesel::SqliteConnection, sqlite, begin_sqlite, within, within);
 #[cfg(feature = "postgres")]
-caller_connection!(diesel::PgConnection, postgres, begin_postgres, within);
+caller_connection!(diesel::PgConnection, postgres, begin_postgres, within, within);
 #[cfg(feature = "mysql")]
-caller_connection!(diesel::MysqlConnection, mariadb, begin_mariadb, dialect::mariadb::galera::within);
+caller_connection!(
+    diesel::MysqlConnection,
+    mariadb,
+    begin_mariadb,
+    dialect::mariadb::galera::within_own,
+    dialect::mariadb::galera::within
+);
 
 type Pooled<C> = diesel::r2d2::PooledConnection<diesel::r2d2::ConnectionManager<C>>;
 
@@ -195,6 +208,20 @@ mod tests {
             Err(Fault::new(FaultKind::Conflict, "it is gone"))
         });
         assert_eq!(ended.unwrap_err().kind, FaultKind::Conflict);
+    }
+
+    /// Beside a node's writes every second such request failed.
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn a_transaction_of_our_own_writes_from_its_begin() {
+        use diesel::Connection;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("test.db").display().to_string();
+        let open = || diesel::SqliteConnection::establish(&file).unwrap();
+        let mut other = open();
+        let mut begins_elsewhere = |_: &mut dyn Session| other.batch("BEGIN IMMEDIATE");
+        let refused = joined::Joins::joined(&mut open(), &mut begins_elsewhere).unwrap_err();
+        assert_eq!(refused.kind, FaultKind::Busy);
     }
 
     /// The retry would have been one savepoint too deep, in no transaction: stored statement by statement.

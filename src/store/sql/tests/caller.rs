@@ -303,6 +303,26 @@ macro_rules! beside {
     };
 }
 
+/// Such a request was stored at once, and what it joined was not.
+#[cfg(feature = "mysql")]
+#[test]
+fn a_transaction_that_the_server_has_ended_is_told() {
+    let database = Database::mariadb();
+    let mut connection = diesel::MysqlConnection::establish(&database.url).unwrap();
+    let case = Case::new(&database);
+    for ends in ["CREATE TABLE ends (id INT)", "ROLLBACK"] {
+        let rolled_back = connection.transaction(|connection| {
+            connection.batch_execute(ends)?;
+            let refused = case.ensure_in(connection, &definition(&case.application, "s")).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+            assert!(refused.to_string().contains("has ended the transaction"), "{refused}");
+            Err::<(), _>(diesel::result::Error::RollbackTransaction)
+        });
+        assert_eq!(rolled_back, Err(diesel::result::Error::RollbackTransaction));
+        assert!(!case.exists("s"));
+    }
+}
+
 mod beside {
     use super::*;
 
