@@ -149,10 +149,11 @@ impl<P> Job<P> {
     /// must, so that many are claimed together.
     ///
     /// A handler begins some milliseconds after its claim, as long as the commit takes and a thread to wake.
-    /// One that waits in its lane's queue begins later, by the time of the runs before it and up to 5 s: then
-    /// the handlers of two spans may begin within one. Where the callee counts strictly, give the job a
-    /// [`Lane`](crate::Lane) without a queue, or an async handler, and leave some of what it allows unused.
-    /// All `count` may begin at once: [`Job::evenly`] spreads them.
+    /// All `count` may begin at once, at the end of one span, and all of the next at its begin: twice `count`
+    /// within `per` less these milliseconds. Where the callee counts strictly, name a `per` that is longer
+    /// than its span by what a handler may be late, say a twentieth, or spread them by [`Job::evenly`]. One
+    /// that waits in its lane's queue begins later by up to 5 s: give the job a [`Lane`](crate::Lane) without
+    /// a queue, or an async handler.
     ///
     /// ```
     /// use firetime::Job;

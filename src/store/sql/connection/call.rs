@@ -1,6 +1,7 @@
 //! One store call: a connection, a transaction or none, further tries, and what an error means for the
 //! caller.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -10,7 +11,7 @@ use crate::store::Result;
 use crate::store::sql::dialect::database::LOCK_WAIT;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{single, sql};
-use crate::store::sql::session::{Session, catch_up};
+use crate::store::sql::session::{Session, Silent, catch_up};
 use crate::time::{Clock, Micros, TimeSample, span};
 
 /// How often a transaction that met a deadlock or a busy database is tried.
@@ -80,7 +81,11 @@ impl SqlStore {
     ) -> Step<T> {
         let began = self.clock.now().boot;
         let (again, connected) = (began + self.call / 2, began + self.call / 4 * 3);
-        let (mut tries, mut replaced) = (1, false);
+        let (mut tries, mut replaced, silent) = (1, false, Cell::new(false));
+        let body: Body<'_, T> = &mut |session| match silent.get() {
+            true => body(&mut Silent(session)),
+            false => body(session),
+        };
         loop {
             let mut link = self.connections.get(span(connected - self.clock.now().boot))?;
             match attempt(self, &mut link, body) {
@@ -89,6 +94,7 @@ impl SqlStore {
                 }
                 Err(fault) if tries < TRIES && self.clock.now().boot < again => match fault.kind {
                     kind if kind.passes() => tries += 1,
+                    FaultKind::Unheard if !silent.replace(true) => {}
                     kind if (kind == FaultKind::Lost || kind.is_of_server()) && !replaced => replaced = true,
                     _ => return Err(fault),
                 },

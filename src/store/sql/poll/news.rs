@@ -16,14 +16,14 @@ const CANCEL_WORD: &str = "cancel";
 const MEMBERS_WORD: &str = "members";
 
 /// Ends the list of columns that an INSERT or UPDATE returns: its commit tells the application's nodes of
-/// this.
-pub(crate) fn tell(dialect: Dialect, news: News, change: Statement, application: &str) -> Statement {
+/// this, if commits of its session tell.
+pub(crate) fn tell(tells: bool, news: News, change: Statement, application: &str) -> Statement {
     let word = match news {
         News { members: true, .. } => MEMBERS_WORD,
         News { cancel: true, .. } => CANCEL_WORD,
         _ => WORK_WORD,
     };
-    if !dialect.notifies() || news.is_none() {
+    if !tells || news.is_none() {
         return change;
     }
     change
@@ -33,9 +33,8 @@ pub(crate) fn tell(dialect: Dialect, news: News, change: Statement, application:
 
 /// Tells of a change that is no INSERT.
 pub(crate) fn tell_of(session: &mut dyn Session, news: News, application: &str) -> Step<()> {
-    let dialect = session.dialect();
-    if dialect.notifies() && !news.is_none() {
-        session.rows(&tell(dialect, news, sql("SELECT 1 AS one"), application))?;
+    if session.tells() && !news.is_none() {
+        session.rows(&tell(true, news, sql("SELECT 1 AS one"), application))?;
     }
     Ok(())
 }

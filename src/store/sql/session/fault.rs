@@ -36,6 +36,9 @@ pub(crate) enum FaultKind {
     Row,
     /// The database understood and said no, for a reason that may pass: read-only, cancelled, disk full.
     Refused,
+    /// The transaction was to tell of its changes, and PostgreSQL's queue of notifications is full: nothing of it
+    /// is kept. The same may work without telling.
+    Unheard,
     /// SQLite's disk had no room for a statement or a commit, and nothing of the transaction is kept.
     Full,
     /// This session may not write: its server is a standby, or was made read-only. Another session may.
@@ -63,7 +66,7 @@ impl FaultKind {
 
     /// Whether nothing is kept of a transaction whose COMMIT ends so.
     pub(crate) fn undoes_commit(self) -> bool {
-        self.passes() || self == Self::Full
+        self.passes() || matches!(self, Self::Full | Self::Unheard)
     }
 
     /// Whether another transaction is in the way.
@@ -80,7 +83,7 @@ impl FaultKind {
             }
             Self::Conflict => ErrorKind::Conflict,
             Self::Senseless => ErrorKind::Config,
-            Self::Refused | Self::Full | Self::ReadOnly => ErrorKind::Refused,
+            Self::Refused | Self::Full | Self::Unheard | Self::ReadOnly => ErrorKind::Refused,
             Self::Row | Self::Duplicate | Self::Undecodable => ErrorKind::Data,
         }
     }
@@ -99,6 +102,10 @@ impl FaultKind {
                  was changed"
             }
             Self::Refused | Self::Full | Self::ReadOnly => "the database refused; nothing was changed",
+            Self::Unheard => {
+                "nothing was changed: PostgreSQL's queue of notifications is full, because a session that has \
+                 LISTENed stays in a transaction"
+            }
             Self::NotReady => "the server is outside its cluster for now; nothing was changed",
             Self::Row => "the database refused what the row holds; nothing was changed",
             Self::Senseless | Self::TakenId | Self::Undecodable => "nothing was changed",

@@ -53,6 +53,12 @@ pub trait Session {
         false
     }
 
+    /// Whether its commits tell those who listen.
+    #[doc(hidden)]
+    fn tells(&self) -> bool {
+        self.dialect().notifies()
+    }
+
     /// From now on statements take as long as they do, also where this session gives them up.
     #[doc(hidden)]
     fn wait(&mut self) {}
@@ -86,8 +92,45 @@ impl<S: Session + ?Sized> Session for &mut S {
         (**self).certifies()
     }
 
+    fn tells(&self) -> bool {
+        (**self).tells()
+    }
+
     fn wait(&mut self) {
         (**self).wait();
+    }
+}
+
+/// A session whose commits tell nobody.
+pub(crate) struct Silent<'s>(pub(crate) &'s mut dyn Session);
+
+impl Session for Silent<'_> {
+    fn dialect(&self) -> Dialect {
+        self.0.dialect()
+    }
+
+    fn execute(&mut self, statement: &Statement) -> Step<usize> {
+        self.0.execute(statement)
+    }
+
+    fn rows(&mut self, statement: &Statement) -> Step<Vec<Row>> {
+        self.0.rows(statement)
+    }
+
+    fn each(&mut self, question: &Statement, see: &mut dyn FnMut(Row) -> Step<()>) -> Step<()> {
+        self.0.each(question, see)
+    }
+
+    fn batch(&mut self, text: &str) -> Step<()> {
+        self.0.batch(text)
+    }
+
+    fn certifies(&self) -> bool {
+        self.0.certifies()
+    }
+
+    fn tells(&self) -> bool {
+        false
     }
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use diesel::{Connection, PgConnection};
 
 use super::fixture::{Database, LIMITS, application, definition, server};
-use crate::domain::{JobPolicy, JobSpec, NodeId, Timestamp};
+use crate::domain::{ErrorKind, JobPolicy, JobSpec, NodeId, Timestamp};
 use crate::store::enqueue::{DueAt, EnqueueOrder, OnConflict, UniqueKey};
 use crate::store::news::{Ear, News};
 use crate::store::sql::session::statement::{single, sql};
 use crate::store::sql::{Target, joined, open};
-use crate::store::{Heartbeat, HeartbeatReply, NewNode, Store};
+use crate::store::{Ensured, Heartbeat, HeartbeatReply, NewNode, Store};
 use crate::time::Clock;
 
 struct Case {
@@ -90,6 +90,37 @@ fn what_is_enqueued_is_told_if_it_is_due_soon() {
         assert_eq!(case.has_told(&mut *ear), due == 0);
     }
     ear.check().unwrap();
+}
+
+/// PostgreSQL refused the COMMIT of each request that tells, and the answer was said to be lost.
+#[test]
+fn what_cannot_be_told_is_stored_all_the_same() {
+    let case = Case::new();
+    let application = &case.application;
+    case.store.enqueue(&case.order(DueAt::After(3_600_000))).unwrap();
+    let mut ear = case.store.listen(application).unwrap();
+    // At the commit that would tell: the first of each two.
+    let commits = format!("commits_of_{}", application.replace('-', "_"));
+    let full = format!(
+        "CREATE SEQUENCE {commits}; \
+         CREATE FUNCTION {commits}_end() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+         IF NEW.application = '{application}' AND nextval('{commits}') % 2 = 1 THEN \
+         RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '54000'; END IF; \
+         RETURN NULL; END $$; \
+         CREATE CONSTRAINT TRIGGER {commits} AFTER INSERT ON QRTZ_AUDIT DEFERRABLE INITIALLY DEFERRED \
+         FOR EACH ROW EXECUTE FUNCTION {commits}_end()"
+    );
+    case.database.session().batch(&full).unwrap();
+    assert_eq!(case.store.ensure(&definition(application, "s")).unwrap(), Ensured::Created);
+    assert!(!case.has_told(&mut *ear), "nobody could be told");
+    let mut connection = PgConnection::establish(&case.database.url).unwrap();
+    let wanted = definition(application, "other");
+    let refused = joined(&*case.store, &mut connection, |verbs| verbs.ensure(&wanted)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Refused);
+    assert!(refused.to_string().contains("queue of notifications is full"), "{refused}");
+    let drop =
+        format!("DROP TRIGGER {commits} ON QRTZ_AUDIT; DROP FUNCTION {commits}_end; DROP SEQUENCE {commits}");
+    case.database.session().batch(&drop).unwrap();
 }
 
 #[test]

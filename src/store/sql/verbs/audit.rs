@@ -34,7 +34,7 @@ pub(crate) fn insert_with_id(session: &mut dyn Session, insert: Statement) -> St
 fn insert_telling(session: &mut dyn Session, insert: Statement, news: News, application: &str) -> Step<i64> {
     let dialect = session.dialect();
     if dialect.returns_inserted_rows() {
-        let insert = news::tell(dialect, news, insert.push(" RETURNING id"), application);
+        let insert = news::tell(session.tells(), news, insert.push(" RETURNING id"), application);
         return single(session.rows(&insert)?);
     }
     session.execute(&insert)?;

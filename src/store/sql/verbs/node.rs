@@ -162,10 +162,9 @@ pub(crate) fn beat(session: &mut dyn Session, beat: &Heartbeat) -> Step<Applied>
         _ => column.absent(statement),
     });
     let update = update.push(" AND beat < ?").bind(i64::MAX);
-    let beaten = if beat.tells && session.dialect().notifies() {
+    let beaten = if beat.tells && session.tells() {
         let members = News { members: true, ..News::default() };
-        let telling =
-            news::tell(session.dialect(), members, update.push(" RETURNING beat"), &beat.application);
+        let telling = news::tell(true, members, update.push(" RETURNING beat"), &beat.application);
         session.rows(&telling)?.len()
     } else {
         session.execute(&update)?

@@ -334,7 +334,7 @@ fn insert_some(
     .bind_all((order.application.as_str(), queue_of(&order.job.name)));
     let rows = if dialect.returns_inserted_rows() {
         let insert = insert.push(" RETURNING id, origin");
-        session.rows(&news::tell(dialect, news, insert, &order.application)).map_err(taken)?
+        session.rows(&news::tell(session.tells(), news, insert, &order.application)).map_err(taken)?
     } else {
         let made = session.execute(&insert).map_err(taken)?;
         let rows = session.rows(&inserted(order, origins))?;

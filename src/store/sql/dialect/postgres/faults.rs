@@ -18,6 +18,8 @@ const ERRORS: Recognition = Recognition {
                 "could not send data",
             ],
         ),
+        // 54000
+        (FaultKind::Unheard, &["too many notifications in the notify queue"]),
         // 40P01
         (FaultKind::Deadlock, &["deadlock"]),
         // 55P03, 57014
