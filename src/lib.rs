@@ -70,6 +70,9 @@ pub use domain::{
 };
 pub use node::context::{Cancellation, Context};
 pub use node::handlers::HandlerError;
+#[cfg(all(feature = "sql", feature = "tokio"))]
+#[doc(inline)]
+pub use store::driver;
 #[cfg(feature = "sql")]
 pub use store::{CallerConnection, MigrationReport};
 pub use store::{Ensured, OnConflict};

@@ -55,6 +55,8 @@ pub(crate) use repairs::{
     CursorAhead, OverduePage, OverdueQuery, Stranded, StrandedPage, UnreadablePage, UnreadableQuery,
     Withdrawn,
 };
+#[cfg(all(feature = "sql", feature = "tokio"))]
+pub use sql::driver;
 #[cfg(feature = "sql")]
 pub use sql::{CallerConnection, MigrationReport};
 #[cfg(feature = "sql")]

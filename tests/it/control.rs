@@ -88,16 +88,31 @@ macro_rules! on_own_connection {
     };
 }
 
+/// A connection on which a request blocks.
+trait Blocking: firetime::CallerConnection {
+    fn answered<T>(outcome: Self::Outcome<'_, T>) -> Result<T, firetime::Error>;
+}
+
+macro_rules! blocking {
+    ($feature:literal, $connection:ty) => {
+        #[cfg(feature = $feature)]
+        impl Blocking for $connection {
+            fn answered<T>(outcome: Result<T, firetime::Error>) -> Result<T, firetime::Error> {
+                outcome
+            }
+        }
+    };
+}
+
+blocking!("sqlite", diesel::SqliteConnection);
+blocking!("postgres", diesel::PgConnection);
+blocking!("mysql", diesel::MysqlConnection);
+
 /// Makes a schedule on the test's own connection, in a transaction that ends as asked.
 fn ensure_in(database: &Database, client: &Client, schedule: &Schedule, commit: bool) {
-    fn run<C: Connection + firetime::CallerConnection>(
-        mut connection: C,
-        client: &Client,
-        schedule: &Schedule,
-        commit: bool,
-    ) {
+    fn run<C: Connection + Blocking>(mut connection: C, client: &Client, schedule: &Schedule, commit: bool) {
         let result = connection.transaction(|connection| {
-            assert_eq!(client.ensure(schedule).run_in(connection).unwrap(), Ensured::Created);
+            assert_eq!(C::answered(client.ensure(schedule).run_in(connection)).unwrap(), Ensured::Created);
             every_verb_in(connection, client);
             if commit { Ok(()) } else { Err(diesel::result::Error::RollbackTransaction) }
         });
@@ -107,25 +122,29 @@ fn ensure_in(database: &Database, client: &Client, schedule: &Schedule, commit: 
 }
 
 /// All that a client can ask for, on the schedule "yearly" that the same transaction has made.
-fn every_verb_in(connection: &mut impl firetime::CallerConnection, client: &Client) {
-    let again = client.trigger("yearly").payload(&"8").run_in(connection).unwrap();
+fn every_verb_in<C: Blocking>(connection: &mut C, client: &Client) {
+    let again = C::answered(client.trigger("yearly").payload(&"8").run_in(connection)).unwrap();
     let Triggered::Pending(execution) = again else { panic!("{again:?}") };
-    assert_eq!(client.cancel(execution).run_in(connection).unwrap(), Cancelled::Cancelled);
-    let Retried::Pending(_) = client.retry(execution).run_in(connection).unwrap() else {
+    assert_eq!(C::answered(client.cancel(execution).run_in(connection)).unwrap(), Cancelled::Cancelled);
+    let Retried::Pending(_) = C::answered(client.retry(execution).run_in(connection)).unwrap() else {
         panic!("not retried")
     };
     let next = chrono::DateTime::parse_from_rfc3339("2090-01-01T00:00:00Z").unwrap().to_utc();
-    let skipped = client.skip("yearly", next).run_in(connection).unwrap();
+    let skipped = C::answered(client.skip("yearly", next).run_in(connection)).unwrap();
     assert!(matches!(skipped, Skipped::Skipped { .. }), "{skipped:?}");
-    assert_eq!(client.pause("yearly").until(next).run_in(connection).unwrap(), Paused::Paused);
-    assert_eq!(client.resume("yearly").run_in(connection).unwrap(), Resumed::Resumed);
-    assert_eq!(client.pause(Target::job("text")).run_in(connection).unwrap(), Paused::Paused);
-    assert_eq!(client.resume(Target::job("text")).run_in(connection).unwrap(), Resumed::Resumed);
-    let nobodys = client.pause("nobody's").run_in(connection).unwrap_err();
+    assert_eq!(C::answered(client.pause("yearly").until(next).run_in(connection)).unwrap(), Paused::Paused);
+    assert_eq!(C::answered(client.resume("yearly").run_in(connection)).unwrap(), Resumed::Resumed);
+    assert_eq!(C::answered(client.pause(Target::job("text")).run_in(connection)).unwrap(), Paused::Paused);
+    assert_eq!(C::answered(client.resume(Target::job("text")).run_in(connection)).unwrap(), Resumed::Resumed);
+    let nobodys = C::answered(client.pause("nobody's").run_in(connection)).unwrap_err();
     assert_eq!(nobodys.kind(), ErrorKind::NotFound);
-    let nodes = client.drain("8b0b4b0e-0c57-4c5e-9a53-0d2f8e1f7a11").run_in(connection).unwrap_err();
+    let nodes =
+        C::answered(client.drain("8b0b4b0e-0c57-4c5e-9a53-0d2f8e1f7a11").run_in(connection)).unwrap_err();
     assert_eq!(nodes.kind(), ErrorKind::NotFound);
-    assert_eq!(client.remove("yearly").cancel_running().run_in(connection).unwrap(), Removed::Removed);
+    assert_eq!(
+        C::answered(client.remove("yearly").cancel_running().run_in(connection)).unwrap(),
+        Removed::Removed
+    );
 }
 
 fn requests_join_the_callers_transaction(kind: ServerKind) {
@@ -151,11 +170,11 @@ fn requests_join_the_callers_transaction(kind: ServerKind) {
 /// Somebody else resumes the job after the caller's transaction has seen it paused: the answer depends on how
 /// the database isolates, but there is one.
 fn a_request_in_an_old_transaction_ends(kind: ServerKind) {
-    fn run<C: Connection + firetime::CallerConnection>(mut connection: C, client: &Client) {
+    fn run<C: Connection + Blocking>(mut connection: C, client: &Client) {
         let ended = connection.transaction::<_, diesel::result::Error, _>(|connection| {
             connection.batch_execute("SELECT state FROM QRTZ_EXECUTE; SELECT state FROM QRTZ_JOB")?;
             assert_eq!(client.resume(Target::job("text")).run().unwrap(), Resumed::Resumed);
-            match client.resume(Target::job("text")).run_in(connection) {
+            match C::answered(client.resume(Target::job("text")).run_in(connection)) {
                 Ok(answer) => assert!(matches!(answer, Resumed::NotPaused(_)), "{answer:?}"),
                 Err(error) => {
                     assert!(

@@ -38,6 +38,8 @@ mod control;
 mod cron;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod distant;
+#[cfg(all(feature = "sqlx", feature = "tokio-postgres", feature = "diesel-async"))]
+mod drivers;
 mod edited;
 #[cfg(all(feature = "sqlite", feature = "tokio"))]
 mod examples;
@@ -84,6 +86,8 @@ fn main() {
         #[cfg(any(feature = "postgres", feature = "mysql"))]
         distant::add(&mut trials, database);
         leftovers::add(&mut trials, database);
+        #[cfg(all(feature = "sqlx", feature = "tokio-postgres", feature = "diesel-async"))]
+        drivers::add(&mut trials, database);
         life::add(&mut trials, database);
         #[cfg(any(feature = "postgres", feature = "mysql"))]
         roles::add(&mut trials, database);

@@ -269,7 +269,7 @@ impl Enqueue<'_> {
         Ok(answer)
     }
 
-    joins!(Enqueued);
+    joins!(Enqueue { order }, Enqueued);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Enqueued, Error> {
         let order = self.order.resolved(self.client)?;
@@ -332,7 +332,7 @@ impl EnqueueMany<'_> {
         Ok(answer)
     }
 
-    joins!(Vec<ExecutionId>);
+    joins!(EnqueueMany { order }, Vec<ExecutionId>);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Vec<ExecutionId>, Error> {
         verbs.enqueue(&self.order.resolved(self.client)?)

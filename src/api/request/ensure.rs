@@ -139,7 +139,7 @@ impl Ensure<'_> {
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         ///
-        Ensured
+        Ensure { definition }, Ensured
     }
 
     fn over(&self, verbs: &dyn Verbs) -> Result<Ensured, Error> {

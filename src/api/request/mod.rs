@@ -93,7 +93,7 @@ use ordered;
 
 /// Runs a request within a caller's transaction: as `over` does on the client's own connections.
 macro_rules! joins {
-    ($(#[$more:meta])* $Answer:ty) => {
+    ($(#[$more:meta])* $Request:ident { $($field:ident),* }, $Answer:ty) => {
         /// Runs the request on the caller's connection, so that it joins the transaction open there: it is in
         /// force if and when the caller commits, and nodes hear of it then. What it changes is locked until
         /// that. Without an open transaction it runs in one of its own.
@@ -103,8 +103,11 @@ macro_rules! joins {
         /// As `run`; [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if a row has changed since the
         /// transaction began. Nothing of the request is left then.
         #[cfg(feature = "sql")]
-        pub fn run_in(self, connection: &mut impl crate::store::CallerConnection) -> Result<$Answer, Error> {
-            crate::store::joined(&*self.client.store, connection, |verbs| self.over(verbs))
+        pub fn run_in<C: crate::store::CallerConnection>(self, connection: &mut C) -> C::Outcome<'_, $Answer> {
+            let Self { client, $($field),* } = self;
+            let (client, store) = (client.clone(), std::sync::Arc::clone(&client.store));
+            let over = move |verbs: &dyn crate::store::Verbs| $Request { client: &client, $($field),* }.over(verbs);
+            crate::store::joined(store, connection, over)
         }
     };
 }
@@ -149,7 +152,7 @@ macro_rules! request {
 
         impl $Request<'_> {
             crate::api::request::ordered!(by);
-            crate::api::request::joins!($Answer);
+            crate::api::request::joins!($Request { $($field,)* by }, $Answer);
         }
 
         crate::api::request::awaits!($Request { $($field,)* by }, $Answer);

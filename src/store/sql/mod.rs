@@ -38,6 +38,8 @@ use std::sync::atomic::AtomicBool;
 use connection::Connections;
 use connection::call::SqlStore;
 pub use connection::caller::CallerConnection;
+#[cfg(feature = "tokio")]
+pub use connection::caller::driver;
 pub(crate) use connection::target::Target;
 pub use migrate::MigrationReport;
 pub(crate) use migrate::{check_schema, migrate};

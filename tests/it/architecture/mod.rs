@@ -307,18 +307,24 @@ impl Source {
     }
 }
 
+/// Drivers of callers, each of which speaks to one database.
+const CALLERS: &str = "store/sql/connection/caller/";
+
 /// A word and the files that may contain it.
 const BELONGS: &[(&str, &[&str])] = &[
     ("diesel", &["store/", "lib.rs"]),
     ("r2d2", &["store/"]),
     ("rayon", &["pipeline/expand.rs"]),
     ("log::", &["domain/event.rs", "node/teller.rs"]),
-    ("tokio::", &["members/bell.rs", "node/tasks.rs", "api/"]),
+    ("tokio::", &["members/bell.rs", "node/tasks.rs", "store/sql/connection/caller/relay.rs", "api/"]),
+    ("sqlx::", &["store/sql/connection/caller/sqlx/"]),
+    ("tokio_postgres::", &["store/sql/connection/caller/tokio_postgres.rs"]),
+    ("diesel_async::", &["store/sql/connection/caller/diesel_async.rs"]),
     ("clock_gettime", &["time/clock.rs"]),
     ("thread::Builder", &["machine/driver.rs", "pipeline/pool/", "store/sql/connection/reach.rs"]),
-    ("Dialect::Sqlite", &["store/sql/dialect/mod.rs", "store/sql/dialect/sqlite"]),
-    ("Dialect::Postgres", &["store/sql/dialect/mod.rs", "store/sql/dialect/postgres"]),
-    ("Dialect::Mysql", &["store/sql/dialect/mod.rs", "store/sql/dialect/mariadb"]),
+    ("Dialect::Sqlite", &["store/sql/dialect/mod.rs", "store/sql/dialect/sqlite", CALLERS]),
+    ("Dialect::Postgres", &["store/sql/dialect/mod.rs", "store/sql/dialect/postgres", CALLERS]),
+    ("Dialect::Mysql", &["store/sql/dialect/mod.rs", "store/sql/dialect/mariadb", CALLERS]),
     ("Utc::now", &[]),
     ("Instant::now", &[]),
     ("SystemTime::now", &[]),

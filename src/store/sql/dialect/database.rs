@@ -4,6 +4,8 @@
 
 use super::Dialect;
 use crate::domain::Millis;
+#[cfg(feature = "tokio")]
+use crate::domain::Source;
 use crate::store::news::Ear;
 use crate::store::sql::claim::planned::{Found, PlannedRequest};
 #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "mysql")))]
@@ -12,6 +14,8 @@ use crate::store::sql::connection::target::{Opened, Target};
 use crate::store::sql::poll::due::{self, Part};
 use crate::store::sql::rows::open_executions::{self, Whose};
 use crate::store::sql::session::Session;
+#[cfg(feature = "tokio")]
+use crate::store::sql::session::Work;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::Statement;
 use crate::store::{ExecutionQuery, PollQuery, StoreLimits};
@@ -87,6 +91,18 @@ pub(crate) trait Database: Sync {
     /// The executions under way, by id, in the columns of `rows::open_executions`.
     fn open_executions(&self, application: &str, whose: Whose) -> Statement {
         open_executions::by_state(self.dialect(), application, whose)
+    }
+
+    /// Runs `work` within a caller's open transaction.
+    #[cfg(feature = "tokio")]
+    fn within(&self, session: &mut dyn Session, work: Work<'_>) -> Step<()> {
+        work(session)
+    }
+
+    /// The fault of an error that another driver than diesel's tells of, with its code.
+    #[cfg(feature = "tokio")]
+    fn coded(&self, code: &str, _constraint: Option<&str>, cause: Source) -> Fault {
+        Fault { cause: Some(cause), ..Fault::new(FaultKind::Refused, format!("error {code}")) }
     }
 
     /// Appends that `r` is in one of the query's states, and how that is found.

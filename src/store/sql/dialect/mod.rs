@@ -9,6 +9,8 @@ pub(super) mod mariadb;
 pub(super) mod postgres;
 pub(super) mod sqlite;
 
+#[cfg(feature = "tokio")]
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::session::statement::{Statement, Value};
@@ -23,12 +25,14 @@ pub(crate) const FENCE_FROM: &str = "firetime.fence_from";
 pub(crate) const STAYS_WHILE_IDLE: &str = "SELECT set_config('idle_session_timeout', '0', false) \
                                            WHERE current_setting('idle_session_timeout', true) <> '0'";
 
-/// Which SQL is spoken.
-#[doc(hidden)]
+/// Which database's SQL is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
+    /// SQLite's.
     Sqlite,
+    /// PostgreSQL's.
     Postgres,
+    /// MariaDB's.
     Mysql,
 }
 
@@ -141,6 +145,17 @@ impl Dialect {
 
 /// Words of SQL.
 impl Dialect {
+    /// A statement's text with the placeholders of this database.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn numbered(self, text: &str) -> Cow<'_, str> {
+        if self != Self::Postgres {
+            return text.into();
+        }
+        let mut pieces = text.split('?');
+        let first = pieces.next().unwrap_or_default().to_owned();
+        pieces.zip(1..).fold(first, |text, (piece, number)| format!("{text}${number}{piece}")).into()
+    }
+
     /// The database's clock, epoch milliseconds.
     pub(crate) fn clock(self) -> &'static str {
         match self {

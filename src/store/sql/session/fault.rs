@@ -175,12 +175,19 @@ impl std::error::Error for Fault {}
 const KEYS_OF_IDS: [&str; 5] =
     ["qrtz_job_pkey", "qrtz_execute_pkey", "qrtz_run_pkey", "qrtz_claim_pkey", "qrtz_audit_pkey"];
 
+fn is_drawn(constraint: &str) -> bool {
+    KEYS_OF_IDS.contains(&constraint)
+}
+
 /// How the errors of one database are recognised. Diesel reads a few of their codes (SQLSTATE, error number,
 /// extended result code) into a kind. All others it hides behind the kind `Unknown`, and of these nothing is
 /// left but the text.
 pub(crate) struct Recognition {
     /// What diesel's `SerializationFailure` is.
     pub serialization: FaultKind,
+    /// The codes that other drivers tell, and what these errors are.
+    #[cfg(feature = "tokio")]
+    pub codes: &'static [(FaultKind, &'static [&'static str])],
     /// Parts of texts, in lower case, and what these errors are: the first that occurs counts. Everything
     /// else counts as refused, and the caller asks the connection whether it still lives before it believes
     /// that.
@@ -189,30 +196,42 @@ pub(crate) struct Recognition {
 
 impl Recognition {
     pub(crate) fn fault(&self, error: diesel::result::Error) -> Fault {
-        use DatabaseErrorKind::{
-            CheckViolation, ClosedConnection, ExclusionViolation, ForeignKeyViolation, NotNullViolation,
-            ReadOnlyTransaction, SerializationFailure, UnableToSendCommand, UniqueViolation, Unknown,
-        };
         use diesel::result::Error::{BrokenTransactionManager, DatabaseError, DeserializationError};
-        let is_drawn = |name: &str| KEYS_OF_IDS.contains(&name);
         let kind = match &error {
-            DatabaseError(kind, information) => match kind {
-                SerializationFailure => self.serialization,
-                UniqueViolation if information.constraint_name().is_some_and(is_drawn) => FaultKind::TakenId,
-                UniqueViolation => FaultKind::Duplicate,
-                ReadOnlyTransaction => FaultKind::ReadOnly,
-                NotNullViolation | CheckViolation | ForeignKeyViolation | ExclusionViolation => {
-                    FaultKind::Row
-                }
-                ClosedConnection | UnableToSendCommand => FaultKind::Lost,
-                Unknown => self.by_text(information.message()),
-                _ => FaultKind::Refused,
-            },
+            DatabaseError(kind, told) => self.kind(kind, told.constraint_name(), told.message()),
             BrokenTransactionManager => FaultKind::Lost,
             DeserializationError(_) => FaultKind::Undecodable,
             _ => FaultKind::Refused,
         };
         Fault::caused(kind, error)
+    }
+
+    fn kind(&self, kind: &DatabaseErrorKind, constraint: Option<&str>, message: &str) -> FaultKind {
+        use DatabaseErrorKind::{
+            CheckViolation, ClosedConnection, ExclusionViolation, ForeignKeyViolation, NotNullViolation,
+            ReadOnlyTransaction, SerializationFailure, UnableToSendCommand, UniqueViolation, Unknown,
+        };
+        match kind {
+            SerializationFailure => self.serialization,
+            UniqueViolation if constraint.is_some_and(is_drawn) => FaultKind::TakenId,
+            UniqueViolation => FaultKind::Duplicate,
+            ReadOnlyTransaction => FaultKind::ReadOnly,
+            NotNullViolation | CheckViolation | ForeignKeyViolation | ExclusionViolation => FaultKind::Row,
+            ClosedConnection | UnableToSendCommand => FaultKind::Lost,
+            Unknown => self.by_text(message),
+            _ => FaultKind::Refused,
+        }
+    }
+
+    /// The fault of an error that another driver than diesel's tells of, with its code.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn coded(&self, code: &str, constraint: Option<&str>, cause: Source) -> Fault {
+        let known = self.codes.iter().find(|(_, codes)| codes.contains(&code)).map(|(kind, _)| *kind);
+        let kind = match known.unwrap_or_else(|| self.by_text(&cause.to_string())) {
+            FaultKind::Duplicate if constraint.is_some_and(is_drawn) => FaultKind::TakenId,
+            kind => kind,
+        };
+        Fault { kind, message: String::new(), cause: Some(cause) }
     }
 
     fn by_text(&self, message: &str) -> FaultKind {

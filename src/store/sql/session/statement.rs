@@ -12,19 +12,33 @@ use crate::domain::{JobId, NodeId, ScheduleId, Timestamp, Token};
 use crate::store::columns::{Cell, Column, Datum, NO_TIME, Spec, Stored};
 use crate::store::guard::Guard;
 
-/// A value that is bound. Ids and times are always `Int`, which every database binds as BIGINT:
-/// another type than the column's would make it scan the table.
+/// A value that is bound, or that a database answers with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
+    /// A BIGINT. Ids and times are always bound as such: another type than the column's would make a database
+    /// scan the table.
     Int(i64),
+    /// A text.
     Text(String),
+    /// NULL, bound as a text.
     Null,
-    /// NULL in a column of numbers.
+    /// NULL, bound as a BIGINT.
     NoNumber,
-    /// A column of a batch, on PostgreSQL.
+    /// A column of a batch, bound as an array of BIGINT. On PostgreSQL alone.
     Ints(Arc<Vec<i64>>),
-    /// A column of a batch, on PostgreSQL.
+    /// A column of a batch, bound as an array of TEXT. On PostgreSQL alone.
     Texts(Arc<Vec<String>>),
+}
+
+#[cfg(feature = "tokio")]
+impl From<Value> for Cell {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Int(value) => Self::Int(value),
+            Value::Text(text) => Self::Text(text),
+            Value::Null | Value::NoNumber | Value::Ints(_) | Value::Texts(_) => Self::Null,
+        }
+    }
 }
 
 macro_rules! values {
@@ -184,6 +198,12 @@ pub struct Row(std::vec::IntoIter<Cell>);
 impl Row {
     pub(crate) fn new(cells: Vec<Cell>) -> Self {
         Self(cells.into_iter())
+    }
+
+    /// The values of its columns.
+    #[cfg(all(feature = "diesel-async", any(feature = "postgres", feature = "mysql")))]
+    pub(crate) fn into_values(self) -> Vec<Value> {
+        self.0.map(Value::from).collect()
     }
 
     /// The next column as it is.

@@ -20,6 +20,21 @@ fn definition(application: &str, name: &str) -> Definition {
     Definition { trigger, ..fixture::definition(application, name) }
 }
 
+/// A connection on which a request blocks.
+trait Blocking: CallerConnection {
+    fn answered<T>(outcome: Self::Outcome<'_, T>) -> Result<T, Error>;
+}
+
+macro_rules! blocking {
+    ($connection:ty) => {
+        impl Blocking for $connection {
+            fn answered<T>(outcome: Result<T, Error>) -> Result<T, Error> {
+                outcome
+            }
+        }
+    };
+}
+
 struct Case {
     store: Arc<dyn Store>,
     application: String,
@@ -35,23 +50,20 @@ impl Case {
         self.store.find(&self.application, name).unwrap().is_some()
     }
 
-    fn ensure(&self, connection: &mut dyn CallerConnection, name: &str) -> Ensured {
+    fn ensure(&self, connection: &mut impl Blocking, name: &str) -> Ensured {
         self.ensure_in(connection, &definition(&self.application, name)).unwrap()
     }
 
     /// As a client's request does.
-    fn ensure_in(
-        &self,
-        connection: &mut dyn CallerConnection,
-        definition: &Definition,
-    ) -> Result<Ensured, Error> {
-        joined(&*self.store, connection, |verbs| verbs.ensure(definition))
+    fn ensure_in<C: Blocking>(&self, connection: &mut C, definition: &Definition) -> Result<Ensured, Error> {
+        let definition = definition.clone();
+        C::answered(joined(Arc::clone(&self.store), connection, move |verbs| verbs.ensure(&definition)))
     }
 }
 
 fn a_schedule_shares_the_fate_of_the_transaction<C>(database: &Database, connection: &mut C)
 where
-    C: Connection + CallerConnection,
+    C: Connection + Blocking,
 {
     let case = Case::new(database);
     let rolled_back = connection.transaction(|connection| {
@@ -78,7 +90,7 @@ where
 
 fn a_refused_definition_leaves_the_transaction_usable<C>(database: &Database, connection: &mut C)
 where
-    C: Connection + CallerConnection,
+    C: Connection + Blocking,
 {
     let case = Case::new(database);
     let committed = connection.transaction(|connection| {
@@ -95,7 +107,7 @@ where
 /// Such a request committed the caller's transaction, which diesel knows nothing of.
 fn a_transaction_begun_as_text_is_refused_and_left_open<C>(database: &Database, connection: &mut C)
 where
-    C: Connection + CallerConnection,
+    C: Connection + Blocking,
 {
     let case = Case::new(database);
     let begins = match database.dialect() {
@@ -134,7 +146,7 @@ fn of_a_new_job(case: &Case, name: &str) -> Definition {
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 fn an_open_transaction_with_a_new_job_holds_up_no_other<C>(database: &Database, connection: &mut C)
 where
-    C: Connection + CallerConnection,
+    C: Connection + Blocking,
 {
     let case = Case::new(database);
     let committed = connection.transaction(|connection| {
@@ -172,7 +184,7 @@ fn repeat_reads(database: &Database, connection: &mut impl Connection) {
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 fn a_schedule_removed_since_the_snapshot_is_not_unchanged<C>(database: &Database, connection: &mut C)
 where
-    C: Connection + CallerConnection,
+    C: Connection + Blocking,
 {
     let case = Case::new(database);
     repeat_reads(database, connection);
@@ -201,7 +213,7 @@ where
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 fn an_older_snapshot_is_told_or_seen_through<C>(database: &Database, connection: &mut C)
 where
-    C: Connection + CallerConnection,
+    C: Connection + Blocking,
 {
     let case = Case::new(database);
     repeat_reads(database, connection);
@@ -228,6 +240,9 @@ macro_rules! caller {
         #[cfg(feature = $feature)]
         mod $database {
             use super::*;
+
+            blocking!($connection);
+            blocking!(diesel::r2d2::PooledConnection<diesel::r2d2::ConnectionManager<$connection>>);
 
             fn connect(database: &Database) -> $connection {
                 let address = database.url.strip_prefix("sqlite:").unwrap_or(&database.url);

@@ -374,9 +374,11 @@ mod sqlite {
         if !made.is_ok_and(|made| made.success()) {
             return;
         }
-        let store = SqlStore::open(&url, LIMITS, Arc::new(Clock::default())).unwrap();
+        let store = crate::store::sql::open(&url, LIMITS, Arc::new(Clock::default())).unwrap();
         let mut connection = diesel::SqliteConnection::establish(&path).unwrap();
-        let own = crate::store::sql::joined(&store, &mut connection, |verbs| verbs.ensure(&wanted));
+        let definition = wanted.clone();
+        let ensure = move |verbs: &dyn crate::store::Verbs| verbs.ensure(&definition);
+        let own = crate::store::sql::joined(Arc::clone(&store), &mut connection, ensure);
         for refused in [store.ensure(&wanted).unwrap_err(), own.unwrap_err()] {
             assert_eq!(refused.kind(), ErrorKind::Refused, "{refused:#}");
             assert!(format!("{refused:#}").contains("nothing was changed"), "{refused:#}");

@@ -157,7 +157,8 @@ fn a_callers_transaction_tells_with_its_commit() {
     let mut ear = case.store.listen(&case.application).unwrap();
     let mut connection = PgConnection::establish(&case.database.url).unwrap();
     let enqueue = |connection: &mut PgConnection| {
-        joined(&*case.store, connection, |verbs| verbs.enqueue(&case.order(DueAt::After(0)))).unwrap()
+        let order = case.order(DueAt::After(0));
+        joined(Arc::clone(&case.store), connection, move |verbs| verbs.enqueue(&order)).unwrap()
     };
     let ended: Result<(), _> = connection.transaction(|connection| {
         enqueue(connection);

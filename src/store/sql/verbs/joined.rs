@@ -1,6 +1,7 @@
 //! A client's verbs within a caller's transaction.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use super::calls::{calls, shared_verbs};
 use super::{change, ensure, order, queue, switch};
@@ -18,27 +19,14 @@ use crate::store::{
     Applied, Change, Definition, Ensured, ExecutionQuery, ExecutionRow, Result, SeenSchedule, Store, Verbs,
 };
 
-/// Runs verbs on a caller's connection, inside the open transaction if there is one, under a savepoint: after
-/// an error nothing of them is left. `outside` is the store on connections of its own.
-pub(crate) fn joined<T>(
-    outside: &dyn Store,
-    connection: &mut dyn CallerConnection,
-    body: impl FnOnce(&dyn Verbs) -> Result<T>,
-) -> Result<T> {
-    let (mut body, mut answer) = (Some(body), None);
-    let ended = connection.joined(&mut |session| {
-        let Some(body) = body.take() else { return Ok(()) };
-        let result = body(&OnConnection { outside, session: RefCell::new(session) });
-        let failed = result.as_ref().err().map(|error| Fault::new(FaultKind::Refused, error.to_string()));
-        answer = Some(result);
-        failed.map_or(Ok(()), Err)
-    });
-    match (answer, ended) {
-        (Some(Ok(answer)), Ok(())) => Ok(answer),
-        (Some(Err(error)), _) => Err(error),
-        (_, Err(fault)) => Err(told(fault)),
-        (None, Ok(())) => Err(told(Fault::new(FaultKind::Refused, "the transaction did not run"))),
-    }
+/// Runs verbs on a caller's connection, inside the open transaction, under a savepoint: after an error
+/// nothing of them is left. `outside` is the store on connections of its own.
+pub(crate) fn joined<'c, C: CallerConnection, T: Send + 'static>(
+    outside: Arc<dyn Store>,
+    connection: &'c mut C,
+    body: impl FnOnce(&dyn Verbs) -> Result<T> + Send + 'static,
+) -> C::Outcome<'c, T> {
+    connection.join(move |session| body(&OnConnection { outside: &*outside, session: RefCell::new(session) }))
 }
 
 struct OnConnection<'a> {

@@ -1,5 +1,7 @@
 //! The faults of MariaDB's sessions, by the server's numbers where diesel tells them.
 
+#[cfg(feature = "tokio")]
+use crate::domain::Source;
 use crate::store::sql::session::fault::{Fault, FaultKind, Recognition};
 
 /// Of a prepared statement diesel reads the numbers of broken constraints, deadlocks and read-only
@@ -7,6 +9,16 @@ use crate::store::sql::session::fault::{Fault, FaultKind, Recognition};
 /// always those of the client library.
 const ERRORS: Recognition = Recognition {
     serialization: FaultKind::Deadlock,
+    #[cfg(feature = "tokio")]
+    codes: &[
+        (FaultKind::Duplicate, &["1062", "1586", "1859"]),
+        (FaultKind::Row, &["1048", "1153", "1264", "1364", "1366", "1406", "1451", "1452", "4025"]),
+        (FaultKind::Conflict, &["1020"]),
+        (FaultKind::Deadlock, &["1213"]),
+        (FaultKind::Busy, &["1205", "1467"]),
+        (FaultKind::ReadOnly, &["1792"]),
+        (FaultKind::Lost, &["1927", "2006", "2013", "2014"]),
+    ],
     texts: &[
         // 2006, 2013, 2014, 1927
         (
@@ -27,12 +39,21 @@ const ERRORS: Recognition = Recognition {
     ],
 };
 
+/// The fault of an error that another driver tells of.
+#[cfg(feature = "tokio")]
+pub(crate) fn coded(code: &str, constraint: Option<&str>, cause: Source) -> Fault {
+    ERRORS.coded(code, constraint, cause)
+}
+
 pub(crate) fn fault(error: diesel::result::Error) -> Fault {
     ERRORS.fault(error)
 }
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "tokio")]
+    use std::sync::Arc;
+
     use super::*;
 
     /// A member that loses its cluster in a commit cannot tell what the others made of it.
@@ -74,5 +95,14 @@ mod tests {
         ] {
             assert_eq!(ERRORS.kind_of(text), kind, "{text}");
         }
+    }
+
+    #[cfg(feature = "tokio")]
+    #[test]
+    fn other_drivers_tell_their_numbers() {
+        let kind = |number: &str| coded(number, None, Arc::from(Box::from("in any words"))).kind;
+        let kinds = ["1062", "1213", "1205", "1020", "1792", "1142"].map(kind);
+        use FaultKind::{Busy, Conflict, Deadlock, Duplicate, ReadOnly, Refused};
+        assert_eq!(kinds, [Duplicate, Deadlock, Busy, Conflict, ReadOnly, Refused]);
     }
 }

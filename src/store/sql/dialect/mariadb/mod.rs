@@ -19,12 +19,16 @@ use super::Dialect;
 use super::database::{Database, LOCK_WAIT, QuickClaim, SCHEMA_WAIT, schema_is_locked};
 #[cfg(not(feature = "mysql"))]
 use super::database::{switched_off as open, switched_off as open_first};
+#[cfg(all(feature = "mysql", feature = "tokio"))]
+use crate::domain::Source;
 use crate::store::StoreLimits;
 use crate::store::columns::Cell;
 use crate::store::sql::claim::planned::{Found, PlannedRequest};
 use crate::store::sql::connection::hosts::Pickiness;
 use crate::store::sql::connection::target::{Opened, Target};
 use crate::store::sql::session::Session;
+#[cfg(all(feature = "mysql", feature = "tokio"))]
+use crate::store::sql::session::Work;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{single, sql};
 use crate::time::span;
@@ -87,6 +91,16 @@ impl Database for Mariadb {
 
     fn unlock_schema(&self, session: &mut dyn Session, _: bool) -> Step<()> {
         session.rows(&sql(format!("SELECT RELEASE_LOCK({SCHEMA_LOCK})"))).map(|_| ())
+    }
+
+    #[cfg(all(feature = "mysql", feature = "tokio"))]
+    fn within(&self, session: &mut dyn Session, work: Work<'_>) -> Step<()> {
+        galera::within(session, work)
+    }
+
+    #[cfg(all(feature = "mysql", feature = "tokio"))]
+    fn coded(&self, code: &str, constraint: Option<&str>, cause: Source) -> Fault {
+        faults::coded(code, constraint, cause)
     }
 
     fn quick_claim(&self) -> Option<QuickClaim> {

@@ -1,5 +1,7 @@
 //! The faults of PostgreSQL's sessions, by the server's codes where diesel tells them.
 
+#[cfg(feature = "tokio")]
+use crate::domain::Source;
 use crate::store::sql::session::fault::{Fault, FaultKind, Recognition};
 
 /// Diesel reads the SQLSTATEs of broken constraints, of transactions that cannot be serialized or are
@@ -8,6 +10,16 @@ use crate::store::sql::session::fault::{Fault, FaultKind, Recognition};
 /// waited for, and a question to the connection, must do.
 const ERRORS: Recognition = Recognition {
     serialization: FaultKind::Conflict,
+    #[cfg(feature = "tokio")]
+    codes: &[
+        (FaultKind::Duplicate, &["23505"]),
+        (FaultKind::Row, &["23502", "23503", "23514", "23P01", "22001", "22003", "22021", "22P05"]),
+        (FaultKind::Conflict, &["40001"]),
+        (FaultKind::Deadlock, &["40P01"]),
+        (FaultKind::Busy, &["55P03"]),
+        (FaultKind::ReadOnly, &["25006"]),
+        (FaultKind::Lost, &["08000", "08001", "08003", "08004", "08006", "57P01", "57P02", "57P03"]),
+    ],
     texts: &[
         (
             FaultKind::Lost,
@@ -32,6 +44,12 @@ const ERRORS: Recognition = Recognition {
     ],
 };
 
+/// The fault of an error that another driver tells of.
+#[cfg(feature = "tokio")]
+pub(crate) fn coded(code: &str, constraint: Option<&str>, cause: Source) -> Fault {
+    explained(ERRORS.coded(code, constraint, cause))
+}
+
 pub(crate) fn fault(error: diesel::result::Error) -> Fault {
     explained(ERRORS.fault(error))
 }
@@ -48,6 +66,9 @@ pub(super) fn explained(fault: Fault) -> Fault {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "tokio")]
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -73,5 +94,17 @@ mod tests {
         let suspected = fault("prepared statement \"__diesel_stmt_3\" does not exist");
         assert!(suspected.message.contains("session mode"), "{suspected}");
         assert_eq!(fault("permission denied").message, "");
+    }
+
+    #[cfg(feature = "tokio")]
+    #[test]
+    fn other_drivers_tell_their_codes() {
+        let kind =
+            |code: &str, constraint| coded(code, constraint, Arc::from(Box::from("in any words"))).kind;
+        assert_eq!(kind("40001", None), FaultKind::Conflict);
+        assert_eq!(kind("55P03", None), FaultKind::Busy);
+        assert_eq!(kind("23505", Some("qrtz_run_unique")), FaultKind::Duplicate);
+        assert_eq!(kind("23505", Some("qrtz_run_pkey")), FaultKind::TakenId);
+        assert_eq!(kind("42501", None), FaultKind::Refused);
     }
 }

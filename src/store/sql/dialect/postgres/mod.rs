@@ -21,6 +21,8 @@ use super::database::{Database, LOCK_WAIT, QuickClaim, SCHEMA_WAIT, schema_is_lo
 #[cfg(not(feature = "postgres"))]
 use super::database::{switched_off as open, switched_off as open_unshared};
 use super::{Dialect, STAYS_WHILE_IDLE};
+#[cfg(all(feature = "postgres", feature = "tokio"))]
+use crate::domain::Source;
 #[cfg(feature = "postgres")]
 use crate::store::news::Ear;
 use crate::store::sql::claim::planned::{Found, PlannedRequest};
@@ -94,6 +96,11 @@ impl Database for Postgres {
             _ => Fault { cause: fault.cause, ..schema_is_locked() },
         };
         session.batch("SELECT pg_advisory_xact_lock(7379541834516)").map_err(refused)
+    }
+
+    #[cfg(all(feature = "postgres", feature = "tokio"))]
+    fn coded(&self, code: &str, constraint: Option<&str>, cause: Source) -> Fault {
+        faults::coded(code, constraint, cause)
     }
 
     fn quick_claim(&self) -> Option<QuickClaim> {

@@ -1,10 +1,19 @@
 //! The faults of SQLite's sessions, by its codes where diesel tells them.
 
+#[cfg(feature = "tokio")]
+use crate::domain::Source;
 use crate::store::sql::session::fault::{Fault, FaultKind, Recognition};
 
 /// Diesel reads the codes of broken constraints. The texts are constants of the library that is built in.
 const ERRORS: Recognition = Recognition {
     serialization: FaultKind::Conflict,
+    #[cfg(feature = "tokio")]
+    codes: &[
+        // SQLITE_CONSTRAINT_UNIQUE, _PRIMARYKEY
+        (FaultKind::Duplicate, &["2067", "1555"]),
+        // SQLITE_CONSTRAINT_FOREIGNKEY, _NOTNULL, _CHECK
+        (FaultKind::Row, &["787", "1299", "275"]),
+    ],
     texts: &[
         (
             FaultKind::Busy,
@@ -24,12 +33,21 @@ const ERRORS: Recognition = Recognition {
     ],
 };
 
+/// The fault of an error that another driver tells of.
+#[cfg(feature = "tokio")]
+pub(crate) fn coded(code: &str, constraint: Option<&str>, cause: Source) -> Fault {
+    ERRORS.coded(code, constraint, cause)
+}
+
 pub(crate) fn fault(error: diesel::result::Error) -> Fault {
     ERRORS.fault(error)
 }
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "tokio")]
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -43,5 +61,13 @@ mod tests {
         for passing in ["disk I/O error", "attempt to write a readonly database"] {
             assert_eq!(ERRORS.kind_of(passing), FaultKind::Refused, "{passing}");
         }
+    }
+
+    #[cfg(feature = "tokio")]
+    #[test]
+    fn other_drivers_tell_their_codes_and_texts() {
+        let kind = |code: &str, text: &str| coded(code, None, Arc::from(Box::from(text))).kind;
+        assert_eq!(kind("2067", "UNIQUE constraint failed"), FaultKind::Duplicate);
+        assert_eq!(kind("5", "(code: 5) database is locked"), FaultKind::Busy);
     }
 }

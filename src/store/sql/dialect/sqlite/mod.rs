@@ -12,6 +12,8 @@ use super::Dialect;
 #[cfg(not(feature = "sqlite"))]
 use super::database::switched_off as open;
 use super::database::{Database, LOCK_WAIT, SCHEMA_WAIT, schema_is_locked};
+#[cfg(all(feature = "sqlite", feature = "tokio"))]
+use crate::domain::Source;
 use crate::store::StoreLimits;
 use crate::store::sql::claim::planned::{
     Found, PlannedRequest, all_of, by_first_column, have_slots, insert_moved, move_cursors,
@@ -57,6 +59,11 @@ impl Database for Sqlite {
             FaultKind::Busy => Fault { cause: fault.cause, ..schema_is_locked() },
             _ => fault,
         })
+    }
+
+    #[cfg(all(feature = "sqlite", feature = "tokio"))]
+    fn coded(&self, code: &str, constraint: Option<&str>, cause: Source) -> Fault {
+        faults::coded(code, constraint, cause)
     }
 
     fn claim(&self, session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found> {

@@ -1,6 +1,7 @@
-//! Connections of the application's own, whose transaction a request joins.
+//! Connections of diesel's that block: a request runs on them under a savepoint.
 
-use crate::domain::{Error, ErrorKind};
+use super::{CallerConnection, answered};
+use crate::domain::Error;
 use crate::store::sql::dialect;
 #[cfg(feature = "sqlite")]
 use crate::store::sql::dialect::Dialect;
@@ -8,30 +9,6 @@ use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use crate::store::sql::session::statement::{single, sql};
 use crate::store::sql::session::{Session, Work};
-
-/// A database connection of the application's own.
-///
-/// What a request changes on it, such as an execution that it enqueues, belongs to the transaction open on
-/// it: it appears with everything else the transaction does, or not at all. Without an open transaction the
-/// request has one of its own. The connection must lead to the database firetime uses, with firetime's tables
-/// found without a prefix.
-///
-/// Begin your transaction with diesel's `transaction`. A request refuses one that diesel does not know of, as
-/// `BEGIN` in a text or `autocommit = 0` make one, with [`ErrorKind::Config`], and leaves it open.
-///
-/// Implemented for diesel's `SqliteConnection`, `PgConnection` and `MysqlConnection`, and for these in
-/// diesel's own pool (`diesel::r2d2`); not for connections of diesel-async or SQLx.
-pub trait CallerConnection: joined::Joins {}
-
-pub(crate) mod joined {
-    use super::{Step, Work};
-
-    /// Runs statements inside the connection's transaction, under a savepoint.
-    pub trait Joins {
-        #[doc(hidden)]
-        fn joined(&mut self, body: Work<'_>) -> Step<()>;
-    }
-}
 
 /// The fault of an end that failed. `commits`: a transaction of our own was to be committed, which it may be
 /// although the answer is lost. Changes under a savepoint wait for the caller's commit instead.
@@ -49,11 +26,14 @@ fn begun_as_text() -> Fault {
     Fault::new(FaultKind::Senseless, message)
 }
 
+/// Runs statements inside the connection's transaction, under a savepoint.
+trait Joins {
+    fn joined(&mut self, body: Work<'_>) -> Step<()>;
+}
+
 macro_rules! caller_connection {
     ($connection:ty, $database:ident, $begin:expr, $within_own:expr, $within:expr) => {
-        impl CallerConnection for $connection {}
-
-        impl joined::Joins for $connection {
+        impl Joins for $connection {
             fn joined(&mut self, body: Work<'_>) -> Step<()> {
                 use dialect::$database::faults::fault;
                 use diesel::connection::{Connection, TransactionManager};
@@ -83,6 +63,20 @@ macro_rules! caller_connection {
                 // The rollback may fail, too: the transaction is gone.
                 done?;
                 ended.map_err(|error| at_end(fault(error), before == 0))
+            }
+        }
+
+        impl CallerConnection for $connection {
+            type Outcome<'c, T>
+                = Result<T, Error>
+            where
+                T: 'c;
+
+            fn join<T: Send + 'static>(
+                &mut self,
+                work: impl FnOnce(&mut dyn Session) -> Result<T, Error> + Send + 'static,
+            ) -> Result<T, Error> {
+                answered(|body| self.joined(body), work)
             }
         }
     };
@@ -150,38 +144,13 @@ caller_connection!(
     dialect::mariadb::galera::within
 );
 
-type Pooled<C> = diesel::r2d2::PooledConnection<diesel::r2d2::ConnectionManager<C>>;
-
-impl<C: CallerConnection + diesel::r2d2::R2D2Connection + 'static> CallerConnection for Pooled<C> {}
-
-impl<C: joined::Joins + diesel::r2d2::R2D2Connection + 'static> joined::Joins for Pooled<C> {
-    fn joined(&mut self, body: Work<'_>) -> Step<()> {
-        (**self).joined(body)
-    }
-}
-
-/// What a caller is told of a fault in a transaction of theirs. A deadlock has rolled all of it back: the
-/// request alone, made again, would be committed without what came before it.
-pub(crate) fn told(fault: Fault) -> Error {
-    let (kind, follows) = match fault.kind {
-        FaultKind::Conflict | FaultKind::Deadlock | FaultKind::Ended => {
-            (ErrorKind::Conflict, "a row has changed since your transaction began; roll back and try again")
-        }
-        FaultKind::TakenId => {
-            let advice =
-                "an id that the database drew is taken; set the table's sequence above its highest id";
-            (FaultKind::TakenId.error_kind(), advice)
-        }
-        kind => (kind.error_kind(), kind.follows()),
-    };
-    fault.error(kind, &format!("in your transaction: {follows}"))
-}
-
 #[cfg(test)]
 mod tests {
     use diesel::result::Error as DieselError;
 
     use super::*;
+    use crate::domain::ErrorKind;
+    use crate::store::sql::connection::caller::told;
 
     /// The kind of the error that a caller is told of, whose savepoint or transaction ended with this.
     fn kind(kind: FaultKind, is_own: bool) -> ErrorKind {
@@ -203,7 +172,7 @@ mod tests {
     fn a_refusal_is_told_although_the_rollback_fails() {
         use diesel::Connection;
         let mut connection = diesel::SqliteConnection::establish(":memory:").unwrap();
-        let ended = joined::Joins::joined(&mut connection, &mut |session| {
+        let ended = Joins::joined(&mut connection, &mut |session| {
             session.batch("ROLLBACK")?;
             Err(Fault::new(FaultKind::Conflict, "it is gone"))
         });
@@ -220,7 +189,7 @@ mod tests {
         let open = || diesel::SqliteConnection::establish(&file).unwrap();
         let mut other = open();
         let mut begins_elsewhere = |_: &mut dyn Session| other.batch("BEGIN IMMEDIATE");
-        let refused = joined::Joins::joined(&mut open(), &mut begins_elsewhere).unwrap_err();
+        let refused = Joins::joined(&mut open(), &mut begins_elsewhere).unwrap_err();
         assert_eq!(refused.kind, FaultKind::Busy);
     }
 
@@ -237,7 +206,7 @@ mod tests {
         };
         let ended = connection.transaction(|connection| {
             let mut release = |session: &mut dyn Session| session.batch("RELEASE diesel_savepoint_1");
-            joined::Joins::joined(connection, &mut release).unwrap_err();
+            Joins::joined(connection, &mut release).unwrap_err();
             assert_eq!(depth(connection), 1);
             Err::<(), _>(diesel::result::Error::RollbackTransaction)
         });
