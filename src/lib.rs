@@ -66,7 +66,7 @@ pub use api::{
 };
 pub use domain::{
     Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, LaneHealth,
-    LeftOut, Lineage, MisfirePolicy, NodeId, Overlap, Retry, ScheduleId, ScheduleState, UnknownWord,
+    LeftOut, Lineage, MisfirePolicy, NodeId, Overlap, Receipt, Retry, ScheduleId, ScheduleState, UnknownWord,
 };
 pub use node::context::{Cancellation, Context};
 pub use node::handlers::HandlerError;

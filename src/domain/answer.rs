@@ -2,6 +2,22 @@
 
 use std::time::Duration;
 
+use super::{ExecutionId, Token};
+
+/// The error of a run whose own transaction was to store its outcome, and has not.
+pub(crate) const UNCOMMITTED: &str =
+    "complete_in was called, and its transaction was rolled back or not committed";
+
+/// Proof that a transaction of the handler's own is to store the outcome of its execution: made by
+/// [`Context::complete_in`](crate::Context::complete_in), and handed back as [`Answer::Completed`] once the
+/// transaction is committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "commit the transaction, then answer with it"]
+pub struct Receipt {
+    pub(crate) execution: ExecutionId,
+    pub(crate) token: Token,
+}
+
 /// What a handler that returned says of its execution. An error, returned with `?` or as `Err`, is
 /// [`Failed`](Answer::Failed); so is a panic. `()` is [`Done`](Answer::Done).
 ///
@@ -30,6 +46,10 @@ use std::time::Duration;
 pub enum Answer {
     /// SUCCEEDED.
     Done,
+    /// SUCCEEDED, as the handler's own transaction has stored it
+    /// ([`Context::complete_in`](crate::Context::complete_in)). FAILED, and tried again as
+    /// [`Job::retry`](crate::Job::retry) says, if that transaction was not committed.
+    Completed(Receipt),
     /// FAILED, with this text; tried again as [`Job::retry`](crate::Job::retry) says.
     Failed(String),
     /// FAILED, with this text; if [`Job::retry`](crate::Job::retry) grants another retry, it waits so long
@@ -51,7 +71,16 @@ impl Answer {
         match self {
             Self::Failed(text) | Self::RetryIn(_, text) | Self::GiveUp(text) => Self::Cancelled(text),
             Self::Snooze(_) => Self::Cancelled("snoozed after it was asked to end".to_owned()),
+            Self::Completed(_) => Self::Cancelled(UNCOMMITTED.to_owned()),
             Self::Done | Self::Cancelled(_) => self,
+        }
+    }
+
+    /// The same answer, of a run whose outcome no transaction of its own has stored although it was to.
+    pub(crate) fn uncommitted(self) -> Self {
+        match self {
+            Self::Done | Self::Completed(_) => Self::Failed(UNCOMMITTED.to_owned()),
+            other => other,
         }
     }
 
@@ -62,7 +91,13 @@ impl Answer {
 
     /// Whether its job's policy decides about a retry.
     pub(crate) fn may_be_retried(&self) -> bool {
-        matches!(self, Self::Failed(_) | Self::RetryIn(..))
+        matches!(self, Self::Failed(_) | Self::RetryIn(..) | Self::Completed(_))
+    }
+}
+
+impl From<Receipt> for Answer {
+    fn from(receipt: Receipt) -> Self {
+        Self::Completed(receipt)
     }
 }
 
@@ -85,5 +120,15 @@ mod tests {
         }
         assert!(matches!(Answer::Snooze(pause).after_cancel(), Answer::Cancelled(_)));
         assert_eq!(Answer::Done.after_cancel(), Answer::Done);
+    }
+
+    #[test]
+    fn what_was_to_be_committed_and_was_not_is_no_success() {
+        let receipt = Receipt { execution: ExecutionId(1), token: Token::fresh() };
+        for answer in [Answer::Done, receipt.into()] {
+            assert_eq!(answer.uncommitted(), Answer::Failed(UNCOMMITTED.to_owned()));
+        }
+        let snooze = Answer::Snooze(Duration::ZERO);
+        assert_eq!(snooze.clone().uncommitted(), snooze);
     }
 }

@@ -27,7 +27,8 @@ pub(crate) mod text;
 mod timing;
 pub(crate) mod user_code;
 
-pub use answer::Answer;
+pub(crate) use answer::UNCOMMITTED;
+pub use answer::{Answer, Receipt};
 #[cfg(test)]
 pub(crate) use bounds::Bound;
 pub(crate) use bounds::{BoundOf, BoundScope, Bounds, Full, MOST_AHEAD, Rate};

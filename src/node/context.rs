@@ -8,11 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use chrono::{DateTime, Utc};
 
+#[cfg(feature = "sql")]
+use crate::domain::Receipt;
 use crate::domain::{Boot, Cause, Covers, Error, ErrorKind, ExecutionId, LeftOut};
 use crate::members::Standing;
 #[cfg(feature = "tokio")]
 use crate::members::bell::woken;
 use crate::store::Store;
+#[cfg(feature = "sql")]
+use crate::store::{CallerConnection, Completed, ExecutionChange, joined};
 use crate::time::{Clock, Now};
 
 /// A handler's view of the execution it runs.
@@ -31,6 +35,9 @@ pub struct Context {
     pub(crate) clock: Arc<Clock>,
     pub(crate) stopping: Arc<Stopping>,
     pub(crate) ledger: Ledger,
+    /// What a transaction of the handler's own stores, but for the time.
+    #[cfg(feature = "sql")]
+    pub(crate) outcome: ExecutionChange,
 }
 
 /// How far a node's shutdown has come.
@@ -322,6 +329,65 @@ impl Context {
             Error::new(ErrorKind::NotFound, format!("asking what it covers: {what}: its row was deleted"))
         };
         self.ledger.0.covers(self.execution(), LeftOut::MOST)?.ok_or_else(gone)
+    }
+
+    /// Stores in a transaction of the handler's own that the execution has succeeded: what the handler does
+    /// there and its outcome are one commit. The handler answers with the receipt once it has committed.
+    ///
+    /// Whatever becomes of the handler behind this call (an error, a panic, a lost answer of its COMMIT), the
+    /// node looks at what is stored before it decides. Committed is SUCCEEDED, whatever the handler says.
+    /// Rolled back is no success: with the receipt as its answer, or with none, the run has failed, and
+    /// is tried again as its job says. Whoever kills the process at any point finds both or neither.
+    ///
+    /// The execution's row stays locked until the transaction ends; with a fixed delay, that of its schedule,
+    /// too. Call it last, and commit.
+    ///
+    /// ```
+    /// use diesel::prelude::*;
+    /// use firetime::{Answer, Context, HandlerError};
+    ///
+    /// fn charge(context: &Context, order: i64) -> Result<Answer, HandlerError> {
+    ///     let mut connection = diesel::SqliteConnection::establish("shop.db")?;
+    ///     let receipt = connection.immediate_transaction(|connection| {
+    ///         // INSERT INTO charges ...
+    ///         let _ = order;
+    ///         Ok::<_, HandlerError>(context.complete_in(connection)?)
+    ///     })?;
+    ///     Ok(Answer::Completed(receipt))
+    /// }
+    /// # let _ = charge;
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`] if the execution is no longer this handler's to end: its time limit has passed,
+    /// somebody asked for its end, or it was taken from this node. Roll back then, as `?` does. Otherwise the
+    /// database's failure.
+    #[cfg(feature = "sql")]
+    pub fn complete_in<'c, C: CallerConnection>(&self, connection: &'c mut C) -> C::Outcome<'c, Receipt> {
+        let now = self.clock.now();
+        let outcome = ExecutionChange { now: now.db, ..self.outcome.clone() };
+        let (receipt, execution) =
+            (Receipt { execution: outcome.execution, token: outcome.token }, self.execution());
+        let ended = self.begun.cancellation(&self.standing, false, now);
+        self.standing.completes(execution);
+        joined(Arc::clone(&self.ledger.0), connection, move |verbs| {
+            let refused = |why: &str| {
+                let message = format!("execution {execution} cannot be completed: {why}; roll back");
+                Err(Error::new(ErrorKind::Conflict, message))
+            };
+            match ended {
+                Some(Cancellation::TimeLimit) => return refused("its time limit has passed"),
+                Some(Cancellation::ByHand) => return refused("somebody asked for its end"),
+                Some(Cancellation::ExecutionLost) => return refused("it was taken from this node"),
+                Some(Cancellation::LeaseLost | Cancellation::Shutdown) | None => {}
+            }
+            match verbs.complete(&outcome)? {
+                Completed::Done => Ok(receipt),
+                Completed::Cancelled => refused("somebody asked for its end"),
+                Completed::Lost => refused("it has timed out, or was taken from this node"),
+                Completed::Held => refused("another transaction holds its schedule's row"),
+            }
+        })
     }
 
     /// Whether the scheduler is shutting down: a long job may end early.

@@ -183,6 +183,11 @@ impl Started {
         self.end.as_ref().map(|end| end.at)
     }
 
+    /// Asks whether a transaction of its handler's has stored its outcome.
+    pub(crate) fn confirm(&self, now: Now) -> ExecutionChange {
+        self.claimed.confirm(now.db)
+    }
+
     /// What is stored of an execution that ended at `now`: its outcome, and after a failure the retry that
     /// its job's policy grants. A failure after it was asked to cancel is no failure, and not retried. If its
     /// time was up before, the answer comes too late, and only the retry is left to be granted.

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use crossbeam::channel::{Sender, bounded};
 
 use crate::domain::user_code::{brief, guarded, with_causes};
-use crate::domain::{Answer, Attempt, Cause, Event, ExecutionId, JobPolicy, Timestamp};
+use crate::domain::{Answer, Attempt, Cause, Event, ExecutionId, ExecutionState, JobPolicy, Timestamp};
 use crate::members::Standing;
 use crate::node::context::{Begun, Context, Ledger, Stopping};
 use crate::node::handlers::{Handlers, NoAnswer};
@@ -19,7 +19,7 @@ use crate::node::lifecycle::Interruption;
 use crate::node::lifecycle::{Lifecycle, Signals, Started, Starting};
 use crate::node::teller::Events;
 use crate::pipeline::complete::time_limits::Stuck;
-use crate::pipeline::complete::{CompleteInput, Reply};
+use crate::pipeline::complete::{CompleteInput, Conclusion, Reply};
 use crate::pipeline::dispatch::DispatchInput;
 use crate::pipeline::lanes::Watch;
 use crate::store::{Applied, Claimed, ExecutionChange};
@@ -169,6 +169,8 @@ impl Runner {
             clock: Arc::clone(&self.clock),
             stopping: Arc::clone(&self.stopping),
             ledger: self.ledger.clone(),
+            #[cfg(feature = "sql")]
+            outcome: claimed.succeed(claimed.due()),
         }
     }
 
@@ -205,7 +207,14 @@ impl Runner {
         let HandlerRun { attempt, cause, policy, began, lateness, watch } = run;
         let ended = self.clock.now();
         let is_cancelled = self.standing.is_cancelled(attempt.execution);
+        let confirm = self.standing.may_have_completed(attempt.execution).then(|| running.confirm(ended));
         let settlement = match ending {
+            Ending::Answer(answer @ Answer::Completed(_)) => {
+                running.ended(answer.uncommitted(), is_cancelled, policy, ended)
+            }
+            Ending::Answer(Answer::Done) if confirm.is_some() => {
+                running.ended(Answer::Done.uncommitted(), is_cancelled, policy, ended)
+            }
             Ending::Answer(answer) => running.ended(answer, is_cancelled, policy, ended),
             Ending::Undecodable(reason) => {
                 let passed_on = self.handlers.passed_on.pass_on(attempt.execution, ended.boot);
@@ -218,7 +227,6 @@ impl Runner {
         let (state, error) = (settlement.becomes(), settlement.error().cloned());
         let (retry, is_interrupted) =
             (settlement.goes_on().map(Timestamp::millis), settlement.is_interrupted());
-        self.settle(CompleteInput::Settle(settlement, None));
         let took = ended.boot - began.boot;
         if watch.is_told(took) {
             let job = Arc::clone(&attempt.job);
@@ -226,11 +234,20 @@ impl Runner {
             self.dispatch.send(DispatchInput::Ran { job, took }).ok();
         }
         let took = span(took);
-        self.events.emit(if is_interrupted {
-            Event::Interrupted { attempt, took }
-        } else {
+        let finished = |state, error, retry| {
+            let (attempt, cause) = (attempt.clone(), cause.clone());
             Event::Finished { attempt, cause, lateness, took, state, error, retry }
-        });
+        };
+        let told = match is_interrupted {
+            true => Event::Interrupted { attempt: attempt.clone(), took },
+            false => finished(state, error, retry),
+        };
+        let Some(confirm) = confirm else {
+            self.settle(CompleteInput::Settle(settlement, None));
+            return self.events.emit(told);
+        };
+        let committed = (confirm, finished(ExecutionState::Succeeded, None, None));
+        self.settle(CompleteInput::Conclude(Box::new(Conclusion { committed, undone: (settlement, told) })));
     }
 
     pub(super) fn settle(&self, input: CompleteInput) {

@@ -22,7 +22,7 @@ use crate::store::rules::{ChangeKind, HeldRow};
 use crate::store::streak::{Streak, StreakQuery};
 use crate::store::switch::{EndedPause, PassedQuery, Scope, Switch, SwitchOrder, SwitchVerb, Switched};
 use crate::store::{
-    ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionChange,
+    ApplicationRow, Applied, Change, Claim, ClaimRequest, Completed, Definition, Ensured, ExecutionChange,
     ExecutionQuery, ExecutionRow, Heartbeat, HeartbeatReply, IfNotMade, JobRow, LargePayload, NewNode,
     NextAttempt, NodeEnd, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled, Purge, Purged,
     PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow, SeenSchedule, Store, StrandedPage,
@@ -490,6 +490,10 @@ impl Verbs for Wire<'_> {
 
     fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
         self.store.enqueue_unique(order)
+    }
+
+    fn complete(&self, outcome: &ExecutionChange) -> Result<Completed> {
+        self.store.complete(outcome)
     }
 
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {

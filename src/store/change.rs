@@ -48,6 +48,29 @@ pub(crate) enum Applied {
     Held,
 }
 
+/// What became of a success that its handler's own transaction stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Completed {
+    /// It is stored.
+    Done,
+    /// Somebody has asked for its end: nothing was written.
+    Cancelled,
+    /// The execution is not this handler's any more: nothing was written.
+    Lost,
+    /// Another transaction holds its schedule's row: nothing was written.
+    Held,
+}
+
+impl From<Applied> for Completed {
+    fn from(applied: Applied) -> Self {
+        match applied {
+            Applied::Done => Self::Done,
+            Applied::Lost => Self::Lost,
+            Applied::Held => Self::Held,
+        }
+    }
+}
+
 impl Applied {
     pub(crate) fn is_done(self) -> bool {
         self == Self::Done
@@ -548,6 +571,7 @@ mod tests {
         let transitions = [
             Transition::Start,
             Transition::Succeed,
+            Transition::Confirm,
             Transition::Fail(text(), None),
             Transition::Stop(text()),
             Transition::GiveUp(text()),

@@ -7,7 +7,7 @@ use super::change::Unstarted;
 use super::transition::{ExecutionChange, NextAttempt, OwnExecution, RunEnd, Transition};
 use crate::domain::{
     Answer, Attempt, BoundOf, Candidate, Cause, Entry, Error, ExecutionId, Full, Millis, NodeId, PauseAfter,
-    Reason, Timestamp, Token,
+    Reason, Timestamp, Token, UNCOMMITTED,
 };
 use crate::time::{Lease, Now, millis};
 
@@ -199,6 +199,16 @@ impl Claimed {
         self.started = true;
     }
 
+    /// Its handler's outcome as a transaction of the handler's own stores it.
+    pub(crate) fn succeed(&self, now: Timestamp) -> ExecutionChange {
+        self.change(Transition::Succeed, now)
+    }
+
+    /// Asks whether such a transaction has stored it.
+    pub(crate) fn confirm(&self, now: Timestamp) -> ExecutionChange {
+        self.change(Transition::Confirm, now)
+    }
+
     /// What its handler's answer comes to, with the retry that is due after a failure.
     pub(crate) fn finish(self, answer: Answer, retry: Option<Timestamp>, now: Timestamp) -> ExecutionChange {
         let transition = match answer {
@@ -206,6 +216,7 @@ impl Claimed {
             Answer::Failed(error) | Answer::RetryIn(_, error) => {
                 Transition::Fail(error, Self::retried(retry))
             }
+            Answer::Completed(_) => Transition::Fail(UNCOMMITTED.to_owned(), Self::retried(retry)),
             Answer::Cancelled(error) => Transition::Stop(error),
             Answer::GiveUp(error) => Transition::GiveUp(error),
             Answer::Snooze(pause) => Transition::Snooze(Token::fresh(), now.saturating_add(millis(pause))),

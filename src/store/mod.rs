@@ -37,7 +37,7 @@ pub(crate) mod when;
 #[cfg(not(feature = "sql"))]
 pub(crate) use absent::{Target, check_schema, migrate, open};
 pub(crate) use change::{
-    Applied, Change, LedgerRow, Move, NodeEnd, PauseChange, RemoveChange, Repair, SeenSchedule,
+    Applied, Change, Completed, LedgerRow, Move, NodeEnd, PauseChange, RemoveChange, Repair, SeenSchedule,
     UnreadableRow, Unstarted,
 };
 pub(crate) use claim::{Blocked, Claim, ClaimRequest, Claimed, IfNotMade};
@@ -113,6 +113,9 @@ pub(crate) trait Verbs {
     /// As [`Verbs::enqueue`], of one execution with a key: if another of its job that has not ended has that,
     /// the order says what becomes of the two.
     fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed>;
+
+    /// Stores that an execution has succeeded, unless somebody has asked for its end.
+    fn complete(&self, outcome: &ExecutionChange) -> Result<Completed>;
 
     /// Cancels an execution that has not begun, or asks the node that runs it to end it; and records that.
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel>;

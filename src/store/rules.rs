@@ -80,6 +80,8 @@ kinds! {
         Start = START,
         /// The handler has ended.
         Finish = FINISH,
+        /// The handler's transaction may have stored its outcome: whether it has is read, and nothing changes.
+        Confirm = CONFIRM,
         /// The handler has ended, and no retry would help.
         GiveUp = GIVE_UP,
         /// The handler wants to go on later.
@@ -234,6 +236,11 @@ impl Rule {
         Self { held: HeldRow::Leave, ..self }
     }
 
+    /// Whether it changes nothing: it asks whether a row is already so.
+    pub(crate) fn only_asks(&self) -> bool {
+        self.assignments().next().is_none()
+    }
+
     /// One that may be said twice.
     const fn repeats(self) -> Self {
         Self { repeats: true, ..self }
@@ -277,6 +284,9 @@ const FINISH: Rule = Rule::of("settle", Table::Execution, &guard::OUTCOME)
         (Column::Reason, EmptyOn(Failed, REASONS_OF_RUNS)),
     ])
     .repeats();
+
+const CONFIRM: Rule =
+    Rule::of("settle", Table::Execution, &guard::OUTCOME).leads(&[], &[Succeeded]).repeats();
 
 const GIVE_UP: Rule = FINISH.leads(&[Running], &[Failed]).sets(&[
     (Column::State, Word(Failed.as_str())),

@@ -27,6 +27,8 @@ pub(crate) enum Transition {
     Start,
     /// The handler has ended well.
     Succeed,
+    /// The handler's own transaction may have stored that it has ended well.
+    Confirm,
     /// The handler has failed.
     Fail(String, Option<NextAttempt>),
     /// The handler has ended because somebody asked for that.
@@ -113,6 +115,7 @@ impl ExecutionChange {
         let (kind, becomes, reason) = match self.transition {
             Transition::Start => (ChangeKind::Start, Running, None),
             Transition::Succeed => (ChangeKind::Finish, Succeeded, None),
+            Transition::Confirm => (ChangeKind::Confirm, Succeeded, None),
             Transition::Fail(..) => (ChangeKind::Finish, Failed, None),
             Transition::Stop(_) => (ChangeKind::Finish, Cancelled, None),
             Transition::GiveUp(_) => (ChangeKind::GiveUp, Failed, Some(Reason::GaveUp)),
@@ -179,18 +182,21 @@ impl ExecutionChange {
 
     /// Whether its handler has ended and is not called again for this attempt.
     fn ends_handler(&self) -> bool {
-        matches!(self.kind(), ChangeKind::Finish | ChangeKind::GiveUp | ChangeKind::Release)
+        let kind = self.kind();
+        matches!(kind, ChangeKind::Finish | ChangeKind::Confirm | ChangeKind::GiveUp | ChangeKind::Release)
     }
 
     /// The run that it ends unless an attempt follows, if the schedule counts from that.
     pub(crate) fn ends_run(&self) -> Option<RunEnd> {
         let ends = self.ends_handler() || matches!(self.kind(), ChangeKind::Abandon | ChangeKind::Cancel);
-        self.run_end.filter(|_| ends)
+        // What the handler's transaction stored has planned already.
+        self.run_end.filter(|_| ends && self.kind() != ChangeKind::Confirm)
     }
 
     /// The schedule that fires again some time after this.
     pub(crate) fn plans(&self) -> Option<RunEnd> {
-        self.ends_run().filter(|_| self.transition.next().is_none())
+        let is_planned = self.run_end.filter(|_| self.kind() == ChangeKind::Confirm);
+        self.ends_run().filter(|_| self.transition.next().is_none()).or(is_planned)
     }
 
     /// The schedule whose slot it may free, and its rule: a retry may keep it.

@@ -5,18 +5,19 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use diesel_async::TransactionManager;
 use firetime::driver::{self, AsyncConnection, DriverError, Query, Savepoint, Value};
 use firetime::{
-    AuditFilter, Cancelled, Client, Enqueued, Ensured, Error, ErrorKind, Paused, Removed, Resumed, Retried,
-    Schedule, Skipped, Target, Trigger, Triggered,
+    Answer, AuditFilter, Cancelled, Client, Enqueued, Ensured, Error, ErrorKind, Job, Paused, Removed,
+    Resumed, Retried, Retry, Schedule, Skipped, Target, Trigger, Triggered,
 };
 use libtest_mimic::Trial;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::database::{Database, ServerKind};
-use crate::support::scheduler::{SOON, TEXT, client, states};
+use crate::support::scheduler::{SOON, TEXT, builder, client, states, until};
 use crate::trial;
 
 /// A driver, as its users have it.
@@ -204,6 +205,7 @@ fn add_for<D: Driver>(trials: &mut Vec<Trial>, kind: ServerKind, driver: &str) {
         ("a_refusal_leaves_the_transaction_usable", a_refusal_leaves_the_transaction_usable::<D>),
         ("a_connection_without_a_transaction_is_refused", a_connection_without_a_transaction_is_refused::<D>),
         ("an_old_transaction_is_told_to_begin_anew", an_old_transaction_is_told_to_begin_anew::<D>),
+        ("a_handler_completes_in_its_own_transaction", a_handler_completes_in_its_own_transaction::<D>),
         ("a_request_dropped_at_any_statement_is_no_half", a_request_dropped_at_any_statement_is_no_half::<D>),
     ];
     for (name, test) in tests {
@@ -472,4 +474,64 @@ fn a_request_dropped_at_any_statement_is_no_half<D: Driver>(kind: ServerKind) {
     }
     println!("{kind:?}: {usable} transactions went on, {refused} were refused");
     assert!(usable > 0);
+}
+
+/// However a handler ends: what it has committed is there once, with the outcome.
+fn a_handler_completes_in_its_own_transaction<D: Driver>(kind: ServerKind) {
+    const HOW: Job<String> = Job::new("how");
+    let database = kind.fresh();
+    let client = client(&database);
+    database.batch("CREATE TABLE charges (id BIGINT PRIMARY KEY)");
+    let retry = Retry::fixed(Duration::ZERO).at_most(1);
+    let of_handler = database.clone();
+    let scheduler = builder(&database)
+        .handler(HOW.retry(retry), move |context, how| {
+            let ended = runtime().block_on(async {
+                let mut connection = D::connect(&of_handler).await;
+                let mut transaction = D::begin(&mut connection).await;
+                D::run(&mut transaction, "INSERT INTO charges (id) SELECT COUNT(*) FROM charges").await?;
+                let receipt = context.complete_in(&mut transaction).await;
+                if how == "refused" || (context.attempt() == 1 && how.contains("rolled back")) {
+                    D::roll_back(transaction).await;
+                } else {
+                    D::commit(transaction).await?;
+                }
+                receipt.map_err(|error| error.to_string())
+            });
+            let receipt = ended?;
+            match how.as_str() {
+                "committed, then an error" => Err("after its commit".into()),
+                "committed, then a panic" => panic!("after its commit"),
+                "committed, then a snooze" => Ok(Answer::Snooze(Duration::from_secs(3_600))),
+                "committed, then done" | "rolled back, then done" => Ok(Answer::Done),
+                _ => Ok(Answer::Completed(receipt)),
+            }
+        })
+        .start()
+        .unwrap();
+    let hows = [
+        ("committed", 1),
+        ("committed, then an error", 1),
+        ("committed, then a panic", 1),
+        ("committed, then a snooze", 1),
+        ("committed, then done", 1),
+        ("rolled back", 2),
+        ("rolled back, then done", 2),
+    ];
+    for (effects, (how, attempts)) in (1..).zip(hows) {
+        let id = client.enqueue(HOW, &how.to_owned()).run().unwrap().id();
+        let ended = until(how, || {
+            let execution = client.execution(id).unwrap();
+            (execution.last().state == "SUCCEEDED").then_some(execution)
+        });
+        assert_eq!(ended.attempts.len(), attempts, "{how}: {ended:?}");
+        if attempts == 2 {
+            let why = ended.attempts[0].error.as_str();
+            assert!(ended.attempts[0].state == "FAILED" && why.contains("rolled back"), "{ended:?}");
+        }
+        assert!(database.try_batch(&format!("INSERT INTO charges (id) VALUES ({})", effects - 1)).is_err());
+        assert!(database.try_batch(&format!("INSERT INTO charges (id) VALUES ({effects})")).is_ok(), "{how}");
+        database.batch(&format!("DELETE FROM charges WHERE id = {effects}"));
+    }
+    assert!(scheduler.shutdown(SOON));
 }

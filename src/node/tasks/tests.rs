@@ -82,6 +82,7 @@ impl Bench {
             match self.settled.recv_timeout(SOON).expect("something is stored") {
                 CompleteInput::Settle(change, _) => return change,
                 CompleteInput::Limit(_) => {}
+                CompleteInput::Conclude(_) => panic!("it has no transaction of its own"),
                 CompleteInput::Close | CompleteInput::Abandon => panic!("nobody closes it"),
             }
         }

@@ -66,6 +66,8 @@ pub(crate) enum CompleteInput {
     Limit(Limited),
     /// Settle this and send the result to the caller, if one waits.
     Settle(ExecutionChange, Option<Reply>),
+    /// A handler has ended whose own transaction may have stored its outcome.
+    Conclude(Box<Conclusion>),
     /// Nothing more comes: stop once everything is settled.
     Close,
     /// The deadline has come: stop with what is settled.
@@ -111,14 +113,34 @@ impl Operation for SettleOp {
     }
 }
 
+/// What becomes of an execution whose outcome its handler's own transaction may have stored: that is asked
+/// first.
+#[derive(Clone, Debug)]
+pub(crate) struct Conclusion {
+    /// Asks whether the transaction was committed, and is told so if it was.
+    pub committed: (ExecutionChange, Event),
+    /// Stored, and told, if it was not.
+    pub undone: (ExecutionChange, Event),
+}
+
+/// The parts of a conclusion, in their order: each but the last is followed by the next if it is lost.
+#[derive(Clone, Copy)]
+enum Part {
+    Asked,
+    Undone,
+    AskedAgain,
+}
+
 /// A change that is not stored yet.
 struct Unsettled {
     change: ExecutionChange,
     reply: Option<Reply>,
+    /// What it concludes, if it is a part of that.
+    conclusion: Option<(Part, Box<Conclusion>)>,
     /// The number of successful calls when it was last refused alone.
     refused: Option<u64>,
     /// What is settled once this one is: a handler returned before it was stored that its time was up.
-    then: Option<(ExecutionChange, Option<Reply>)>,
+    then: Option<Box<Unsettled>>,
 }
 
 /// The settlements of a call.
@@ -181,7 +203,7 @@ pub(crate) struct CompleteMachine {
 
 impl Unsettled {
     fn new(change: ExecutionChange) -> Self {
-        Self { change, reply: None, refused: None, then: None }
+        Self { change, reply: None, conclusion: None, refused: None, then: None }
     }
 
     fn change(&self) -> Change {
@@ -265,7 +287,12 @@ impl CompleteMachine {
     }
 
     /// Settles what its caller says of an execution.
-    fn receive_change(&mut self, change: ExecutionChange, reply: Option<Reply>) {
+    fn receive_change(
+        &mut self,
+        change: ExecutionChange,
+        reply: Option<Reply>,
+        conclusion: Option<(Part, Box<Conclusion>)>,
+    ) {
         let limited = self.limits.remove(change.execution);
         if change.kind() == ChangeKind::Release {
             match limited {
@@ -277,11 +304,11 @@ impl CompleteMachine {
                 |it: &Unsettled| it.change.kind() == ChangeKind::TimeOut && it.change.token == change.token;
             let mut unsettled = self.queue.iter_mut().chain(&mut self.aside).chain(&mut self.held);
             if let Some(before) = unsettled.find(|it| is_before(it)) {
-                before.then = Some((change, reply));
+                before.then = Some(Unsettled { reply, conclusion, ..Unsettled::new(change) }.into());
                 return;
             }
         }
-        self.push(Unsettled { reply, ..Unsettled::new(change) });
+        self.push(Unsettled { reply, conclusion, ..Unsettled::new(change) });
     }
 
     fn push(&mut self, it: Unsettled) {
@@ -368,7 +395,40 @@ impl CompleteMachine {
         self.awaited > 0 || self.suspects > 0 || self.queue.len() >= ENOUGH || self.closing
     }
 
+    /// Takes the next step of a conclusion whose part was settled so; gives what is settled for good. A
+    /// transaction that was still open when it was asked for may have been committed since: its execution is
+    /// then not as the other part expects it, and the question is asked once more.
+    fn concluded(&mut self, mut it: Unsettled, settled: Applied) -> Option<Unsettled> {
+        let Some((part, conclusion)) = it.conclusion.take() else { return Some(it) };
+        let Conclusion { committed, undone } = &*conclusion;
+        match (part, settled) {
+            (Part::Undone, Applied::Done) => {
+                self.outbox.push_back(CompleteOutput::Event(undone.1.clone()));
+                Some(it)
+            }
+            (Part::Asked | Part::AskedAgain, Applied::Done) => {
+                self.limits.remove(it.change.execution);
+                self.stuck.remove(&it.change.execution).iter().for_each(Stuck::remove);
+                self.outbox.push_back(CompleteOutput::Event(committed.1.clone()));
+                Some(it)
+            }
+            (Part::Asked, _) => {
+                let change = undone.0.clone();
+                self.receive_change(change, None, Some((Part::Undone, conclusion)));
+                None
+            }
+            (Part::Undone, _) => {
+                let change = committed.0.clone();
+                let conclusion = Some((Part::AskedAgain, conclusion));
+                self.push(Unsettled { conclusion, ..Unsettled::new(change) });
+                None
+            }
+            (Part::AskedAgain, _) => Some(it),
+        }
+    }
+
     fn settled(&mut self, it: Unsettled, settled: Applied) {
+        let Some(it) = self.concluded(it, settled) else { return };
         let goes_on = matches!(it.change.kind(), ChangeKind::Start | ChangeKind::TimeOut);
         if settled == Applied::Lost && it.change.kind() != ChangeKind::Release {
             let revoked = it.change.attempt().cloned().map(|attempt| Event::Revoked { attempt });
@@ -394,8 +454,8 @@ impl CompleteMachine {
         }
         let failed = it.change.fails().filter(|_| settled.is_done());
         self.outbox.extend(failed.map(CompleteOutput::Failed));
-        if let Some((change, reply)) = it.then {
-            self.push(Unsettled { reply, ..Unsettled::new(change) });
+        if let Some(then) = it.then {
+            self.push(*then);
         }
         if let Some(reply) = it.reply {
             reply.tell(settled);
@@ -480,7 +540,12 @@ impl Machine for CompleteMachine {
     fn receive(&mut self, _now: Now, input: CompleteInput) {
         match input {
             CompleteInput::Limit(limited) => self.limits.add(limited),
-            CompleteInput::Settle(change, reply) => self.receive_change(change, reply),
+            CompleteInput::Settle(change, reply) => self.receive_change(change, reply, None),
+            CompleteInput::Conclude(conclusion) => {
+                let change = conclusion.committed.0.clone();
+                let conclusion = Some((Part::Asked, conclusion));
+                self.push(Unsettled { conclusion, ..Unsettled::new(change) });
+            }
             CompleteInput::Close => self.closing = true,
             CompleteInput::Abandon => self.abandoned = true,
         }

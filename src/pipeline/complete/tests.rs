@@ -6,6 +6,7 @@ use crate::store::Transition;
 use crate::store::transition::OwnExecution;
 
 mod batches;
+mod conclusions;
 mod time_limits;
 
 const NOW: Timestamp = Timestamp::at(1_000_000);

@@ -13,7 +13,7 @@ use crate::store::order::ExecutionOrder;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set};
 use crate::store::switch::{SwitchChange, SwitchRow};
 use crate::store::transition::RunEnd;
-use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, Result, when};
+use crate::store::{Applied, Change, Completed, ExecutionChange, LedgerRow, Repair, Result, when};
 
 impl Tables {
     /// The changes of one transaction, in the order of [`ChangeKind`].
@@ -25,6 +25,14 @@ impl Tables {
             applied[index] = self.apply_one(&changes[index])?;
         }
         Ok(applied)
+    }
+
+    /// Unless somebody has asked for its end.
+    pub(super) fn complete(&mut self, outcome: &ExecutionChange) -> Result<Completed> {
+        if self.cancels.contains_key(&outcome.execution.0) {
+            return Ok(Completed::Cancelled);
+        }
+        self.apply_one(&outcome.clone().into()).map(Completed::from)
     }
 
     fn apply_one(&mut self, change: &Change) -> Result<Applied> {

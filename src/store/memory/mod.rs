@@ -40,10 +40,11 @@ use super::rules::{ChangeKind, HeldRow};
 use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use super::{
-    ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
-    Heartbeat, HeartbeatReply, IfNotMade, JobRow, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage,
-    OverdueQuery, PollQuery, Polled, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result,
-    ScheduleRow, SeenSchedule, Store, StrandedPage, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
+    ApplicationRow, Applied, Change, Claim, ClaimRequest, Completed, Definition, Ensured, ExecutionChange,
+    ExecutionQuery, ExecutionRow, Heartbeat, HeartbeatReply, IfNotMade, JobRow, LargePayload, NewNode,
+    NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled, Purge, Purged, PurgedOrphans,
+    PurgedQueues, QueueWalk, Result, ScheduleRow, SeenSchedule, Store, StrandedPage, UnreadablePage,
+    UnreadableQuery, Verbs, Withdrawn,
 };
 use crate::domain::{Covers, Entry, Error, ErrorKind, ExecutionId, Millis, ScheduleId, Timestamp};
 use crate::time::{Micros, TimeSample};
@@ -191,6 +192,10 @@ impl Verbs for MemoryStore {
 
     fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
         self.transaction(|tables| tables.enqueue_unique(order))
+    }
+
+    fn complete(&self, outcome: &ExecutionChange) -> Result<Completed> {
+        self.transaction(|tables| tables.complete(outcome))
     }
 
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {

@@ -58,11 +58,11 @@ use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use super::{
-    ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
-    Heartbeat, HeartbeatReply, IfNotMade, JobRow, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage,
-    OverdueQuery, PollQuery, Polled, Prepared, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result,
-    ScheduleRow, SeenSchedule, Store, StoreLimits, StrandedPage, UnreadablePage, UnreadableQuery, Verbs,
-    Withdrawn,
+    ApplicationRow, Applied, Change, Claim, ClaimRequest, Completed, Definition, Ensured, ExecutionChange,
+    ExecutionQuery, ExecutionRow, Heartbeat, HeartbeatReply, IfNotMade, JobRow, LargePayload, NewNode,
+    NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled, Prepared, Purge, Purged,
+    PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow, SeenSchedule, Store, StoreLimits,
+    StrandedPage, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
 };
 use crate::domain::{Covers, Entry, ErrorKind, ExecutionId, Lineage, Millis, ScheduleId, Timestamp};
 use crate::time::{Clock, TimeSample, span};

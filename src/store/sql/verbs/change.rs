@@ -16,9 +16,11 @@ use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::batch::{BatchRows, guarded, update};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
-use crate::store::sql::session::statement::{Row, Statement, answer, guarded_by, sql};
+use crate::store::sql::session::statement::{Row, Statement, answer, guarded_by, single, sql};
 use crate::store::transition::{NextAttempt, RunEnd};
-use crate::store::{Applied, Change, ExecutionChange, LedgerRow, RemoveChange, Repair, Withdrawn, guard};
+use crate::store::{
+    Applied, Change, Completed, ExecutionChange, LedgerRow, RemoveChange, Repair, Withdrawn, guard,
+};
 
 /// The most characters stored of a reason or an actor.
 const LONGEST_REASON: usize = 500;
@@ -68,6 +70,16 @@ pub(crate) fn apply(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<A
     Ok(applied)
 }
 
+/// Stores that an execution has succeeded, unless somebody has asked for its end.
+pub(crate) fn complete(session: &mut dyn Session, outcome: &ExecutionChange) -> Step<Completed> {
+    let asked = sql("SELECT COUNT(*) FROM QRTZ_CANCEL WHERE execution_id = ?").bind(outcome.execution.0);
+    if single(session.rows(&asked)?)? > 0 {
+        return Ok(Completed::Cancelled);
+    }
+    let applied = apply(session, &[outcome.clone().into()])?;
+    Ok(applied.into_iter().next().unwrap_or(Applied::Lost).into())
+}
+
 /// The most rows of a statement: one where the guard compares another thing for each row, or names rows by
 /// another key than their id, by which locked rows are told apart.
 fn size(dialect: Dialect, kind: ChangeKind) -> usize {
@@ -93,6 +105,9 @@ fn change(session: &mut dyn Session, rule: &Rule, rows: &[&Change]) -> Step<Vec<
     if locks(rule, rows.len()) {
         let free: HashSet<i64> = change_free(session, rule, rows, want)?.into_iter().collect();
         return Ok(rows.iter().map(|row| free.contains(&number(row, Column::Id))).collect());
+    }
+    if rule.only_asks() {
+        return read_back(session, rows, &want);
     }
     let changed = session.execute(&guarded_update(dialect, rule, rows, &want))?;
     if changed == want.len() {

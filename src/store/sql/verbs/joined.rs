@@ -16,7 +16,8 @@ use crate::store::sql::session::{Session, now};
 use crate::store::sql::views::inspect;
 use crate::store::switch::{PassedQuery, SwitchOrder, Switched};
 use crate::store::{
-    Applied, Change, Definition, Ensured, ExecutionQuery, ExecutionRow, Result, SeenSchedule, Store, Verbs,
+    Applied, Change, Completed, Definition, Ensured, ExecutionChange, ExecutionQuery, ExecutionRow, Result,
+    SeenSchedule, Store, Verbs,
 };
 
 /// Runs verbs on a caller's connection, inside the open transaction, under a savepoint: after an error

@@ -1,0 +1,109 @@
+//! Ends of handlers whose own transaction may have stored their outcome.
+
+use super::*;
+use crate::domain::{Cause, ExecutionState};
+use crate::pipeline::complete::time_limits::Deadline;
+use std::time::Duration;
+
+fn at(boot: Millis) -> Now {
+    Now { db: NOW + boot, boot: Boot::at(boot), apart: 0 }
+}
+
+fn finished(state: ExecutionState) -> Event {
+    let zero = Duration::ZERO;
+    let (cause, error, retry) = (Cause::Planned, None, None);
+    Event::Finished { attempt: attempt(7), cause, lateness: zero, took: zero, state, error, retry }
+}
+
+/// Of execution 7, whose outcome is `undone` unless its transaction was committed.
+fn conclusion(undone: Transition) -> CompleteInput {
+    let confirm = changed(7, Transition::Confirm);
+    let undone = ExecutionChange { transition: undone, ..confirm.clone() };
+    CompleteInput::Conclude(Box::new(Conclusion {
+        committed: (confirm, finished(ExecutionState::Succeeded)),
+        undone: (undone, finished(ExecutionState::Failed)),
+    }))
+}
+
+fn failed() -> Transition {
+    Transition::Fail("rolled back".to_owned(), None)
+}
+
+/// What is settled one after the other if that is answered so, and what is told.
+fn settled(undone: Transition, answers: &[Applied]) -> (Vec<ChangeKind>, Vec<String>) {
+    let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
+    machine.receive(at(0), conclusion(undone));
+    machine.receive(at(0), CompleteInput::Close);
+    let (mut kinds, mut told, mut answers) = (Vec::new(), Vec::new(), answers.iter());
+    loop {
+        match machine.next(at(0)) {
+            Step::Do(SettleOp { changes, .. }) => {
+                kinds.extend(changes.iter().map(Change::kind));
+                machine.done(at(0), Ok(vec![*answers.next().expect("nothing more is settled")]));
+            }
+            Step::Tell(CompleteOutput::Event(event)) => told.push(event.to_string()),
+            Step::Tell(_) => {}
+            Step::Wait(_) => panic!("it waits for nothing"),
+            Step::Stop => break,
+        }
+    }
+    assert!(answers.next().is_none(), "all answers were wanted");
+    (kinds, told)
+}
+
+#[test]
+fn what_was_committed_is_done_whatever_the_handler_says() {
+    let (kinds, told) = settled(failed(), &[Applied::Done]);
+    assert_eq!(kinds, [ChangeKind::Confirm]);
+    assert_eq!(told, ["\"s\": execution 7 succeeded"]);
+}
+
+#[test]
+fn what_was_rolled_back_is_as_the_handler_says() {
+    let (kinds, told) = settled(failed(), &[Applied::Lost, Applied::Done]);
+    assert_eq!(kinds, [ChangeKind::Confirm, ChangeKind::Finish]);
+    assert_eq!(told, ["\"s\": execution 7 failed: \"\""]);
+}
+
+/// Its COMMIT was still under way when it was asked for.
+#[test]
+fn what_is_committed_meanwhile_is_asked_for_once_more() {
+    let (kinds, told) = settled(failed(), &[Applied::Lost, Applied::Lost, Applied::Done]);
+    assert_eq!(kinds, [ChangeKind::Confirm, ChangeKind::Finish, ChangeKind::Confirm]);
+    assert_eq!(told, ["\"s\": execution 7 succeeded"]);
+}
+
+#[test]
+fn what_was_taken_from_the_node_is_told_once() {
+    let (_, told) = settled(failed(), &[Applied::Lost; 3]);
+    assert_eq!(told, ["\"s\": execution 7 was taken from this node; its outcome changed nothing"]);
+}
+
+/// Its time was up before it returned: nobody counts it as stuck once it has succeeded, or was released.
+#[test]
+fn a_late_one_frees_its_lane() {
+    for answers in [&[Applied::Done][..], &[Applied::Lost, Applied::Done]] {
+        let (stuck, end) = (Stuck::default(), Deadline::new(Boot::at(10)));
+        let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
+        let change = changed(7, Transition::TimeOut(String::new()));
+        machine.receive(at(0), CompleteInput::Limit(Limited { end, change, stuck: stuck.clone() }));
+        let mut answers = [Applied::Lost].iter().chain(answers);
+        let mut settle = |machine: &mut Stepped<CompleteMachine>, boot| {
+            loop {
+                match machine.next(at(boot)) {
+                    Step::Do(SettleOp { changes, .. }) => {
+                        let answered = changes.iter().map(|_| *answers.next().unwrap()).collect();
+                        machine.done(at(boot), Ok(answered));
+                    }
+                    Step::Tell(_) => {}
+                    Step::Wait(_) | Step::Stop => break,
+                }
+            }
+        };
+        settle(&mut machine, 10);
+        assert_eq!(stuck.count(), 1, "the transaction was committed before that was stored");
+        machine.receive(at(20), conclusion(Transition::Release(Token::fresh(), None)));
+        settle(&mut machine, 1_000);
+        assert_eq!(stuck.count(), 0);
+    }
+}
