@@ -207,6 +207,8 @@ macro_rules! conformance {
                 a_failure_is_recorded_with_its_error,
                 an_outcome_is_said_twice_without_harm,
                 an_execution_not_started_has_no_outcome,
+                a_transactions_success_is_confirmed_and_nothing_else_is,
+                what_somebody_cancelled_is_not_completed,
                 a_retry_appears_with_the_failure,
                 a_retry_is_not_made_twice,
                 an_outcome_is_kept_though_its_retry_is_there_already,

@@ -3,6 +3,9 @@
 use super::*;
 use crate::domain::{Answer, ExecutionState};
 use crate::repair::recover;
+use crate::store::audit::Attribution;
+use crate::store::order::ExecutionOrder;
+use crate::store::{Completed, ExecutionChange};
 
 pub(crate) fn a_start_moves_claimed_to_running(db: &Bench) {
     let claimed = db.claim_head(&db.schedule("s"));
@@ -46,6 +49,32 @@ pub(crate) fn an_outcome_is_said_twice_without_harm(db: &Bench) {
     let row = db.execution(id);
     assert_eq!(db.settle(&settlement), Applied::Done);
     assert_eq!(db.execution(id), row);
+}
+
+pub(crate) fn a_transactions_success_is_confirmed_and_nothing_else_is(db: &Bench) {
+    let claimed = db.run_head(&db.schedule("s"));
+    let (id, confirm) = (claimed.execution(), claimed.confirm(db.now + 9));
+    let running = db.execution(id);
+    assert_eq!(db.settle(&confirm), Applied::Lost);
+    assert_eq!(db.execution(id), running);
+    assert_eq!(db.store.complete(&claimed.succeed(db.now + 5)).unwrap(), Completed::Done);
+    assert_eq!(db.store.complete(&claimed.succeed(db.now + 6)).unwrap(), Completed::Done, "said twice");
+    let row = db.execution(id);
+    assert_eq!((row.state.as_str(), row.finished), ("SUCCEEDED", Some(db.now + 5)));
+    let token = confirm.token.next();
+    assert_eq!(db.settle(&ExecutionChange { token, ..confirm.clone() }), Applied::Lost, "another's");
+    let failed = claimed.finish(Answer::Failed("no".to_owned()), None, db.now + 7);
+    assert_eq!((db.settle(&confirm), db.settle(&failed)), (Applied::Done, Applied::Lost));
+    assert_eq!(db.execution(id), row);
+}
+
+pub(crate) fn what_somebody_cancelled_is_not_completed(db: &Bench) {
+    let claimed = db.run_head(&db.schedule("s"));
+    let id = claimed.execution();
+    let by = Attribution::default();
+    db.store.cancel(&ExecutionOrder::new(db.app.clone(), id, by)).unwrap();
+    assert_eq!(db.store.complete(&claimed.succeed(db.now)).unwrap(), Completed::Cancelled);
+    assert_eq!(db.execution(id).state, "RUNNING");
 }
 
 pub(crate) fn an_execution_not_started_has_no_outcome(db: &Bench) {
