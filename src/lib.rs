@@ -20,7 +20,8 @@
 //! # Features
 //!
 //! `sqlite` (default, compiled in), `postgres` (libpq), `mysql` (MariaDB's client), `cli` (the program),
-//! `tokio` (handlers that are futures, and requests to await).
+//! `tokio` (handlers that are futures, and requests to await); `sqlx`, `tokio-postgres` and `diesel-async`
+//! (requests within transactions of these drivers).
 
 // Production code is linted without cfg(test) too, where these stay denied.
 #![cfg_attr(
@@ -140,6 +141,17 @@ struct Concurrency;
 #[cfg(all(doctest, feature = "sqlite", feature = "tokio"))]
 #[doc = include_str!("../docs/guide/async.md")]
 struct Async;
+
+#[cfg(all(
+    doctest,
+    feature = "sqlite",
+    feature = "postgres",
+    feature = "sqlx",
+    feature = "tokio-postgres",
+    feature = "diesel-async"
+))]
+#[doc = include_str!("../docs/guide/transactions.md")]
+struct Transactions;
 
 #[cfg(all(doctest, feature = "sqlite", feature = "tokio"))]
 #[doc = include_str!("../docs/guide/coming-from-river.md")]
