@@ -2,7 +2,8 @@
 //!
 //! A request does nothing until it is run. Its options are methods, each with its default and its range.
 //! `run` answers what happened: that somebody else was faster, or that nothing was left to do, is an answer
-//! and no error. `run_in` beside `run` joins a transaction of the caller's. With the feature `tokio` every
+//! and no error. `run_in` beside `run` joins a transaction of the caller's, in any
+//! [driver](crate::CallerConnection). With the feature `tokio` every
 //! request may be awaited in place of `run`.
 //!
 //! ```
@@ -96,7 +97,7 @@ macro_rules! joins {
     ($(#[$more:meta])* $Request:ident { $($field:ident),* }, $Answer:ty) => {
         /// Runs the request on the caller's connection, so that it joins the transaction open there: it is in
         /// force if and when the caller commits, and nodes hear of it then. What it changes is locked until
-        /// that. Without an open transaction it runs in one of its own.
+        /// that. Without an open transaction a blocking connection begins one for it; an async one refuses it.
         ///
         $(#[$more])*
         /// # Errors
