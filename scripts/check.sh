@@ -35,7 +35,7 @@ fi
 # A new dependency belongs in the fuzzers' lock file, too.
 step cargo tree --locked --quiet --depth 0 --manifest-path fuzz/Cargo.toml
 step scripts/licences.py
-# Whoever does not ask for async handlers gets no tokio.
+# Whoever asks for neither async handlers nor an async driver gets no tokio.
 if cargo tree --locked --quiet --edges normal --features sqlite,postgres,mysql,cli | grep -w tokio; then
     echo "tokio is there without its feature" >&2
     exit 1
@@ -51,9 +51,9 @@ else
     echo "advisories: NOT CHECKED (no advisory database reachable)"
 fi
 
-# clippy checks all that cargo check does: without a database, with one server alone, as README's first
-# command and "cargo test" have it, and all.
-for features in '' postgres mysql,tokio; do
+# clippy checks all that cargo check does: without a database, with one server alone, with one async driver, as
+# README's first command and "cargo test" have it, and all.
+for features in '' postgres mysql,tokio sqlx,postgres tokio-postgres; do
     step cargo clippy --locked --no-default-features --features "$features" -- -D warnings
 done
 step cargo clippy --locked --tests --features cli -- -D warnings
