@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+#[cfg(all(feature = "sqlx", feature = "postgres"))]
+use firetime::{Client, ExecutionFilter};
 use libtest_mimic::Trial;
 
 use crate::support::database::{Database, ServerKind};
@@ -14,6 +16,10 @@ use crate::trial;
 pub fn add(trials: &mut Vec<Trial>) {
     trials.push(trial("examples::a_shop_that_is_killed_loses_no_charge".to_owned(), || {
         a_shop_that_is_killed_loses_no_charge();
+    }));
+    #[cfg(all(feature = "sqlx", feature = "postgres"))]
+    trials.push(trial("postgres::examples::orders_of_a_killed_shop_are_whole".to_owned(), || {
+        orders_of_a_killed_shop_are_whole();
     }));
 }
 
@@ -27,15 +33,14 @@ fn example(name: &str) -> Command {
     Command::new(path)
 }
 
-/// An instance of `examples/axum`. Dropped, it is killed.
+/// An instance of `examples/axum` or `examples/sqlx`. Dropped, it is killed.
 struct Shop {
     child: Child,
     address: String,
 }
 
 impl Shop {
-    fn start(database: &Database) -> Self {
-        let mut command = example("axum");
+    fn start(mut command: Command, database: &Database) -> Self {
         command.env("DATABASE_URL", &database.url).env("ADDRESS", "127.0.0.1:0").stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -47,19 +52,7 @@ impl Shop {
 
     /// The status and the body of an answer.
     fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(SOON)).unwrap();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nhost: shop\r\nconnection: close\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+        ask(&self.address, method, path, body).unwrap()
     }
 
     /// The execution that charges an order.
@@ -82,6 +75,22 @@ impl Shop {
     }
 }
 
+/// The status and the body of an answer; an error if its server dies before it has answered.
+fn ask(address: &str, method: &str, path: &str, body: &str) -> std::io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(SOON))?;
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nhost: shop\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or(std::io::ErrorKind::UnexpectedEof)?;
+    Ok((head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned()))
+}
+
 impl Drop for Shop {
     fn drop(&mut self) {
         // It may have ended by itself.
@@ -92,7 +101,8 @@ impl Drop for Shop {
 
 fn a_shop_that_is_killed_loses_no_charge() {
     let database = ServerKind::Sqlite.fresh();
-    let shops = [Shop::start(&database), Shop::start(&database)];
+    let start = || Shop::start(example("axum"), &database);
+    let shops = [start(), start()];
     let again = shops[0].charge(1_000);
     let (status, body) = shops[1].ask("POST", "/orders/1000/charge", "{\"cents\":1990}");
     assert!(status == 200 && body.contains(&again.to_string()), "one charge for each order: {status} {body}");
@@ -109,7 +119,56 @@ fn a_shop_that_is_killed_loses_no_charge() {
     // What waits when an instance is told to stop is there when the next one starts.
     let last = left.charge(2_000);
     assert!(left.stop());
-    let next = Shop::start(&database);
+    let next = start();
     until("the last charge to be made", || (next.state(last) == "SUCCEEDED").then_some(()));
     assert!(next.stop());
+}
+
+/// Orders are placed and paid while one of two instances is killed: of each the charge is there, and the
+/// reminder if it is not paid.
+#[cfg(all(feature = "sqlx", feature = "postgres"))]
+fn orders_of_a_killed_shop_are_whole() {
+    const ORDERS: usize = 200;
+    const CENTS: &str = "{\"cents\":1990}";
+    let database = ServerKind::Postgres.fresh();
+    let start = || {
+        let mut command = example("sqlx");
+        command.env("PATIENCE", "15");
+        Shop::start(command, &database)
+    };
+    let [killed, left] = [start(), start()];
+    let look = |order: usize| {
+        let (status, body) = left.ask("GET", &format!("/orders/{order}"), "");
+        (status == 200).then(|| serde_json::from_str::<serde_json::Value>(&body).unwrap())
+    };
+    let address = killed.address.clone();
+    let placed = std::thread::spawn(move || {
+        let place = |order| ask(&address, "PUT", &format!("/orders/{order}"), CENTS);
+        (0..ORDERS).take_while(|order| place(*order).is_ok()).count()
+    });
+    until("an order that is charged", || look(0).filter(|order| order["is_charged"] == true));
+    drop(killed);
+    println!("{} of {ORDERS} orders were placed with the one that was killed", placed.join().unwrap());
+    // Whoever got no answer asks again, and every other order is paid.
+    for order in 0..ORDERS {
+        let (status, body) = left.ask("PUT", &format!("/orders/{order}"), CENTS);
+        assert!(matches!(status, 200 | 201), "{status} {body}");
+        if order % 2 == 0 {
+            assert_eq!(left.ask("POST", &format!("/orders/{order}/payment"), "").0, 204);
+        }
+    }
+    for order in 0..ORDERS {
+        let is_paid = order % 2 == 0;
+        let is_done = |it: &serde_json::Value| it["is_charged"] == true && it["is_reminded"] == !is_paid;
+        let done = until("an order to be done with", || look(order).filter(is_done));
+        assert_eq!(done["is_paid"], is_paid);
+    }
+    assert!(left.stop());
+    let client = Client::connect("shop", &database.url).unwrap();
+    let executions = client.executions(&ExecutionFilter { limit: usize::MAX, ..Default::default() }).unwrap();
+    let count = |job: &str, state: &str| {
+        executions.iter().filter(|row| (&*row.job, &*row.state) == (job, state)).count()
+    };
+    assert_eq!(count("charge", "SUCCEEDED"), ORDERS);
+    assert_eq!((count("remind", "SUCCEEDED"), count("remind", "CANCELLED")), (ORDERS / 2, ORDERS / 2));
 }
