@@ -115,7 +115,8 @@ fn what_cannot_be_told_is_stored_all_the_same() {
     assert!(!case.has_told(&mut *ear), "nobody could be told");
     let mut connection = PgConnection::establish(&case.database.url).unwrap();
     let wanted = definition(application, "other");
-    let refused = joined(&*case.store, &mut connection, |verbs| verbs.ensure(&wanted)).unwrap_err();
+    let ensure = move |verbs: &dyn crate::store::Verbs| verbs.ensure(&wanted);
+    let refused = joined(Arc::clone(&case.store), &mut connection, ensure).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Refused);
     assert!(refused.to_string().contains("queue of notifications is full"), "{refused}");
     let drop =

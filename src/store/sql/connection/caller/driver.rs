@@ -127,6 +127,11 @@ impl DriverError {
         Self(Cause::Fault(Fault::caused(FaultKind::Lost, cause)))
     }
 
+    /// The server has ended the transaction, though the caller has not.
+    pub fn ended(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self(Cause::Fault(Fault::caused(FaultKind::Ended, cause)))
+    }
+
     /// The driver cannot read an answer, or send a value.
     pub fn unreadable(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self(Cause::Fault(Fault::caused(FaultKind::Undecodable, cause)))

@@ -18,6 +18,7 @@ const ERRORS: Recognition = Recognition {
         (FaultKind::Deadlock, &["40P01"]),
         (FaultKind::Busy, &["55P03"]),
         (FaultKind::ReadOnly, &["25006"]),
+        (FaultKind::Ended, &["25P01"]),
         (FaultKind::Lost, &["08000", "08001", "08003", "08004", "08006", "57P01", "57P02", "57P03"]),
     ],
     texts: &[

@@ -72,6 +72,7 @@ fn told(error: SqlxError, code: fn(&dyn DatabaseError) -> Option<String>) -> Dri
             let (code, constraint) = (code(refused.as_ref()), refused.constraint().map(str::to_owned));
             DriverError::database(code.unwrap_or_default(), constraint.as_deref(), error)
         }
+        SqlxError::BeginFailed => DriverError::ended(error),
         SqlxError::ColumnDecode { .. } | SqlxError::Decode(_) | SqlxError::Encode(_) => {
             DriverError::unreadable(error)
         }
