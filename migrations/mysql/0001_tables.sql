@@ -159,6 +159,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     error LONGTEXT,
     result LONGTEXT,
     payload LONGTEXT,
+    checkpoint LONGTEXT,
     queue BIGINT GENERATED ALWAYS AS (CASE WHEN origin >= 1152921504606846976 THEN execute_id ELSE 0 END) STORED,
     UNIQUE (execute_id, generation, origin, scheduled_time, attempt)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;

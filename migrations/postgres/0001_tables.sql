@@ -163,6 +163,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     error TEXT,
     result TEXT,
     payload TEXT,
+    checkpoint TEXT,
     queue BIGINT GENERATED ALWAYS AS (CASE WHEN origin >= 1152921504606846976 THEN execute_id ELSE 0 END) STORED,
     UNIQUE (execute_id, generation, origin, scheduled_time, attempt)
 ) WITH (fillfactor = 50);

@@ -1,8 +1,12 @@
 //! Calls that may be awaited: they block on the blocking pool of the tokio runtime around them.
 
+#[cfg(feature = "sql")]
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 
 use crate::domain::{Error, ErrorKind};
+use crate::node::context::Context;
 
 /// Runs a call that blocks; `what` it does is for people.
 ///
@@ -24,4 +28,25 @@ pub(super) async fn run<T: Send + 'static>(
             Err(Error::new(ErrorKind::Unknown, "the tokio runtime was shut down meanwhile").during(what))
         }
     })
+}
+
+impl Context {
+    /// As [`checkpoint`](Self::checkpoint), in an async handler.
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint).
+    #[cfg(feature = "sql")]
+    pub async fn checkpoint_async(&self, value: &impl Serialize) -> Result<(), Error> {
+        let (context, checkpoint) = (self.clone(), self.checkpoint_of(value));
+        run("storing a checkpoint", move || context.store_checkpoint(&checkpoint?)).await
+    }
+
+    /// As [`resume`](Self::resume), in an async handler.
+    ///
+    /// # Errors
+    /// As [`resume`](Self::resume).
+    pub async fn resume_async<T: DeserializeOwned + Send + 'static>(&self) -> Result<Option<T>, Error> {
+        let context = self.clone();
+        run("reading a checkpoint", move || context.resume()).await
+    }
 }

@@ -236,14 +236,16 @@ impl Client {
         };
         let mut rows = self.store.executions(&query)?;
         rows.sort_by_key(|row| row.attempt);
-        let payload = rows.iter().find(|row| row.id == id.get()).map(|row| row.payload.clone());
-        let payload = payload.ok_or_else(|| self.unknown_execution(id))?;
+        let asked = rows.iter().find(|row| row.id == id.get());
+        let (payload, checkpoint) = asked
+            .map(|row| (row.payload.clone(), row.checkpoint.clone()))
+            .ok_or_else(|| self.unknown_execution(id))?;
         let attempts: Vec<ExecutionView> = rows.into_iter().map(ExecutionView::from).collect();
         let execution = attempts.iter().find(|view| view.id == id.get()).cloned();
         let execution = execution.ok_or_else(|| self.unknown_execution(id))?;
         let nodes = self.nodes()?.into_iter();
         let nodes = nodes.filter(|node| attempts.iter().any(|attempt| attempt.node == node.id)).collect();
-        Ok(ExecutionDetails { execution, payload, attempts, nodes })
+        Ok(ExecutionDetails { execution, payload, checkpoint, attempts, nodes })
     }
 
     /// The application's jobs by name: those that a node has had a handler for, or that have a schedule.

@@ -61,6 +61,10 @@ pub struct ExecutionDetails {
     pub execution: ExecutionView,
     /// A payload of its own, as JSON; none if it is given its schedule's.
     pub payload: Option<String>,
+    /// How far its handlers have come, as JSON, if one has said so ([`Context::checkpoint`]).
+    ///
+    /// [`Context::checkpoint`]: crate::Context::checkpoint
+    pub checkpoint: Option<String>,
     /// All attempts at its occurrence, the first first.
     pub attempts: Vec<ExecutionView>,
     /// The nodes that ran them, as far as their rows are still there.

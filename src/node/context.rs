@@ -7,16 +7,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use chrono::{DateTime, Utc};
+#[cfg(feature = "sql")]
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 #[cfg(feature = "sql")]
 use crate::domain::Receipt;
+use crate::domain::payload;
 use crate::domain::{Boot, Cause, Covers, Error, ErrorKind, ExecutionId, LeftOut};
 use crate::members::Standing;
 #[cfg(feature = "tokio")]
 use crate::members::bell::woken;
 use crate::store::Store;
 #[cfg(feature = "sql")]
-use crate::store::{CallerConnection, Completed, ExecutionChange, joined};
+use crate::store::order::too_large;
+#[cfg(feature = "sql")]
+use crate::store::{Applied, CallerConnection, Completed, ExecutionChange, Transition, joined};
 use crate::time::{Clock, Now};
 
 /// A handler's view of the execution it runs.
@@ -136,6 +142,19 @@ impl Begun {
     pub(crate) fn changes_at(&self, standing: &Standing, now: Now) -> Boot {
         let instants = self.time_is_up_at.into_iter().chain([standing.lease_until()]);
         instants.filter(|at| *at > now.boot).min().unwrap_or(Boot::MAX)
+    }
+}
+
+/// What a handler is told of its checkpoint.
+#[cfg(feature = "sql")]
+fn stored(execution: ExecutionId, applied: Applied) -> Result<(), Error> {
+    match applied {
+        Applied::Done => Ok(()),
+        Applied::Lost | Applied::Held => {
+            let why = "it has timed out, or was taken from this node";
+            let message = format!("execution {execution} stores no checkpoint: {why}");
+            Err(Error::new(ErrorKind::Conflict, message))
+        }
     }
 }
 
@@ -359,9 +378,9 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`] if the execution is no longer this handler's to end: its time limit has passed,
-    /// somebody asked for its end, or it was taken from this node. Roll back then, as `?` does. Otherwise the
-    /// database's failure.
+    /// [`ErrorKind::Conflict`] if the execution is no longer this handler's to end: its time limit has
+    /// passed, somebody asked for its end, or it was taken from this node. Roll back then, as `?` does.
+    /// Otherwise the database's failure.
     #[cfg(feature = "sql")]
     pub fn complete_in<'c, C: CallerConnection>(&self, connection: &'c mut C) -> C::Outcome<'c, Receipt> {
         let now = self.clock.now();
@@ -388,6 +407,82 @@ impl Context {
                 Completed::Held => refused("another transaction holds its schedule's row"),
             }
         })
+    }
+
+    /// Stores how far the handler has come, in place of what was stored before: the next run of this
+    /// execution goes on there ([`resume`](Self::resume)), after a failure, a death, a snooze or a retry by
+    /// hand, on whatever node. Any serde value, up to 8 KiB of JSON. `firetime executions show` shows it.
+    ///
+    /// One small transaction with each call: store what takes seconds to do again. With
+    /// [`checkpoint_in`](Self::checkpoint_in) it is one commit with what it stands for. In an async handler
+    /// call [`checkpoint_async`](Self::checkpoint_async).
+    ///
+    /// ```
+    /// use firetime::{Context, HandlerError};
+    ///
+    /// fn export(context: &Context, pages: u32) -> Result<(), HandlerError> {
+    ///     for page in context.resume()?.unwrap_or(0)..pages {
+    ///         // Export one page.
+    ///         context.checkpoint(&(page + 1))?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # let _ = export;
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`] if the execution is no longer this handler's: its time limit has passed, or
+    /// it was taken from this node, and nothing is stored; [`ErrorKind::Config`] if the value has more than
+    /// 8 KiB of JSON or cannot be written as JSON; or the database's failure.
+    #[cfg(feature = "sql")]
+    pub fn checkpoint(&self, value: &impl Serialize) -> Result<(), Error> {
+        self.store_checkpoint(&self.checkpoint_of(value)?)
+    }
+
+    #[cfg(feature = "sql")]
+    pub(crate) fn store_checkpoint(&self, checkpoint: &ExecutionChange) -> Result<(), Error> {
+        stored(self.execution(), self.ledger.0.checkpoint(checkpoint)?)
+    }
+
+    /// Stores how far the handler has come, as [`checkpoint`](Self::checkpoint) does, in a transaction of the
+    /// handler's own: it is in force if and when that commits. The execution's row stays locked until then.
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint). Roll back after them.
+    #[cfg(feature = "sql")]
+    pub fn checkpoint_in<'c, C: CallerConnection>(
+        &self,
+        value: &impl Serialize,
+        connection: &'c mut C,
+    ) -> C::Outcome<'c, ()> {
+        let (checkpoint, execution) = (self.checkpoint_of(value), self.execution());
+        joined(Arc::clone(&self.ledger.0), connection, move |verbs| {
+            stored(execution, verbs.checkpoint(&checkpoint?)?)
+        })
+    }
+
+    #[cfg(feature = "sql")]
+    pub(crate) fn checkpoint_of(&self, value: &impl Serialize) -> Result<ExecutionChange, Error> {
+        let refused = |why: String| Error::new(ErrorKind::Config, format!("storing a checkpoint: {why}"));
+        let text = payload::encode(value).map_err(|error| refused(error.to_string()))?;
+        if let Some(size) = too_large("a checkpoint", text.len()) {
+            return Err(refused(size));
+        }
+        let (transition, now) = (Transition::Checkpoint(text), self.clock.now().db);
+        Ok(ExecutionChange { transition, now, ..self.outcome.clone() })
+    }
+
+    /// The value of the last [`checkpoint`](Self::checkpoint) of this execution, by whichever run; none if
+    /// there was none. Each call reads the database. In an async handler call
+    /// [`resume_async`](Self::resume_async).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Data`] if the value is none of `T`, as after a release that changed it; or the database's
+    /// failure.
+    pub fn resume<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+        let Some(text) = self.ledger.0.checkpoint_of(self.execution())? else { return Ok(None) };
+        let none = |said| Error::new(ErrorKind::Data, format!("reading a checkpoint: {said}: {text}"));
+        payload::decode(&text).map(Some).map_err(none)
     }
 
     /// Whether the scheduler is shutting down: a long job may end early.

@@ -496,6 +496,10 @@ impl Verbs for Wire<'_> {
         self.store.complete(outcome)
     }
 
+    fn checkpoint(&self, checkpoint: &ExecutionChange) -> Result<Applied> {
+        self.store.checkpoint(checkpoint)
+    }
+
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
         self.store.cancel(order)
     }
@@ -726,6 +730,10 @@ impl Store for Wire<'_> {
 
     fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>> {
         self.store.counts(schedule)
+    }
+
+    fn checkpoint_of(&self, execution: ExecutionId) -> Result<Option<String>> {
+        self.store.checkpoint_of(execution)
     }
 
     fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>> {

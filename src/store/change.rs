@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::columns::{Column, Datum, NO_PRIORITY};
 use super::rules::ChangeValue::{self, Becomes, Due, Error, Fresh, Now, Passed, PausedBy, PausedTime};
-use super::rules::ChangeValue::{GroupKey, Lane, PausedUntil, Payload, Priority, Tags, ToNext, ToPrev, Why};
+use super::rules::ChangeValue::{
+    Checkpoint, GroupKey, Lane, PausedUntil, Payload, Priority, Tags, ToNext, ToPrev, Why,
+};
 use super::rules::{ChangeKind, Rule};
 use super::switch::{SwitchChange, SwitchRow};
 use super::transition::{ExecutionChange, NextAttempt, Transition};
@@ -516,6 +518,10 @@ impl Change {
             }
             (Self::Execution(change), Why) => Datum::Text(change.meaning().reason.map_or("", Reason::as_str)),
             (Self::Execution(change), Error) => Datum::Text(change.error().map_or("", String::as_str)),
+            (
+                Self::Execution(ExecutionChange { transition: Transition::Checkpoint(text), .. }),
+                Checkpoint,
+            ) => Datum::Text(text),
             (Self::Execution(ExecutionChange { transition: Transition::Snooze(_, due), .. }), Due) => {
                 Datum::instant(*due)
             }
@@ -570,6 +576,7 @@ mod tests {
         let (token, text) = (Token::fresh(), || "no".to_owned());
         let transitions = [
             Transition::Start,
+            Transition::Checkpoint(text()),
             Transition::Succeed,
             Transition::Confirm,
             Transition::Fail(text(), None),

@@ -72,6 +72,7 @@ named! {
         GroupKey = "group_key",
         Lane = "lane",
         Tags = "tags",
+        Checkpoint = "checkpoint",
         // Jobs.
         UpdateTime = "update_time",
         // Nodes and applications.

@@ -128,6 +128,8 @@ pub(crate) struct ExecutionRow {
     pub due: Timestamp,
     /// Its own, where all attempts at one occurrence are asked for.
     pub payload: Option<String>,
+    /// How far its handlers have come, as JSON, where all attempts at one occurrence are asked for.
+    pub checkpoint: Option<String>,
     pub failures: i64,
     pub snoozes: i64,
     /// Its time limit has passed, and its handler has not returned.

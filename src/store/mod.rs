@@ -117,6 +117,9 @@ pub(crate) trait Verbs {
     /// Stores that an execution has succeeded, unless somebody has asked for its end.
     fn complete(&self, outcome: &ExecutionChange) -> Result<Completed>;
 
+    /// Stores how far a handler has come, while it may run.
+    fn checkpoint(&self, checkpoint: &ExecutionChange) -> Result<Applied>;
+
     /// Cancels an execution that has not begun, or asks the node that runs it to end it; and records that.
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel>;
 
@@ -271,4 +274,7 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// What an execution covers, with so many rows of the ledger counted at most; none if there is no such
     /// execution.
     fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>>;
+
+    /// How far the handlers of an execution have come, as JSON, if one has said so.
+    fn checkpoint_of(&self, execution: ExecutionId) -> Result<Option<String>>;
 }

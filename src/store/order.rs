@@ -11,11 +11,11 @@ const LONGEST_TARGET: usize = 199;
 pub(crate) const LARGEST_OWN_PAYLOAD: usize = 8_192;
 
 /// What is wrong with an own payload of so many bytes, if anything.
-pub(crate) fn too_large(bytes: usize) -> Option<String> {
+pub(crate) fn too_large(what: &str, bytes: usize) -> Option<String> {
     (bytes > LARGEST_OWN_PAYLOAD).then(|| {
         format!(
-            "payload has {bytes} bytes of JSON, {LARGEST_OWN_PAYLOAD} are possible: store the data elsewhere \
-             and let the payload hold its key"
+            "{what} has {bytes} bytes of JSON, {LARGEST_OWN_PAYLOAD} are possible: store the data elsewhere \
+             and let it hold its key"
         )
     })
 }

@@ -78,6 +78,8 @@ kinds! {
         Remove = REMOVE,
         /// The handler begins.
         Start = START,
+        /// The handler says how far it has come.
+        Checkpoint = CHECKPOINT,
         /// The handler has ended.
         Finish = FINISH,
         /// The handler's transaction may have stored its outcome: whether it has is read, and nothing changes.
@@ -174,6 +176,7 @@ named! {
         GroupKey = "to_group",
         Lane = "to_lane",
         Tags = "to_tags",
+        Checkpoint = "to_checkpoint",
     }
 }
 
@@ -284,6 +287,10 @@ const FINISH: Rule = Rule::of("settle", Table::Execution, &guard::OUTCOME)
         (Column::Reason, EmptyOn(Failed, REASONS_OF_RUNS)),
     ])
     .repeats();
+
+const CHECKPOINT: Rule = Rule::of("store a checkpoint", Table::Execution, &guard::OUTCOME)
+    .leads(&[Running], &[Running])
+    .sets(&[(Column::Checkpoint, Give(ChangeValue::Checkpoint))]);
 
 const CONFIRM: Rule =
     Rule::of("settle", Table::Execution, &guard::OUTCOME).leads(&[], &[Succeeded]).repeats();

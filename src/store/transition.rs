@@ -25,6 +25,8 @@ pub(crate) struct ExecutionChange {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Transition {
     Start,
+    /// The handler has come so far, as JSON.
+    Checkpoint(String),
     /// The handler has ended well.
     Succeed,
     /// The handler's own transaction may have stored that it has ended well.
@@ -114,6 +116,7 @@ impl ExecutionChange {
         use ExecutionState::{Abandoned, Cancelled, Failed, Pending, Running, Skipped, Succeeded, TimedOut};
         let (kind, becomes, reason) = match self.transition {
             Transition::Start => (ChangeKind::Start, Running, None),
+            Transition::Checkpoint(_) => (ChangeKind::Checkpoint, Running, None),
             Transition::Succeed => (ChangeKind::Finish, Succeeded, None),
             Transition::Confirm => (ChangeKind::Confirm, Succeeded, None),
             Transition::Fail(..) => (ChangeKind::Finish, Failed, None),

@@ -17,7 +17,7 @@ use libtest_mimic::Trial;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::database::{Database, ServerKind};
-use crate::support::scheduler::{SOON, TEXT, builder, client, states, until};
+use crate::support::scheduler::{SOON, TEXT, builder, client, states, teller, until};
 use crate::trial;
 
 /// A driver, as its users have it.
@@ -210,6 +210,7 @@ fn add_for<D: Driver>(trials: &mut Vec<Trial>, kind: ServerKind, driver: &str) {
             a_transaction_that_the_server_has_ended_is_told::<D>,
         ),
         ("a_handler_completes_in_its_own_transaction", a_handler_completes_in_its_own_transaction::<D>),
+        ("a_handler_goes_on_where_it_stopped", a_handler_goes_on_where_it_stopped::<D>),
         ("a_request_dropped_at_any_statement_is_no_half", a_request_dropped_at_any_statement_is_no_half::<D>),
     ];
     for (name, test) in tests {
@@ -552,6 +553,59 @@ fn a_handler_completes_in_its_own_transaction<D: Driver>(kind: ServerKind) {
         assert!(database.try_batch(&format!("INSERT INTO charges (id) VALUES ({})", effects - 1)).is_err());
         assert!(database.try_batch(&format!("INSERT INTO charges (id) VALUES ({effects})")).is_ok(), "{how}");
         database.batch(&format!("DELETE FROM charges WHERE id = {effects}"));
+    }
+    assert!(scheduler.shutdown(SOON));
+}
+
+/// After a failure and a snooze; what its transaction rolled back it does again.
+fn a_handler_goes_on_where_it_stopped<D: Driver>(kind: ServerKind) {
+    const PAGES: Job<u32> = Job::new("pages");
+    let database = kind.fresh();
+    let client = client(&database);
+    database.batch("CREATE TABLE pages (page BIGINT PRIMARY KEY)");
+    let (of_handler, (tell, told)) = (database.clone(), teller());
+    let scheduler = builder(&database)
+        .handler(PAGES.retry(Retry::fixed(Duration::ZERO).at_most(1)), move |context, pages| {
+            let from: u32 = context.resume()?.unwrap_or(0);
+            tell.lock().unwrap().send(from).map_err(|_| "gone")?;
+            for page in from..pages {
+                runtime().block_on(async {
+                    let mut connection = D::connect(&of_handler).await;
+                    let mut transaction = D::begin(&mut connection).await;
+                    D::run(&mut transaction, "INSERT INTO pages (page) SELECT COUNT(*) FROM pages").await?;
+                    context
+                        .checkpoint_in(&(page + 1), &mut transaction)
+                        .await
+                        .map_err(|it| it.to_string())?;
+                    if page == 2 && context.attempt() == 1 {
+                        D::roll_back(transaction).await;
+                        return Err("in the middle of page 2".to_owned());
+                    }
+                    D::commit(transaction).await
+                })?;
+                if page == 3 && context.snoozes() == 0 {
+                    return Ok(Answer::Snooze(Duration::ZERO));
+                }
+            }
+            context.checkpoint(&"done")?;
+            Ok(Answer::Done)
+        })
+        .start()
+        .unwrap();
+    let id = client.enqueue(PAGES, &6).run().unwrap().id();
+    let ended = until("it does not end", || {
+        let execution = client.execution(id).unwrap();
+        let last = execution.last().clone();
+        (last.state == "SUCCEEDED").then(|| client.execution(last.id).unwrap())
+    });
+    assert_eq!((ended.checkpoint.as_deref(), ended.attempts.len()), (Some("\"done\""), 2));
+    let began: Vec<u32> = told.try_iter().collect();
+    assert_eq!(began, [0, 2, 4]);
+    for (page, is_there) in (0..7).map(|page| (page, page < 6)) {
+        assert_eq!(
+            database.try_batch(&format!("INSERT INTO pages (page) VALUES ({page})")).is_err(),
+            is_there
+        );
     }
     assert!(scheduler.shutdown(SOON));
 }

@@ -69,8 +69,8 @@ impl Enqueuing {
                 "{count} executions at once, {MOST_AT_ONCE} are possible: enqueue them in parts"
             ));
         }
-        if let Some(problem) = payloads.iter().find_map(|payload| too_large(payload.len())) {
-            return refused(format!("a {problem}"));
+        if let Some(problem) = payloads.iter().find_map(|payload| too_large("a payload", payload.len())) {
+            return refused(problem);
         }
         for group in groups.iter().filter(|group| !group.is_empty()) {
             check_name("group", group, 200)?;

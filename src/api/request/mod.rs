@@ -97,7 +97,8 @@ macro_rules! joins {
     ($(#[$more:meta])* $Request:ident { $($field:ident),* }, $Answer:ty) => {
         /// Runs the request on the caller's connection, so that it joins the transaction open there: it is in
         /// force if and when the caller commits, and nodes hear of it then. What it changes is locked until
-        /// that. Without an open transaction a blocking connection begins one for it; an async one refuses it.
+        /// that. Without an open transaction a blocking connection begins one for it, and an async one
+        /// refuses it.
         ///
         $(#[$more])*
         /// # Errors

@@ -95,8 +95,8 @@ impl TriggerNow<'_> {
         check(&self.by)?;
         check_schedule_name(&self.name)?;
         let payload = self.payload.clone().map_err(|problem| refused(format!("payload: {problem}")))?;
-        if let Some(problem) = payload.as_ref().and_then(|payload| too_large(payload.len())) {
-            return Err(refused(format!("the {problem}")));
+        if let Some(problem) = payload.as_ref().and_then(|payload| too_large("the payload", payload.len())) {
+            return Err(refused(problem));
         }
         let at = self.at.map(Timestamp::from);
         if let Some(problem) = at.and_then(implausible) {

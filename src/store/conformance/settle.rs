@@ -1,11 +1,11 @@
 //! Starts, outcomes, retries, work given back.
 
 use super::*;
-use crate::domain::{Answer, ExecutionState};
+use crate::domain::{Answer, ExecutionId, ExecutionState};
 use crate::repair::recover;
 use crate::store::audit::Attribution;
 use crate::store::order::ExecutionOrder;
-use crate::store::{Completed, ExecutionChange};
+use crate::store::{Completed, ExecutionChange, Transition};
 
 pub(crate) fn a_start_moves_claimed_to_running(db: &Bench) {
     let claimed = db.claim_head(&db.schedule("s"));
@@ -75,6 +75,30 @@ pub(crate) fn what_somebody_cancelled_is_not_completed(db: &Bench) {
     db.store.cancel(&ExecutionOrder::new(db.app.clone(), id, by)).unwrap();
     assert_eq!(db.store.complete(&claimed.succeed(db.now)).unwrap(), Completed::Cancelled);
     assert_eq!(db.execution(id).state, "RUNNING");
+}
+
+pub(crate) fn a_checkpoint_is_its_holders_and_goes_on_with_the_next_attempt(db: &Bench) {
+    let claimed = db.claim_head(&db.schedule("s"));
+    let (id, text) = (claimed.execution(), "{\"page\":\"naïve\\u0000\"}");
+    let so_far = |text: &str| {
+        let transition = Transition::Checkpoint(text.to_owned());
+        ExecutionChange { transition, ..claimed.succeed(db.now) }
+    };
+    assert_eq!(db.store.checkpoint(&so_far("1")).unwrap(), Applied::Lost, "it has not begun");
+    assert_eq!(db.settle(&claimed.start(db.now)), Applied::Done);
+    assert_eq!(db.store.checkpoint_of(id).unwrap(), None);
+    assert_eq!(db.store.checkpoint(&so_far("1")).unwrap(), Applied::Done);
+    assert_eq!(db.store.checkpoint(&so_far(text)).unwrap(), Applied::Done);
+    let others = ExecutionChange { token: so_far("2").token.next(), ..so_far("2") };
+    assert_eq!(db.store.checkpoint(&others).unwrap(), Applied::Lost);
+    assert_eq!(db.store.checkpoint_of(id).unwrap().as_deref(), Some(text));
+    let late = so_far("3");
+    let retry = Some(db.now + 5);
+    let failed = claimed.finish(Answer::Failed("no".to_owned()), retry, db.now);
+    assert_eq!(db.settle(&failed), Applied::Done);
+    assert_eq!(db.store.checkpoint(&late).unwrap(), Applied::Lost, "it has ended");
+    let next = db.executions().into_iter().find(|row| row.attempt == 2).unwrap();
+    assert_eq!(db.store.checkpoint_of(ExecutionId(next.id)).unwrap().as_deref(), Some(text));
 }
 
 pub(crate) fn an_execution_not_started_has_no_outcome(db: &Bench) {

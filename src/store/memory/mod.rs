@@ -198,6 +198,10 @@ impl Verbs for MemoryStore {
         self.transaction(|tables| tables.complete(outcome))
     }
 
+    fn checkpoint(&self, checkpoint: &ExecutionChange) -> Result<Applied> {
+        Ok(self.apply(&[checkpoint.clone().into()])?[0])
+    }
+
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
         self.transaction(|tables| tables.cancel(order))
     }
@@ -376,6 +380,12 @@ impl Store for MemoryStore {
 
     fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>> {
         Ok(self.read(|tables| tables.counts(schedule)))
+    }
+
+    fn checkpoint_of(&self, execution: ExecutionId) -> Result<Option<String>> {
+        Ok(self.read(|tables| {
+            tables.run(execution).and_then(|run| run.checkpoint.as_deref().map(str::to_owned))
+        }))
     }
 
     fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>> {

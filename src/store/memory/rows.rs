@@ -398,6 +398,8 @@ pub(super) struct Execution {
     pub group: Option<Arc<str>>,
     pub lane: Option<Arc<str>>,
     pub tags: Vec<String>,
+    /// How far its handlers have come, as JSON.
+    pub checkpoint: Option<Arc<str>>,
     /// Its unique key among those of its job, and the period that this is for.
     pub key: Option<(Arc<str>, Millis)>,
     pub due: Timestamp,
@@ -458,6 +460,7 @@ impl Execution {
             group: None,
             lane: None,
             tags: Vec::new(),
+            checkpoint: None,
             key: None,
             due: scheduled,
             token: None,
@@ -512,7 +515,8 @@ impl Execution {
             | Column::Priority
             | Column::GroupKey
             | Column::Lane
-            | Column::Tags => Datum::Null,
+            | Column::Tags
+            | Column::Checkpoint => Datum::Null,
             _ => column.absent(Datum::Null),
         }
     }
@@ -534,6 +538,7 @@ impl Execution {
             Column::Priority => self.priority = priority(value),
             Column::GroupKey => self.group = shared(value),
             Column::Lane => self.lane = shared(value),
+            Column::Checkpoint => self.checkpoint = shared(value),
             Column::Tags => self.tags = read_tags(shared(value).as_deref()),
             _ => column.absent(()),
         }

@@ -76,8 +76,13 @@ pub(crate) fn complete(session: &mut dyn Session, outcome: &ExecutionChange) -> 
     if single(session.rows(&asked)?)? > 0 {
         return Ok(Completed::Cancelled);
     }
-    let applied = apply(session, &[outcome.clone().into()])?;
-    Ok(applied.into_iter().next().unwrap_or(Applied::Lost).into())
+    checkpoint(session, outcome).map(Completed::from)
+}
+
+/// Stores how far a handler has come.
+pub(crate) fn checkpoint(session: &mut dyn Session, checkpoint: &ExecutionChange) -> Step<Applied> {
+    let applied = apply(session, &[checkpoint.clone().into()])?;
+    Ok(applied.into_iter().next().unwrap_or(Applied::Lost))
 }
 
 /// The most rows of a statement: one where the guard compares another thing for each row, or names rows by
@@ -260,7 +265,7 @@ fn brought(want: BatchRows, value: ChangeValue, rows: &[&Change]) -> BatchRows {
     let name = value.name();
     let brought = || rows.iter().map(|row| row.brings(value));
     match brought().next() {
-        _ if matches!(value, ChangeValue::Fresh | ChangeValue::Payload) => {
+        _ if matches!(value, ChangeValue::Fresh | ChangeValue::Payload | ChangeValue::Checkpoint) => {
             want.texts(name, brought().map(|text| as_text(text).into_owned()))
         }
         Some(Datum::Text(_)) => {
@@ -481,12 +486,13 @@ pub(crate) fn insert_again(reason: &str, cause: &str, due: &str, token: &str) ->
     sql(format!(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, \
          occurrences, attempt, state, reason, due_time, claim_token, prev_fire_time, following_fire_time, \
-         payload, cause, failures, snoozes, priority, fence, unique_key, key_period, group_key, lane, tags) \
+         payload, cause, failures, snoozes, priority, fence, unique_key, key_period, group_key, lane, tags, \
+         checkpoint) \
          SELECT r.application, r.execute_id, r.generation, r.origin, r.scheduled_time, r.until_time, \
          r.occurrences, r.attempt + 1, 'PENDING', {reason}, {due}, {token}, r.prev_fire_time, \
          r.following_fire_time, r.payload, {cause}, CASE WHEN r.state IN ('FAILED', 'TIMED_OUT') \
          THEN COALESCE(r.failures, 0) + 1 ELSE r.failures END, r.snoozes, r.priority, r.fence, r.unique_key, \
-         r.key_period, r.group_key, r.lane, r.tags"
+         r.key_period, r.group_key, r.lane, r.tags, r.checkpoint"
     ))
 }
 

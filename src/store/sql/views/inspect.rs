@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{Cause, ScheduleId};
+use crate::domain::{Cause, ExecutionId, ScheduleId};
 use crate::store::columns::{JobColumn, Settings, When};
 use crate::store::enqueue::read_tags;
 use crate::store::order::CancelRow;
@@ -248,6 +248,12 @@ pub(crate) fn executions_of(dialect: Dialect, filter: &ExecutionQuery) -> Statem
         .bind(filter.limit)
 }
 
+/// How far the handlers of an execution have come, if one has said so.
+pub(crate) fn checkpoint(session: &mut dyn Session, execution: ExecutionId) -> Step<Option<String>> {
+    let question = sql("SELECT r.checkpoint FROM QRTZ_RUN r WHERE r.id = ?").bind(execution.0);
+    Ok(session.one(&question, Row::maybe_text)?.flatten())
+}
+
 answer! {
     ExecutionRow(has_payload: bool) {
         id = "r.id", Row::int;
@@ -280,6 +286,7 @@ answer! {
         due = "r.due_time", Row::loose_instant;
         payload =
             if has_payload { "r.payload AS own_payload" } else { "NULL AS own_payload" }, Row::maybe_text;
+        checkpoint = if has_payload { "r.checkpoint" } else { "NULL AS checkpoint" }, Row::maybe_text;
         failures = "COALESCE(r.failures, 0) AS failed", Row::loose_int;
         snoozes = "COALESCE(r.snoozes, 0) AS snoozed", Row::loose_int;
         stuck = "CASE WHEN r.state = 'TIMED_OUT' AND EXISTS \
