@@ -82,7 +82,7 @@ kinds! {
         Checkpoint = CHECKPOINT,
         /// The handler has ended.
         Finish = FINISH,
-        /// The handler's transaction may have stored its outcome: whether it has is read, and nothing changes.
+        /// The handler's transaction may have stored its outcome: that is read, and nothing changes.
         Confirm = CONFIRM,
         /// The handler has ended, and no retry would help.
         GiveUp = GIVE_UP,

@@ -265,7 +265,8 @@ impl Store for SqlStore {
             "find a schedule", inspect::schedule_named;
         read counts(schedule: ScheduleId) -> Vec<(String, i64)> =
             "count a schedule's executions", inspect::counts;
-        read checkpoint_of(execution: ExecutionId) -> Option<String> = "read a checkpoint", inspect::checkpoint;
+        read checkpoint_of(execution: ExecutionId) -> Option<String> =
+            "read a checkpoint", inspect::checkpoint;
         read covers(execution: ExecutionId, most: usize) -> Option<Covers> =
             "ask what an execution covers", covers::covers;
     }

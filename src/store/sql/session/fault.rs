@@ -36,8 +36,8 @@ pub(crate) enum FaultKind {
     Row,
     /// The database understood and said no, for a reason that may pass: read-only, cancelled, disk full.
     Refused,
-    /// The transaction was to tell of its changes, and PostgreSQL's queue of notifications is full: nothing of it
-    /// is kept. The same may work without telling.
+    /// The transaction was to tell of its changes, and PostgreSQL's queue of notifications is full: nothing
+    /// of it is kept. The same may work without telling.
     Unheard,
     /// SQLite's disk had no room for a statement or a commit, and nothing of the transaction is kept.
     Full,
@@ -103,8 +103,8 @@ impl FaultKind {
             }
             Self::Refused | Self::Full | Self::ReadOnly => "the database refused; nothing was changed",
             Self::Unheard => {
-                "nothing was changed: PostgreSQL's queue of notifications is full, because a session that has \
-                 LISTENed stays in a transaction"
+                "nothing was changed: PostgreSQL's queue of notifications is full, because a session that \
+                 has LISTENed stays in a transaction"
             }
             Self::NotReady => "the server is outside its cluster for now; nothing was changed",
             Self::Row => "the database refused what the row holds; nothing was changed",

@@ -16,8 +16,10 @@ macro_rules! shared_verbs {
         calls! {
             write order(order: &RunOrder) -> Ordered = "trigger a schedule", order::order;
             write enqueue_unique(order: &EnqueueOrder) -> Keyed = "enqueue", queue::enqueue_unique;
-            write complete(outcome: &ExecutionChange) -> Completed = "complete an execution", change::complete;
-            write checkpoint(checkpoint: &ExecutionChange) -> Applied = "store a checkpoint", change::checkpoint;
+            write complete(outcome: &ExecutionChange) -> Completed =
+                "complete an execution", change::complete;
+            write checkpoint(checkpoint: &ExecutionChange) -> Applied =
+                "store a checkpoint", change::checkpoint;
             write cancel(order: &ExecutionOrder) -> Cancel = "cancel an execution", order::cancel;
             write retry(order: &ExecutionOrder) -> Retry = "retry an execution", order::retry;
             write switch(order: &SwitchOrder) -> Switched = order.verb.name(), switch::switch;
