@@ -144,11 +144,10 @@ pub(crate) struct Replacement {
     pub tags: Option<String>,
 }
 
-/// The end of the executions that wait for a removed schedule.
-#[derive(Clone, Debug, PartialEq)]
+/// The end of an execution that waits for a removed schedule.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct WithdrawChange {
-    pub application: String,
-    pub schedule: ScheduleId,
+    pub execution: ExecutionId,
     pub now: Timestamp,
 }
 
@@ -454,7 +453,7 @@ impl Change {
 
     /// How its guard compares a column.
     pub(crate) fn seen(&self, column: Column) -> Seen<'_> {
-        use Column::{Application, Beat, ClaimToken, EndedTime, ExecuteId, Id, Job, NextFireTime, PauseEnds};
+        use Column::{Application, Beat, ClaimToken, EndedTime, Id, Job, NextFireTime, PauseEnds};
         use Column::{PausedTime, PrevFireTime, State, Uuid, Version};
         Seen::Same(match (self, column) {
             (Self::Execution(change), Id) => Datum::Number(change.execution.0),
@@ -486,8 +485,7 @@ impl Change {
             (Self::Replace(change), Id) => Datum::Number(change.execution.0),
             (Self::Replace(_) | Self::Withdraw(_), State) => Datum::Text(ExecutionState::Pending.as_str()),
             (Self::Replace(change), ClaimToken) => Datum::Uuid(change.token.0),
-            (Self::Withdraw(change), Application) => Datum::Text(&change.application),
-            (Self::Withdraw(change), ExecuteId) => Datum::Number(change.schedule.0),
+            (Self::Withdraw(change), Id) => Datum::Number(change.execution.0),
             (Self::Policy(change), Id) => Datum::Number(change.job.0),
             (Self::Policy(change), Job(column)) => column.value(&change.seen),
             (Self::Switch(change), State) => Datum::Text(&change.seen.state),

@@ -57,7 +57,6 @@ named! {
         PausedUntil = "paused_until",
         ResumedTime = "resumed_time",
         // Executions.
-        ExecuteId = "execute_id",
         ClaimToken = "claim_token",
         Node = "node",
         ClaimedTime = "claimed_time",

@@ -3,6 +3,8 @@
 use super::audit::{Attribution, AuditEntry};
 use super::columns::{Cell, LARGEST_PAYLOAD, LONGEST_STREAK, Settings, Spec, When};
 use super::when::{self, Present};
+#[cfg(feature = "sql")]
+use crate::domain::ExecutionId;
 use crate::domain::{
     Cursor, DEFAULT_PRIORITY, JobId, JobPolicy, JobSpec, Millis, MisfirePolicy, NextFire, Overlap,
     PauseAfter, ScheduleState, Timestamp,
@@ -179,12 +181,14 @@ pub enum Ensured {
 
 /// What a transaction of the caller's is spared or cannot see, made and read outside of it.
 #[cfg(feature = "sql")]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     /// The job's row. One that the caller's transaction made would hold up every node with that job.
     pub job: JobId,
     /// The mark above which the fences of a new schedule begin.
     pub fence_from: i64,
+    /// The PENDING executions, if the schedule was removed.
+    pub waiting: Vec<ExecutionId>,
 }
 
 /// A definition worked out for the present, as the columns of its row.

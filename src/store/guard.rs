@@ -96,8 +96,8 @@ guards! {
     CANCEL = "cancel", EXECUTION;
     /// An enqueued execution that waits takes over another's request.
     REPLACE = "replace", EXECUTION;
-    /// The PENDING executions of a removed schedule end.
-    WITHDRAW = "withdraw", &[Column::Application, Column::State, Column::ExecuteId];
+    /// A PENDING execution of a removed schedule ends, whatever its token.
+    WITHDRAW = "withdraw", &[Column::Id, Column::State];
     /// A node tells its jobs' policies.
     POLICY = "policy", &POLICY_COLUMNS;
     /// A node that has not ended, and has not moved since it was seen.

@@ -106,8 +106,7 @@ kinds! {
         Cancel = CANCEL,
         /// An enqueued execution that waits takes over the request of another with its key.
         Replace = REPLACE,
-        /// The executions of a removed schedule that wait end with it: many rows, and none is named by its
-        /// id.
+        /// An execution of a removed schedule that waits ends with it.
         Withdraw = WITHDRAW,
     }
 }

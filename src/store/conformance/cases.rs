@@ -66,7 +66,7 @@ macro_rules! conformance {
                 a_replacement_loses_if_only_the_token_differs,
                 a_note_of_the_next_pause_end_loses_if_only_the_last_one_differs,
                 a_withdrawal_loses_if_only_the_state_differs,
-                a_withdrawal_loses_if_only_the_schedule_or_the_application_differs,
+                a_withdrawal_loses_if_only_the_id_differs,
             }
             news {
                 what_waits_is_news_once_if_it_is_due_soon,

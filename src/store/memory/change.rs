@@ -58,12 +58,12 @@ impl Tables {
             Change::Remove(removal) => {
                 let done = self.change_schedule(change, removal.seen.id.0);
                 if done {
-                    self.withdraw(&removal.application, removal.seen.id, removal.now);
+                    self.withdraw(removal.seen.id, removal.now);
                 }
                 done
             }
             Change::Replace(replacement) => self.change_run(change, replacement.execution),
-            Change::Withdraw(withdraw) => self.change_all(change, withdraw.schedule),
+            Change::Withdraw(withdraw) => self.change_run(change, withdraw.execution),
             Change::Policy(policy) => self.change_job(change, policy.job),
             Change::End(end) => self.change_node(change, end.node),
         };
@@ -153,15 +153,11 @@ impl Tables {
     }
 
     /// The PENDING executions of a removed schedule end with it.
-    pub(super) fn withdraw(&mut self, application: &str, schedule: ScheduleId, now: Timestamp) {
-        let change = WithdrawChange { application: application.to_owned(), schedule, now };
-        self.change_all(&Change::Withdraw(change), schedule);
-    }
-
-    /// Changes all executions of a schedule that are as the change saw them; whether there was one.
-    fn change_all(&mut self, change: &Change, schedule: ScheduleId) -> bool {
+    pub(super) fn withdraw(&mut self, schedule: ScheduleId, now: Timestamp) {
         let all: Vec<ExecutionId> = self.ledger(schedule.0).map(|(id, _)| id).collect();
-        all.into_iter().filter(|id| self.change_run(change, *id)).count() > 0
+        for execution in all {
+            self.change_run(&Change::Withdraw(WithdrawChange { execution, now }), execution);
+        }
     }
 
     pub(super) fn change_run(&mut self, change: &Change, id: ExecutionId) -> bool {

@@ -497,8 +497,6 @@ impl Execution {
     pub(super) fn value(&self, id: i64, column: Column) -> Datum<'_> {
         match column {
             Column::Id => Datum::Number(id),
-            Column::Application => Datum::Text(&self.application),
-            Column::ExecuteId => Datum::Number(self.schedule),
             Column::State => Datum::Text(&self.state),
             Column::ClaimToken => self.token.map_or(Datum::Null, |token| Datum::Uuid(token.0)),
             Column::Reason => Datum::Text(&self.reason),

@@ -103,7 +103,7 @@ impl Tables {
             }
         });
         if is_removed {
-            self.withdraw(&wanted.definition.application, ScheduleId(id), self.now);
+            self.withdraw(ScheduleId(id), self.now);
         }
         self.record(&difference);
         Ok(ensured)

@@ -8,6 +8,8 @@ pub(crate) mod count;
 mod edited;
 mod faults;
 mod fixture;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod held;
 pub(crate) mod ledger;
 #[cfg(feature = "postgres")]
 mod news;

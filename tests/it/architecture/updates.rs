@@ -30,8 +30,6 @@ const fn listed(
 const LISTED: &[Listed] = &[
     listed("/change.rs", "update(dialect,(table,alias),&sets,want", "&condition(dialect,rule,rows)",
         "the interpreter of the table of changes"),
-    listed("/change.rs", "UPDATE {table} SET\"", "guarded_by(update,rule.guard,",
-        "the same, of all rows that a guard finds"),
     listed("/batch.rs", "update(table,sets,condition)", "condition:&str",
         "the function itself: its callers bring the guard"),
     listed("dialect/mod.rs", "UPDATE {table} AS {alias} SET {} FROM\"", "WHERE {condition}",

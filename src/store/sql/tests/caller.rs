@@ -10,7 +10,9 @@ use super::fixture::{self, Database, LIMITS};
 use crate::domain::{Error, ErrorKind, JobSpec, NodeId};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::{CallerConnection, joined, open};
-use crate::store::{Change, Definition, Ensured, NewNode, RemoveChange, Store};
+use crate::store::{
+    Applied, Change, Claim, Definition, Ensured, ExecutionQuery, NewNode, RemoveChange, Store,
+};
 use crate::time::Clock;
 use crate::trigger::{Simple, Trigger};
 
@@ -21,7 +23,7 @@ fn definition(application: &str, name: &str) -> Definition {
 }
 
 /// A connection on which a request blocks.
-trait Blocking: CallerConnection {
+pub(super) trait Blocking: CallerConnection {
     fn answered<T>(outcome: Self::Outcome<'_, T>) -> Result<T, Error>;
 }
 
@@ -171,7 +173,7 @@ where
 }
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-fn repeat_reads(database: &Database, connection: &mut impl Connection) {
+pub(super) fn repeat_reads(database: &Database, connection: &mut impl Connection) {
     connection
         .batch_execute(match database.dialect() {
             Dialect::Postgres => "SET default_transaction_isolation = 'repeatable read'",
@@ -233,6 +235,43 @@ where
     });
     assert_eq!(rolled_back, Err(diesel::result::Error::RollbackTransaction));
     assert_eq!(case.ensure_in(connection, &changed).unwrap(), Ensured::Changed);
+}
+
+/// It ran when its schedule was removed, and was handed back since the transaction's snapshot.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn what_was_handed_back_since_the_snapshot_is_not_run_anew<C>(database: &Database, connection: &mut C)
+where
+    C: Connection + Blocking,
+{
+    let case = Case::new(database);
+    repeat_reads(database, connection);
+    let [entry] = <[_; 1]>::try_from(fixture::schedules(&*case.store, &case.application, 1)).unwrap();
+    let Claim::Won(claimed) = fixture::claim(&*case.store, &entry).unwrap() else { panic!("not won") };
+    let seen = case.store.seen(&case.application, &entry.name).unwrap().unwrap();
+    let (application, reason) = (case.application.clone(), "why".to_owned());
+    let removal = Change::Remove(RemoveChange { application, seen, reason, now: fixture::AT });
+    assert!(case.store.apply(&[removal]).unwrap()[0].is_done());
+    let wanted = fixture::definition(&case.application, &entry.name);
+    let ended = connection.transaction(|connection| {
+        connection.batch_execute("SELECT * FROM QRTZ_EXECUTE LIMIT 1")?;
+        let back = case.store.apply(&[claimed.give_back(fixture::AT).into()]).unwrap();
+        assert_eq!(back, [Applied::Done]);
+        match case.ensure_in(connection, &wanted) {
+            Ok(ensured) => assert_eq!(ensured, Ensured::Created),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                return Err(diesel::result::Error::RollbackTransaction);
+            }
+        }
+        Ok(())
+    });
+    if ended.is_err() {
+        assert_eq!(case.ensure_in(connection, &wanted).unwrap(), Ensured::Created);
+    }
+    let query =
+        ExecutionQuery { application: Some(case.application.clone()), limit: 9, ..Default::default() };
+    let states = case.store.executions(&query).unwrap().into_iter().map(|row| row.state);
+    assert_eq!(states.collect::<Vec<_>>(), ["CANCELLED"]);
 }
 
 macro_rules! caller {
@@ -306,6 +345,13 @@ macro_rules! beside {
                 let database = Database::$database();
                 let mut connection = <$connection>::establish(&database.url).unwrap();
                 super::an_older_snapshot_is_told_or_seen_through(&database, &mut connection);
+            }
+
+            #[test]
+            fn what_was_handed_back_since_the_snapshot_is_not_run_anew() {
+                let database = Database::$database();
+                let mut connection = <$connection>::establish(&database.url).unwrap();
+                super::what_was_handed_back_since_the_snapshot_is_not_run_anew(&database, &mut connection);
             }
 
             #[test]

@@ -2,15 +2,16 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
 
 use crate::domain::{Boot, Candidate, Entry, ExecutionId, NodeId, Occurrence, Overlap, Timestamp, Token};
-use crate::store::conformance::{Fixture, RowKey};
+use crate::store::conformance::{DEADLINE, Fixture, RowKey};
 use crate::store::sql::connection::target::Target;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::statement::sql;
 use crate::store::sql::{migrate, open};
-use crate::store::{ClaimRequest, Definition, Store, StoreLimits};
+use crate::store::{Claim, ClaimRequest, Definition, Result, Store, StoreLimits};
 use crate::time::{Clock, Lease};
 use crate::trigger::{Simple, Trigger};
 
@@ -66,6 +67,18 @@ pub(super) fn request(entry: &Arc<Entry>, node: NodeId) -> ClaimRequest {
         at_once: true,
         lease: Lease { until: Boot::MAX, apart: 0 },
         now: AT + 5,
+    }
+}
+
+/// Claims the occurrence the entry's cursor points at. Whoever looks through a small table may hold its row
+/// for a moment: a skipped claim is made again.
+pub(super) fn claim(store: &dyn Store, entry: &Arc<Entry>) -> Result<Claim> {
+    let (request, deadline) = (request(entry, NodeId::fresh()), Instant::now() + DEADLINE);
+    loop {
+        match store.claim(std::slice::from_ref(&request))?.remove(0) {
+            Claim::Skipped if Instant::now() < deadline => {}
+            claim => return Ok(claim),
+        }
     }
 }
 

@@ -7,7 +7,9 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::run_end;
-use crate::domain::{Attempt, ExecutionId, LONGEST_ERROR, Reason, ScheduleId, ScheduleState, Token};
+use crate::domain::{
+    Attempt, ExecutionId, LONGEST_ERROR, Reason, ScheduleId, ScheduleState, Timestamp, Token,
+};
 use crate::store::change::{LedgerColumns, Seen, WithdrawChange};
 use crate::store::columns::{Column, Datum};
 use crate::store::repairs::called;
@@ -16,7 +18,7 @@ use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::batch::{BatchRows, guarded, update};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
-use crate::store::sql::session::statement::{Row, Statement, answer, guarded_by, single, sql};
+use crate::store::sql::session::statement::{Row, Statement, answer, single, sql};
 use crate::store::transition::{NextAttempt, RunEnd};
 use crate::store::{
     Applied, Change, Completed, ExecutionChange, LedgerRow, RemoveChange, Repair, Withdrawn, guard,
@@ -103,9 +105,6 @@ fn locks(rule: &Rule, rows: usize) -> bool {
 
 /// Changes a batch of one kind; answers for each row whether it is so now.
 fn change(session: &mut dyn Session, rule: &Rule, rows: &[&Change]) -> Step<Vec<bool>> {
-    if let [change @ Change::Withdraw(_)] = rows {
-        return Ok(vec![session.execute(&update_all(session.dialect(), change))? > 0]);
-    }
     let (dialect, want) = (session.dialect(), want(rule, rows));
     if locks(rule, rows.len()) {
         let free: HashSet<i64> = change_free(session, rule, rows, want)?.into_iter().collect();
@@ -151,27 +150,6 @@ fn guarded_update(dialect: Dialect, rule: &Rule, rows: &[&Change], want: &BatchR
     let assigned = |(column, set): &(Column, Set)| (column.name(), assigned(dialect, alias, *column, *set));
     let sets: Vec<(&str, String)> = rule.assignments().map(assigned).collect();
     update(dialect, (table, alias), &sets, want, &condition(dialect, rule, rows))
-}
-
-/// Changes all rows that the guard finds. Their state is a literal: PostgreSQL's indexes of PENDING rows are
-/// used for nothing else.
-fn update_all(dialect: Dialect, change: &Change) -> Statement {
-    let (rule, (table, _)) = (change.rule(), named(change.rule().table));
-    let assign = |(update, comma): (Statement, &'static str), (column, set): &(Column, Set)| {
-        let update = update.push(comma).push(column.name()).push(" = ");
-        let update = match set {
-            Set::Give(value) => update.push("?").bind(change.brings(*value)),
-            set => update.push(&assigned(dialect, table, *column, *set)),
-        };
-        (update, ", ")
-    };
-    let (update, _) = rule.assignments().fold((sql(format!("UPDATE {table} SET ")), ""), assign);
-    guarded_by(update, rule.guard, |statement, column| match (column, datum(change, column)) {
-        (Column::State, state) => {
-            statement.push(&format!("state = '{}'{}", as_text(state), dialect.pending()))
-        }
-        (column, seen) => statement.equals(column, seen),
-    })
 }
 
 /// A table's name, and that of its rows in a statement.
@@ -355,8 +333,8 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
             }
             Change::Repair(repair) => repairs.push(repair),
             Change::Remove(RemoveChange { application, seen, now, .. }) => {
-                let (application, now) = (application.clone(), *now);
-                withdraw(session, WithdrawChange { application, schedule: seen.id, now })?;
+                let waiting = waiting(session, application, seen.id)?;
+                withdraw(session, &waiting, *now)?;
             }
             Change::AfterRun(_)
             | Change::Pause(_)
@@ -406,9 +384,27 @@ fn stuck(session: &mut dyn Session, change: &ExecutionChange) -> Step<()> {
     session.execute(&statement).map(drop)
 }
 
-/// The PENDING executions of a removed schedule end with it. Its row is locked: none is claimed meanwhile.
-pub(crate) fn withdraw(session: &mut dyn Session, change: WithdrawChange) -> Step<()> {
-    self::change(session, ChangeKind::Withdraw.rule(), &[&Change::Withdraw(change)]).map(|_| ())
+/// The PENDING executions of a schedule. They are read without a lock: on MariaDB a caller's transaction at
+/// REPEATABLE READ would lock the gaps between them, too, where others' claims and executions are inserted.
+pub(crate) fn waiting(
+    session: &mut dyn Session,
+    application: &str,
+    schedule: ScheduleId,
+) -> Step<Vec<ExecutionId>> {
+    let question = sql(format!(
+        "SELECT r.id FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{} AND r.queue = 0 \
+         AND r.execute_id = ?",
+        session.dialect().pending()
+    ));
+    session.all(&question.bind_all((application, schedule)), |row| row.int().map(ExecutionId))
+}
+
+/// The PENDING executions of a removed schedule end with it; how many did. Its row is locked: none is claimed
+/// meanwhile. One that a caller's older snapshot does not show is left to the misfire handler, like those that
+/// become PENDING later.
+pub(crate) fn withdraw(session: &mut dyn Session, waiting: &[ExecutionId], now: Timestamp) -> Step<usize> {
+    let changes = waiting.iter().map(|id| Change::Withdraw(WithdrawChange { execution: *id, now }));
+    make(session, &changes.collect::<Vec<_>>())
 }
 
 answer! {
@@ -501,17 +497,18 @@ fn supersede(session: &mut dyn Session, repairs: &[&Repair]) -> Step<()> {
     let give_way = repairs.iter().flat_map(|repair| {
         repair.supersede.iter().map(|unstarted| Change::from(unstarted.supersede(repair.now)))
     });
-    make(session, &give_way.collect::<Vec<_>>())
+    make(session, &give_way.collect::<Vec<_>>()).map(drop)
 }
 
-/// Makes changes of one kind whose losses do not matter.
-pub(crate) fn make(session: &mut dyn Session, changes: &[Change]) -> Step<()> {
+/// Makes changes of one kind whose losses do not matter; how many.
+pub(crate) fn make(session: &mut dyn Session, changes: &[Change]) -> Step<usize> {
+    let mut made = 0;
     for some in changes.chunks(session.dialect().batch()) {
         let rows: Vec<&Change> = some.iter().collect();
         let rule = some[0].rule();
-        session.execute(&guarded_update(session.dialect(), rule, &rows, &want(rule, &rows)))?;
+        made += session.execute(&guarded_update(session.dialect(), rule, &rows, &want(rule, &rows)))?;
     }
-    Ok(())
+    Ok(made)
 }
 
 fn insert_ledger(session: &mut dyn Session, rows: &[(&Repair, &LedgerRow)]) -> Step<()> {

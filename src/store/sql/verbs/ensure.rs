@@ -2,7 +2,6 @@
 
 use super::{audit, change, node};
 use crate::domain::{Entry, JobId, ScheduleId, ScheduleState, Timestamp, shards};
-use crate::store::change::WithdrawChange;
 use crate::store::columns::{Cell, Column, NONE, Settings, When};
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
 use crate::store::sql::rows::entry::{Payload, Raw};
@@ -21,13 +20,18 @@ pub(crate) fn prepare(session: &mut dyn Session, definition: &Definition) -> Ste
     let now = now(session)?;
     let job = node::job(session, &definition.application, &definition.job, now)?;
     let fence_from = node::fence_mark(session, &definition.application)?;
-    Ok(Prepared { job, fence_from })
+    let seen = seen(session, &definition.application, &definition.name, "")?;
+    let waiting = match seen.filter(|seen| seen.state == ScheduleState::Removed.as_str()) {
+        Some(removed) => change::waiting(session, &definition.application, removed.id)?,
+        None => Vec::new(),
+    };
+    Ok(Prepared { job, fence_from, waiting })
 }
 
 pub(crate) fn ensure(
     session: &mut dyn Session,
     definition: &Definition,
-    prepared: Option<Prepared>,
+    prepared: Option<&Prepared>,
 ) -> Step<Ensured> {
     ensured(session, definition, prepared).map_err(|fault| match fault.kind.is_busy() {
         true => fault.with(&format!(
@@ -39,7 +43,7 @@ pub(crate) fn ensure(
     })
 }
 
-fn ensured(session: &mut dyn Session, definition: &Definition, prepared: Option<Prepared>) -> Step<Ensured> {
+fn ensured(session: &mut dyn Session, definition: &Definition, prepared: Option<&Prepared>) -> Step<Ensured> {
     let senseless = |problem: String| refused(definition, FaultKind::Senseless, &problem);
     definition.check().map_err(senseless)?;
     let now = now(session)?;
@@ -115,7 +119,7 @@ fn load(session: &mut dyn Session, definition: &Definition, lock: &str) -> Step<
 
 /// Inserts the row unless there is one; whether it did. On MariaDB an INSERT that fails leaves the
 /// transaction as it was.
-fn create(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Prepared>) -> Step<bool> {
+fn create(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<&Prepared>) -> Step<bool> {
     let insert = insert(session, wanted, prepared)?;
     if session.dialect().counts_rows_left_alone() {
         return match session.execute(&insert) {
@@ -126,7 +130,7 @@ fn create(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Pr
     Ok(session.execute(&insert.push(&session.dialect().or_leave("QRTZ_EXECUTE", "name")))? == 1)
 }
 
-fn insert(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Prepared>) -> Step<Statement> {
+fn insert(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<&Prepared>) -> Step<Statement> {
     let definition = wanted.definition;
     let planned = wanted.created().map_err(|problem| refused(definition, FaultKind::Senseless, &problem))?;
     let job = job(session, wanted, prepared)?;
@@ -148,7 +152,7 @@ fn insert(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Pr
 }
 
 /// The job's row, made if it is missing.
-fn job(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Prepared>) -> Step<JobId> {
+fn job(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<&Prepared>) -> Step<JobId> {
     match prepared {
         Some(prepared) => Ok(prepared.job),
         None => {
@@ -161,7 +165,7 @@ fn job(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Prepa
 fn change(
     session: &mut dyn Session,
     wanted: &WorkedOut<'_>,
-    prepared: Option<Prepared>,
+    prepared: Option<&Prepared>,
     row: Loaded,
 ) -> Step<Ensured> {
     let definition = wanted.definition;
@@ -205,9 +209,7 @@ fn change(
     });
     if session.execute(&update)? == 1 {
         if is_removed {
-            // Handed back since the removal.
-            let (application, now) = (definition.application.clone(), wanted.present.now);
-            change::withdraw(session, WithdrawChange { application, schedule: ScheduleId(id), now })?;
+            withdraw(session, wanted, ScheduleId(id), prepared)?;
         }
         audit::record(session, &wanted.difference(stored, &settings))?;
         Ok(ensured)
@@ -215,6 +217,31 @@ fn change(
         let problem = format!("schedule {:?} was changed or claimed meanwhile", definition.name);
         Err(Fault::new(FaultKind::Conflict, problem))
     }
+}
+
+/// Ends what was handed back since the schedule's removal. A caller's older snapshot may not show all of it:
+/// where the database cannot change such a row either, the caller has to begin anew.
+fn withdraw(
+    session: &mut dyn Session,
+    wanted: &WorkedOut<'_>,
+    schedule: ScheduleId,
+    prepared: Option<&Prepared>,
+) -> Step<()> {
+    let (definition, now) = (wanted.definition, wanted.present.now);
+    let waiting = change::waiting(session, &definition.application, schedule)?;
+    change::withdraw(session, &waiting, now)?;
+    let mut unseen = prepared.map_or_else(Vec::new, |prepared| prepared.waiting.clone());
+    unseen.retain(|execution| !waiting.contains(execution));
+    if change::withdraw(session, &unseen, now)? == unseen.len() {
+        return Ok(());
+    }
+    let ended = sql("SELECT COUNT(*) FROM QRTZ_RUN r WHERE r.finished_time <> -1 AND r.id IN ");
+    let ended = single(session.rows(&ended.list(unseen.iter().map(|execution| execution.0)))?)?;
+    if usize::try_from(ended) == Ok(unseen.len()) {
+        return Ok(());
+    }
+    let problem = format!("executions of schedule {:?} have changed meanwhile", definition.name);
+    Err(Fault::new(FaultKind::Conflict, problem))
 }
 
 /// Another trigger begins a generation of its own.

@@ -91,7 +91,7 @@ impl Verbs for OnConnection<'_> {
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {
         let prepared = self.outside.prepare(definition)?;
-        self.with(|session| ensure::ensure(session, definition, prepared))
+        self.with(|session| ensure::ensure(session, definition, prepared.as_ref()))
     }
 
     fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {

@@ -149,5 +149,5 @@ fn note_next_end(session: &mut dyn Session, application: &str, seen: Timestamp) 
         becomes = becomes.into_iter().chain(first).min();
     }
     let end = PauseEnd { application: application.to_owned(), seen, becomes };
-    change::make(session, &[Change::PauseEnd(end)])
+    change::make(session, &[Change::PauseEnd(end)]).map(drop)
 }
