@@ -142,6 +142,10 @@ struct Concurrency;
 #[doc = include_str!("../docs/guide/async.md")]
 struct Async;
 
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/changing-jobs.md")]
+struct ChangingJobs;
+
 #[cfg(all(
     doctest,
     feature = "sqlite",

@@ -19,7 +19,7 @@ use crate::time::millis;
 pub struct Builder {
     config: Config,
     handlers: Handlers,
-    twice: Option<&'static str>,
+    twice: Option<String>,
     observers: Vec<Observer>,
     #[cfg(feature = "tokio")]
     runtime: Option<tokio::runtime::Handle>,
@@ -57,8 +57,8 @@ impl Builder {
         job: Job<P>,
         run: impl Fn(&Context, P) -> Result<A, HandlerError> + Send + Sync + 'static,
     ) -> Self {
-        if !self.handlers.add(job.spec(), job.own_lane(), run) {
-            self.twice = Some(job.name());
+        if let Err(twice) = self.handlers.add(job.served(), run) {
+            self.twice = Some(twice);
         }
         self
     }
@@ -113,8 +113,8 @@ impl Builder {
         A: Into<Answer>,
         F: Future<Output = Result<A, HandlerError>> + Send + 'static,
     {
-        if !self.handlers.add_async(job.spec(), job.own_lane(), job.own_grace(), run) {
-            self.twice = Some(job.name());
+        if let Err(twice) = self.handlers.add_async(job.served(), job.own_grace(), run) {
+            self.twice = Some(twice);
         }
         self
     }

@@ -4,7 +4,9 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::config::{check_name, check_text};
+
 use crate::domain::{Error, JobPolicy, JobSettings, JobSpec, Millis, Rate, Retry};
+use crate::node::handlers::{HandlerError, Served, Upgrade};
 use crate::store::columns::LONGEST_DESCRIPTION;
 
 /// A job: a name that stays the same over releases and servers, and the type of its payload.
@@ -35,6 +37,8 @@ pub struct Job<P> {
     /// Whether its rates are spread.
     evenly: bool,
     group: Option<fn(&P) -> String>,
+    aliases: &'static [&'static str],
+    upgrade: Option<Upgrade<P>>,
     #[cfg(feature = "tokio")]
     grace: Duration,
     payload: PhantomData<fn(P)>,
@@ -58,10 +62,59 @@ impl<P> Job<P> {
             lane: None,
             evenly: false,
             group: None,
+            aliases: &[],
+            upgrade: None,
             #[cfg(feature = "tokio")]
             grace: Duration::from_secs(5),
             payload: PhantomData,
         }
+    }
+
+    /// Names that the job had before. Its handler runs what was enqueued under them, and the schedules that
+    /// still name them, as jobs of these names: each is listed, paused and bounded apart. Default: none.
+    ///
+    /// Nodes of the release before know the old name alone. So let the handlers have both names first, and
+    /// enqueue under the new one once all nodes do.
+    ///
+    /// ```
+    /// use firetime::Job;
+    ///
+    /// const SHIP: Job<u64> = Job::new("ship").aliases(&["send-parcel"]);
+    /// # let _ = SHIP;
+    /// ```
+    pub const fn aliases(mut self, names: &'static [&'static str]) -> Self {
+        self.aliases = names;
+        self
+    }
+
+    /// Makes a payload of today's type from one that is not, but was stored by a release before. It is called
+    /// with the stored JSON where that is no `P`; its error says why it cannot, and the payload counts as
+    /// one that cannot be decoded here. Default: none.
+    ///
+    /// What serde does alone needs none: a new field with `#[serde(default)]`, a renamed one with
+    /// `#[serde(alias = "..")]`.
+    ///
+    /// ```
+    /// use firetime::{HandlerError, Job};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Parcel {
+    ///     grams: u64,
+    /// }
+    ///
+    /// /// It was a number of kilograms.
+    /// fn from_kilograms(stored: serde_json::Value) -> Result<Parcel, HandlerError> {
+    ///     let kilograms: f64 = serde_json::from_value(stored)?;
+    ///     Ok(Parcel { grams: (kilograms * 1_000.0) as u64 })
+    /// }
+    ///
+    /// const SHIP: Job<Parcel> = Job::new("ship").upgrade(from_kilograms);
+    /// # let _ = SHIP;
+    /// ```
+    pub const fn upgrade(mut self, upgrade: fn(serde_json::Value) -> Result<P, HandlerError>) -> Self {
+        self.upgrade = Some(upgrade);
+        self
     }
 
     /// Whether an occurrence whose node died while it ran is run again. Default: true (at-least-once);
@@ -283,8 +336,9 @@ impl<P> Job<P> {
         self.group
     }
 
-    pub(super) const fn own_lane(&self) -> Option<&'static str> {
-        self.lane
+    pub(super) fn served(&self) -> Served<P> {
+        let (lane, aliases, upgrade) = (self.lane, self.aliases, self.upgrade);
+        Served { spec: self.spec(), lane, aliases, upgrade }
     }
 
     #[cfg(feature = "tokio")]

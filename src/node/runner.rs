@@ -299,7 +299,7 @@ mod tests {
             let retry = Retry::fixed(Duration::from_secs(7)).at_most(1);
             let spec = JobSpec::new("job", JobPolicy { retry, ..JobPolicy::DEFAULT });
             let mut handlers = Handlers::default();
-            assert!(handlers.add(spec, None, move |context, ()| run(context)));
+            handlers.add(spec, move |context, ()| run(context)).unwrap();
             Self(RunnerBench::new(handlers))
         }
 
@@ -343,13 +343,13 @@ mod tests {
                 panic!("out of range")
             }
         }
-        let with = |add: fn(&mut Handlers, JobSpec) -> bool| {
+        let with = |add: fn(&mut Handlers, JobSpec) -> Result<(), String>| {
             let mut handlers = Handlers::default();
-            assert!(add(&mut handlers, JobSpec::new("job", JobPolicy::DEFAULT)));
+            add(&mut handlers, JobSpec::new("job", JobPolicy::DEFAULT)).unwrap();
             Bench(RunnerBench::new(handlers))
         };
-        let number = with(|handlers, spec| handlers.add(spec, None, |_, _: u64| Ok(())));
-        let panics = with(|handlers, spec| handlers.add(spec, None, |_, Panics| Ok(())));
+        let number = with(|handlers, spec| handlers.add(spec, |_, _: u64| Ok(())));
+        let panics = with(|handlers, spec| handlers.add(spec, |_, Panics| Ok(())));
         for (bench, why) in [(number, "invalid type: null"), (panics, "decoding panicked: out of range")] {
             let (execution, passed_on) = bench.run();
             assert_eq!(

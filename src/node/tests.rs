@@ -44,10 +44,12 @@ impl Starting {
     fn start_within(&self, window: Window) -> Result<Node, Error> {
         let (ran, heard) = (Arc::clone(&self.life), Arc::clone(&self.life));
         let mut handlers = Handlers::default();
-        handlers.add(JobSpec::new("job", JobPolicy::DEFAULT), None, move |_, ()| {
-            drop(Arc::clone(&ran));
-            Ok(())
-        });
+        handlers
+            .add(JobSpec::new("job", JobPolicy::DEFAULT), move |_, ()| {
+                drop(Arc::clone(&ran));
+                Ok(())
+            })
+            .unwrap();
         let observer = move |_: &Event| drop(Arc::clone(&heard));
         let shared = || -> Arc<dyn Store> { Arc::clone(&self.store) as _ };
         let stores = Stores { work: shared(), heart: shared(), clients: shared() };

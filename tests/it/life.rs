@@ -23,6 +23,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("a_panic_and_an_error_are_outcomes", a_panic_and_an_error_are_outcomes),
         ("what_is_enqueued_runs_once", what_is_enqueued_runs_once),
         ("what_nobody_can_decode_is_left_alone", what_nobody_can_decode_is_left_alone),
+        ("what_was_stored_before_a_release_runs_after_it", what_was_stored_before_a_release_runs_after_it),
         ("a_one_shot_in_the_past_fires_once", a_one_shot_in_the_past_fires_once),
         ("shutdown_returns_by_its_deadline", shutdown_returns_by_its_deadline),
         (
@@ -166,6 +167,29 @@ fn what_nobody_can_decode_is_left_alone(kind: ServerKind) {
         assert!(Instant::now() < late, "{:?}", states(&client));
     }
     assert!(scheduler.shutdown(SOON) && newer.shutdown(SOON));
+}
+
+/// The job has another name now, and its payload another type.
+fn what_was_stored_before_a_release_runs_after_it(kind: ServerKind) {
+    const NOW: Job<(String, u64)> =
+        Job::new("now").aliases(&["text"]).upgrade(|old| Ok((serde_json::from_value(old)?, 0)));
+    let database = kind.fresh();
+    let client = client(&database);
+    client.enqueue(TEXT, &"enqueued".to_owned()).run().unwrap();
+    client.ensure(&once_now("words", "scheduled")).run().unwrap();
+    let (tell, told) = teller();
+    let scheduler = builder(&database)
+        .handler(NOW, move |context, payload| {
+            Ok(tell.lock().unwrap().send((context.job().to_owned(), payload)).map_err(|_| "gone")?)
+        })
+        .start()
+        .unwrap();
+    client.enqueue(NOW, &("new".to_owned(), 7)).run().unwrap();
+    let mut ran: Vec<_> = (0..3).map(|_| told.recv_timeout(SOON).unwrap()).collect();
+    ran.sort();
+    let expected = [("now", "new", 7), ("text", "enqueued", 0), ("text", "scheduled", 0)];
+    assert_eq!(ran, expected.map(|(job, text, n)| (job.to_owned(), (text.to_owned(), n))));
+    assert!(scheduler.shutdown(SOON));
 }
 
 /// A payload whose decoding takes 200 ms.

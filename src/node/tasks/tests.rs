@@ -57,7 +57,7 @@ impl Bench {
         let retry = Retry::fixed(Duration::from_secs(7)).at_most(1);
         let mut handlers = Handlers::default();
         let spec = JobSpec::new("job", JobPolicy { retry, ..policy });
-        assert!(handlers.add_async(spec, None, grace, move |context, ()| run(context)));
+        handlers.add_async(spec, grace, move |context, ()| run(context)).unwrap();
         Self(RunnerBench::new(handlers))
     }
 
