@@ -1,5 +1,5 @@
-//! What a request has locked until its caller's transaction ends: at REPEATABLE READ, too, nothing that others
-//! need for claims and enqueued executions.
+//! What a request has locked until its caller's transaction ends: at REPEATABLE READ, too, nothing that
+//! others need for claims and enqueued executions.
 
 use std::sync::Arc;
 

@@ -399,9 +399,9 @@ pub(crate) fn waiting(
     session.all(&question.bind_all((application, schedule)), |row| row.int().map(ExecutionId))
 }
 
-/// The PENDING executions of a removed schedule end with it; how many did. Its row is locked: none is claimed
-/// meanwhile. One that a caller's older snapshot does not show is left to the misfire handler, like those that
-/// become PENDING later.
+/// The PENDING executions of a removed schedule end with it; how many did. Its row is locked: none is
+/// claimed meanwhile. One that a caller's older snapshot does not show is left to the misfire handler, like
+/// those that become PENDING later.
 pub(crate) fn withdraw(session: &mut dyn Session, waiting: &[ExecutionId], now: Timestamp) -> Step<usize> {
     let changes = waiting.iter().map(|id| Change::Withdraw(WithdrawChange { execution: *id, now }));
     make(session, &changes.collect::<Vec<_>>())
