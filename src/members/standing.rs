@@ -15,9 +15,6 @@ pub(crate) struct Standing {
     /// Whether anybody was asked to cancel: handlers may ask in a loop.
     any: AtomicBool,
     asked: Mutex<BTreeSet<ExecutionId>>,
-    /// The executions whose handlers have begun to store their outcome themselves, and how many these are.
-    completing: Mutex<BTreeSet<ExecutionId>>,
-    any_completing: AtomicBool,
     /// How often the node's row was ended by others.
     incarnation: AtomicU64,
     /// The [`Boot`] instant until which its latest lease holds.
@@ -30,8 +27,6 @@ impl Default for Standing {
         Self {
             any: AtomicBool::new(false),
             asked: Mutex::default(),
-            completing: Mutex::default(),
-            any_completing: AtomicBool::new(false),
             incarnation: AtomicU64::new(0),
             lease: AtomicI64::new(Boot::MAX.millis()),
             bell: Bell::default(),
@@ -42,7 +37,7 @@ impl Default for Standing {
 impl Standing {
     /// Notes all executions of this node that are now asked to cancel; answers those that are newly asked.
     pub(crate) fn ask(&self, all: BTreeSet<ExecutionId>) -> Vec<ExecutionId> {
-        let mut asked = lock(&self.asked);
+        let mut asked = self.lock();
         let new: Vec<ExecutionId> = all.difference(&asked).copied().collect();
         self.any.store(!all.is_empty(), Ordering::Relaxed);
         *asked = all;
@@ -66,26 +61,8 @@ impl Standing {
         self.bell.ring();
     }
 
-    /// The handler of this execution begins to store its outcome in a transaction of its own.
-    #[cfg(any(test, feature = "sql"))]
-    pub(crate) fn completes(&self, execution: ExecutionId) {
-        lock(&self.completing).insert(execution);
-        self.any_completing.store(true, Ordering::Release);
-    }
-
-    /// The handler of this execution has ended. Whether it may have stored its outcome itself.
-    pub(crate) fn may_have_completed(&self, execution: ExecutionId) -> bool {
-        if !self.any_completing.load(Ordering::Acquire) {
-            return false;
-        }
-        let mut completing = lock(&self.completing);
-        let is_one = completing.remove(&execution);
-        self.any_completing.store(!completing.is_empty(), Ordering::Release);
-        is_one
-    }
-
     pub(crate) fn is_cancelled(&self, execution: ExecutionId) -> bool {
-        self.any.load(Ordering::Relaxed) && lock(&self.asked).contains(&execution)
+        self.any.load(Ordering::Relaxed) && self.lock().contains(&execution)
     }
 
     pub(crate) fn incarnation(&self) -> u64 {
@@ -105,11 +82,11 @@ impl Standing {
     pub(crate) fn bell(&self) -> &Bell {
         &self.bell
     }
-}
 
-fn lock(executions: &Mutex<BTreeSet<ExecutionId>>) -> MutexGuard<'_, BTreeSet<ExecutionId>> {
-    // A set of plain values is whole whatever panicked beside it.
-    executions.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<ExecutionId>> {
+        // A set of plain values is whole whatever panicked beside it.
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[cfg(test)]
@@ -127,16 +104,6 @@ mod tests {
         assert_eq!([1, 2, 3].map(|id| standing.is_cancelled(ExecutionId(id))), [false, true, true]);
         assert_eq!(standing.ask(ids(&[])), []);
         assert!(!standing.is_cancelled(ExecutionId(3)));
-    }
-
-    #[test]
-    fn who_may_have_completed_is_told_once() {
-        let (standing, one) = (Standing::default(), ExecutionId(1));
-        assert!(!standing.may_have_completed(one));
-        standing.completes(one);
-        standing.completes(ExecutionId(2));
-        assert!(standing.may_have_completed(one) && !standing.may_have_completed(one));
-        assert!(standing.may_have_completed(ExecutionId(2)) && !standing.may_have_completed(one));
     }
 
     #[test]

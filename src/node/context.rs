@@ -44,6 +44,23 @@ pub struct Context {
     /// What a transaction of the handler's own stores, but for the time.
     #[cfg(feature = "sql")]
     pub(crate) outcome: ExecutionChange,
+    #[cfg(feature = "sql")]
+    pub(crate) completing: Completing,
+}
+
+/// Whether the handler of a run has begun to store its outcome in a transaction of its own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Completing(Arc<AtomicBool>);
+
+impl Completing {
+    #[cfg(any(test, feature = "sql"))]
+    pub(crate) fn begin(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 /// How far a node's shutdown has come.
@@ -388,7 +405,7 @@ impl Context {
         let (receipt, execution) =
             (Receipt { execution: outcome.execution, token: outcome.token }, self.execution());
         let ended = self.begun.cancellation(&self.standing, false, now);
-        self.standing.completes(execution);
+        self.completing.begin();
         joined(Arc::clone(&self.ledger.0), connection, move |verbs| {
             let refused = |why: &str| {
                 let message = format!("execution {execution} cannot be completed: {why}; roll back");
@@ -403,7 +420,7 @@ impl Context {
             match verbs.complete(&outcome)? {
                 Completed::Done => Ok(receipt),
                 Completed::Cancelled => refused("somebody asked for its end"),
-                Completed::Lost => refused("it has timed out, or was taken from this node"),
+                Completed::Lost => refused("it has ended, or was taken from this node"),
                 Completed::Held => refused("another transaction holds its schedule's row"),
             }
         })

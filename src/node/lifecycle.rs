@@ -4,6 +4,7 @@
 //! performs the steps and decides nothing.
 
 use crate::domain::{Answer, Boot, ExecutionId, JobPolicy, Token};
+use crate::node::context::Completing;
 use crate::pipeline::complete::time_limits::{Deadline, Limited, Stuck};
 use crate::store::{Applied, Claimed, ExecutionChange};
 use crate::time::{Now, millis};
@@ -41,6 +42,35 @@ pub(crate) struct Started {
     claimed: Claimed,
     /// If it has a time limit.
     end: Option<Deadline>,
+    completing: Completing,
+}
+
+/// How the run of a handler ended.
+pub(crate) enum Ending {
+    Answer(Answer),
+    /// There was none: the handler does not understand the payload, for this reason.
+    Undecodable(String),
+    #[cfg(any(test, feature = "tokio"))]
+    Dropped(Interruption),
+}
+
+/// What else decides what is stored of a run that has ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Closing {
+    /// Somebody has asked for its end.
+    pub is_cancelled: bool,
+    /// The token under which an execution goes to other nodes whose payload could not be decoded here.
+    pub passed_on: Option<Token>,
+    pub policy: Option<JobPolicy>,
+    pub now: Now,
+}
+
+/// What is stored of a run that has ended.
+pub(crate) struct Ended {
+    /// Asks first whether a transaction of its handler's own has stored its success, if one may have.
+    pub confirm: Option<ExecutionChange>,
+    /// Stored unless one has.
+    pub outcome: ExecutionChange,
 }
 
 /// Why the future of an async handler was dropped before it answered.
@@ -133,7 +163,7 @@ impl Lifecycle {
         } else if signals.is_closed || !claimed.may_start(now) {
             Self::GiveBack(claimed.give_back(now.db))
         } else if claimed.is_started() {
-            Self::Call(Started { claimed, end: None })
+            Self::Call(Started { claimed, end: None, completing: Completing::default() })
         } else {
             Self::Start(claimed.start(now.db), Starting(claimed))
         }
@@ -183,22 +213,35 @@ impl Started {
         self.end.as_ref().map(|end| end.at)
     }
 
-    /// Asks whether a transaction of its handler's has stored its outcome.
-    pub(crate) fn confirm(&self, now: Now) -> ExecutionChange {
-        self.claimed.confirm(now.db)
+    /// To be told once its handler begins to store its outcome in a transaction of its own.
+    #[cfg(any(test, feature = "sql"))]
+    pub(crate) fn completing(&self) -> Completing {
+        self.completing.clone()
     }
 
-    /// What is stored of an execution that ended at `now`: its outcome, and after a failure the retry that
-    /// its job's policy grants. A failure after it was asked to cancel is no failure, and not retried. If its
+    /// What is stored of a run that has ended so. Where its handler was to store its outcome in a transaction
+    /// of its own, that is asked for first, and without it nothing that the handler says is a success.
+    pub(crate) fn ended(self, ending: Ending, closing: Closing) -> Ended {
+        let is_completing = self.completing.has_begun();
+        let confirm = is_completing.then(|| self.claimed.confirm(closing.now.db));
+        let outcome = match ending {
+            Ending::Answer(answer) if is_completing || matches!(answer, Answer::Completed(_)) => {
+                self.answered(answer.uncommitted(), closing)
+            }
+            Ending::Answer(answer) => self.answered(answer, closing),
+            Ending::Undecodable(reason) => self.undecodable(reason, closing),
+            #[cfg(any(test, feature = "tokio"))]
+            Ending::Dropped(why) => self.dropped(why, closing),
+        };
+        Ended { confirm, outcome }
+    }
+
+    /// What is stored of an execution that has answered: its outcome, and after a failure the retry that its
+    /// job's policy grants. A failure after it was asked to cancel is no failure, and not retried. If its
     /// time was up before, the answer comes too late, and only the retry is left to be granted.
-    pub(crate) fn ended(
-        self,
-        answer: Answer,
-        is_cancelled: bool,
-        policy: Option<JobPolicy>,
-        now: Now,
-    ) -> ExecutionChange {
-        let Self { claimed, end } = self;
+    fn answered(self, answer: Answer, closing: Closing) -> ExecutionChange {
+        let Self { claimed, end, .. } = self;
+        let Closing { is_cancelled, policy, now, .. } = closing;
         let failures = claimed.failures().saturating_add(1);
         let due = |policy: JobPolicy, own, since| policy.retry.due(claimed.execution(), failures, own, since);
         if let Some(end) = end
@@ -216,38 +259,27 @@ impl Started {
 
     /// The end of an execution whose payload could not be decoded: PENDING for another node under
     /// the token it is passed on with, FAILED for good without one.
-    pub(crate) fn undecodable(
-        self,
-        reason: String,
-        passed_on: Option<Token>,
-        is_cancelled: bool,
-        policy: Option<JobPolicy>,
-        now: Now,
-    ) -> ExecutionChange {
+    fn undecodable(self, reason: String, closing: Closing) -> ExecutionChange {
+        let Closing { is_cancelled, passed_on, now, .. } = closing;
         let is_in_time = self.end.as_ref().is_none_or(|end| end.returned(now.boot));
         match passed_on.filter(|_| is_in_time && !is_cancelled) {
             Some(token) => self.claimed.pass_on(token, reason, now.db),
-            None => self.ended(Answer::GiveUp(reason), is_cancelled, policy, now),
+            None => self.answered(Answer::GiveUp(reason), closing),
         }
     }
 
-    /// What is stored of an execution whose async handler was dropped at `now`. If its time was up, that is
+    /// What is stored of an execution whose async handler was dropped. If its time was up, that is
     /// the return it waited for. One that was asked to cancel is cancelled. Another is interrupted: with
     /// recovery it goes back to PENDING, to be run anew; without, nothing follows it.
     #[cfg(any(test, feature = "tokio"))]
-    pub(crate) fn dropped(
-        self,
-        why: Interruption,
-        is_cancelled: bool,
-        policy: Option<JobPolicy>,
-        now: Now,
-    ) -> ExecutionChange {
+    fn dropped(self, why: Interruption, closing: Closing) -> ExecutionChange {
+        let Closing { is_cancelled, policy, now, .. } = closing;
         let recovers = policy.is_some_and(|policy| policy.recover);
         let is_in_time = self.end.as_ref().is_none_or(|end| end.returned(now.boot));
         if is_in_time && !is_cancelled && recovers {
             return self.claimed.interrupt(now.db);
         }
-        self.ended(Answer::GiveUp(why.text()), is_cancelled, policy, now)
+        self.answered(Answer::GiveUp(why.text()), closing)
     }
 }
 
@@ -256,7 +288,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::domain::{ExecutionState, Retry, Timestamp};
+    use crate::domain::{ExecutionState, Receipt, Retry, Timestamp, UNCOMMITTED};
     use crate::fixtures::{claim_under, definition};
     use crate::store::Verbs;
     use crate::store::memory::MemoryStore;
@@ -400,7 +432,10 @@ mod tests {
             let time_limit = took.map(|_| Duration::from_millis(10));
             let policy = JobPolicy { retry, recover, time_limit, ..JobPolicy::DEFAULT };
             running.begin(Some(policy), &Stuck::default(), at(0));
-            running.dropped(why, is_cancelled, Some(policy), at(took.unwrap_or(1)))
+            let (policy, now) = (Some(policy), at(took.unwrap_or(1)));
+            running
+                .ended(Ending::Dropped(why), Closing { is_cancelled, passed_on: None, policy, now })
+                .outcome
         };
         let anew = dropped(lease, false, true, None);
         assert_eq!((anew.kind(), anew.becomes()), (ChangeKind::GiveBack, ExecutionState::Pending));
@@ -439,7 +474,9 @@ mod tests {
             };
             let retry = Retry::fixed(Duration::from_secs(7)).at_most(retries);
             let policy = JobPolicy { retry, ..JobPolicy::DEFAULT };
-            let outcome = running.ended(answer, is_cancelled, Some(policy), at(0));
+            let closing = Closing { is_cancelled, passed_on: None, policy: Some(policy), now: at(0) };
+            let Ended { confirm, outcome } = running.ended(Ending::Answer(answer), closing);
+            assert!(confirm.is_none(), "nobody has completed it");
             (outcome.becomes(), outcome.goes_on())
         };
         let failed = || Answer::Failed("no".to_owned());
@@ -456,5 +493,47 @@ mod tests {
         assert_eq!(ended(Answer::Cancelled("no".to_owned()), false, 1), (ExecutionState::Cancelled, None));
         assert_eq!(ended(Answer::Snooze(pause), false, 0), (ExecutionState::Pending, Some(AT + 9)));
         assert_eq!(ended(Answer::Snooze(pause), true, 1), (ExecutionState::Cancelled, None));
+    }
+
+    /// Whatever its handler says of a transaction in which it completes, the row is asked first.
+    #[test]
+    fn no_answer_stands_for_a_transaction_of_the_handlers_own() {
+        let ended = |completes: bool, is_cancelled, ending| {
+            let Lifecycle::Call(mut running) = Lifecycle::of(claimed(true), at(0), Signals::default()) else {
+                panic!("not run")
+            };
+            let retry = Retry::fixed(Duration::from_secs(7)).at_most(1);
+            let policy = Some(JobPolicy { retry, ..JobPolicy::DEFAULT });
+            running.begin(policy, &Stuck::default(), at(0));
+            if completes {
+                running.completing().begin();
+            }
+            running.ended(ending, Closing { is_cancelled, passed_on: None, policy, now: at(1) })
+        };
+        let receipt = || Answer::from(Receipt { execution: ExecutionId(1), token: Token::fresh() });
+        let undone = |completes, is_cancelled, ending| {
+            let Ended { confirm, outcome } = ended(completes, is_cancelled, ending);
+            let asks = confirm.map(|it| (it.kind(), it.token == outcome.token));
+            assert_eq!(asks, completes.then_some((ChangeKind::Confirm, true)));
+            (outcome.becomes(), outcome.error().cloned(), outcome.goes_on())
+        };
+        let uncommitted = || Some(UNCOMMITTED.to_owned());
+        let failed = |error| (ExecutionState::Failed, error, Some(AT + 7_000));
+        for answer in [receipt(), Answer::Done] {
+            assert_eq!(undone(true, false, Ending::Answer(answer)), failed(uncommitted()));
+        }
+        assert_eq!(
+            undone(false, false, Ending::Answer(receipt())),
+            failed(uncommitted()),
+            "another's receipt"
+        );
+        let error = || Some("no".to_owned());
+        assert_eq!(undone(true, false, Ending::Answer(Answer::Failed("no".to_owned()))), failed(error()));
+        let (state, text, retry) = undone(true, true, Ending::Answer(receipt()));
+        assert_eq!((state, text, retry), (ExecutionState::Cancelled, uncommitted(), None));
+        let snooze = Ending::Answer(Answer::Snooze(Duration::from_millis(9)));
+        assert_eq!(undone(true, false, snooze), (ExecutionState::Pending, None, Some(AT + 9)));
+        let dropped = Ending::Dropped(Interruption::RuntimeEnded);
+        assert_eq!(undone(true, false, dropped).0, ExecutionState::Pending, "it is run anew");
     }
 }

@@ -9,14 +9,12 @@ use chrono::{DateTime, Utc};
 use crossbeam::channel::{Sender, bounded};
 
 use crate::domain::user_code::{brief, guarded, with_causes};
-use crate::domain::{Answer, Attempt, Cause, Event, ExecutionId, ExecutionState, JobPolicy, Timestamp};
+use crate::domain::{Answer, Attempt, Cause, Event, ExecutionId, JobPolicy, Timestamp};
 use crate::members::Standing;
 use crate::node::context::{Begun, Context, Ledger, Stopping};
 use crate::node::handlers::{Handlers, NoAnswer};
 use crate::node::host::this_process;
-#[cfg(feature = "tokio")]
-use crate::node::lifecycle::Interruption;
-use crate::node::lifecycle::{Lifecycle, Signals, Started, Starting};
+use crate::node::lifecycle::{Closing, Ended, Ending, Lifecycle, Signals, Started, Starting};
 use crate::node::teller::Events;
 use crate::pipeline::complete::time_limits::Stuck;
 use crate::pipeline::complete::{CompleteInput, Conclusion, Reply};
@@ -56,15 +54,6 @@ pub(crate) struct Runner {
     pub ledger: Ledger,
     /// The shutdown has returned: nothing begins any more.
     pub closed: Arc<AtomicBool>,
-}
-
-/// How the run of a handler ended.
-pub(super) enum Ending {
-    Answer(Answer),
-    /// There was none: the handler does not understand the payload, for this reason.
-    Undecodable(String),
-    #[cfg(feature = "tokio")]
-    Dropped(Interruption),
 }
 
 impl From<NoAnswer> for Ending {
@@ -170,7 +159,9 @@ impl Runner {
             stopping: Arc::clone(&self.stopping),
             ledger: self.ledger.clone(),
             #[cfg(feature = "sql")]
-            outcome: claimed.succeed(claimed.due()),
+            outcome: claimed.complete(claimed.due()),
+            #[cfg(feature = "sql")]
+            completing: running.completing(),
         }
     }
 
@@ -207,26 +198,16 @@ impl Runner {
         let HandlerRun { attempt, cause, policy, began, lateness, watch } = run;
         let ended = self.clock.now();
         let is_cancelled = self.standing.is_cancelled(attempt.execution);
-        let confirm = self.standing.may_have_completed(attempt.execution).then(|| running.confirm(ended));
-        let settlement = match ending {
-            Ending::Answer(answer @ Answer::Completed(_)) => {
-                running.ended(answer.uncommitted(), is_cancelled, policy, ended)
-            }
-            Ending::Answer(Answer::Done) if confirm.is_some() => {
-                running.ended(Answer::Done.uncommitted(), is_cancelled, policy, ended)
-            }
-            Ending::Answer(answer) => running.ended(answer, is_cancelled, policy, ended),
+        let (ending, passed_on) = match ending {
             Ending::Undecodable(reason) => {
-                let passed_on = self.handlers.passed_on.pass_on(attempt.execution, ended.boot);
                 let reason = format!("{} cannot decode its payload: {reason}", this_process());
-                running.undecodable(reason, passed_on, is_cancelled, policy, ended)
+                let passed_on = self.handlers.passed_on.pass_on(attempt.execution, ended.boot);
+                (Ending::Undecodable(reason), passed_on)
             }
-            #[cfg(feature = "tokio")]
-            Ending::Dropped(why) => running.dropped(why, is_cancelled, policy, ended),
+            ending => (ending, None),
         };
-        let (state, error) = (settlement.becomes(), settlement.error().cloned());
-        let (retry, is_interrupted) =
-            (settlement.goes_on().map(Timestamp::millis), settlement.is_interrupted());
+        let closing = Closing { is_cancelled, passed_on, policy, now: ended };
+        let Ended { confirm, outcome } = running.ended(ending, closing);
         let took = ended.boot - began.boot;
         if watch.is_told(took) {
             let job = Arc::clone(&attempt.job);
@@ -234,20 +215,23 @@ impl Runner {
             self.dispatch.send(DispatchInput::Ran { job, took }).ok();
         }
         let took = span(took);
-        let finished = |state, error, retry| {
+        let told = |change: &ExecutionChange| {
             let (attempt, cause) = (attempt.clone(), cause.clone());
+            if change.is_interrupted() {
+                return Event::Interrupted { attempt, took };
+            }
+            let (state, error) = (change.becomes(), change.error().cloned());
+            let retry = change.goes_on().map(Timestamp::millis);
             Event::Finished { attempt, cause, lateness, took, state, error, retry }
         };
-        let told = match is_interrupted {
-            true => Event::Interrupted { attempt: attempt.clone(), took },
-            false => finished(state, error, retry),
-        };
-        let Some(confirm) = confirm else {
-            self.settle(CompleteInput::Settle(settlement, None));
-            return self.events.emit(told);
-        };
-        let committed = (confirm, finished(ExecutionState::Succeeded, None, None));
-        self.settle(CompleteInput::Conclude(Box::new(Conclusion { committed, undone: (settlement, told) })));
+        let event = told(&outcome);
+        if let Some(confirm) = confirm {
+            let success = told(&confirm);
+            let conclusion = Conclusion { committed: (confirm, success), undone: (outcome, event) };
+            return self.settle(CompleteInput::Conclude(Box::new(conclusion)));
+        }
+        self.settle(CompleteInput::Settle(outcome, None));
+        self.events.emit(event);
     }
 
     pub(super) fn settle(&self, input: CompleteInput) {

@@ -576,6 +576,7 @@ mod tests {
             Transition::Start,
             Transition::Checkpoint(text()),
             Transition::Succeed,
+            Transition::Complete,
             Transition::Confirm,
             Transition::Fail(text(), None),
             Transition::Stop(text()),

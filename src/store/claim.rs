@@ -200,8 +200,9 @@ impl Claimed {
     }
 
     /// Its handler's outcome as a transaction of the handler's own stores it.
-    pub(crate) fn succeed(&self, now: Timestamp) -> ExecutionChange {
-        self.change(Transition::Succeed, now)
+    #[cfg(any(test, feature = "sql"))]
+    pub(crate) fn complete(&self, now: Timestamp) -> ExecutionChange {
+        self.change(Transition::Complete, now)
     }
 
     /// Asks whether such a transaction has stored it.

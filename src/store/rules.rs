@@ -82,6 +82,9 @@ kinds! {
         Checkpoint = CHECKPOINT,
         /// The handler has ended.
         Finish = FINISH,
+        /// The handler's own transaction stores that it has ended well. Not to be said twice: a second
+        /// transaction, made because the first one's COMMIT had no answer, must not be committed beside it.
+        Complete = COMPLETE,
         /// The handler's transaction may have stored its outcome: that is read, and nothing changes.
         Confirm = CONFIRM,
         /// The handler has ended, and no retry would help.
@@ -290,6 +293,9 @@ const FINISH: Rule = Rule::of("settle", Table::Execution, &guard::OUTCOME)
 const CHECKPOINT: Rule = Rule::of("store a checkpoint", Table::Execution, &guard::OUTCOME)
     .leads(&[Running], &[Running])
     .sets(&[(Column::Checkpoint, Give(ChangeValue::Checkpoint))]);
+
+const COMPLETE: Rule =
+    Rule { guard: &guard::COMPLETE, repeats: false, ..FINISH.leads(&[Running], &[Succeeded]) };
 
 const CONFIRM: Rule =
     Rule::of("settle", Table::Execution, &guard::OUTCOME).leads(&[], &[Succeeded]).repeats();

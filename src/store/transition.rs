@@ -29,6 +29,12 @@ pub(crate) enum Transition {
     Checkpoint(String),
     /// The handler has ended well.
     Succeed,
+    /// The handler's own transaction stores that it has ended well.
+    #[cfg_attr(
+        not(any(test, feature = "sql")),
+        allow(dead_code, reason = "only a database has transactions")
+    )]
+    Complete,
     /// The handler's own transaction may have stored that it has ended well.
     Confirm,
     /// The handler has failed.
@@ -118,6 +124,7 @@ impl ExecutionChange {
             Transition::Start => (ChangeKind::Start, Running, None),
             Transition::Checkpoint(_) => (ChangeKind::Checkpoint, Running, None),
             Transition::Succeed => (ChangeKind::Finish, Succeeded, None),
+            Transition::Complete => (ChangeKind::Complete, Succeeded, None),
             Transition::Confirm => (ChangeKind::Confirm, Succeeded, None),
             Transition::Fail(..) => (ChangeKind::Finish, Failed, None),
             Transition::Stop(_) => (ChangeKind::Finish, Cancelled, None),
@@ -185,8 +192,8 @@ impl ExecutionChange {
 
     /// Whether its handler has ended and is not called again for this attempt.
     fn ends_handler(&self) -> bool {
-        let kind = self.kind();
-        matches!(kind, ChangeKind::Finish | ChangeKind::Confirm | ChangeKind::GiveUp | ChangeKind::Release)
+        use ChangeKind::{Complete, Confirm, Finish, GiveUp, Release};
+        matches!(self.kind(), Finish | Complete | Confirm | GiveUp | Release)
     }
 
     /// The run that it ends unless an attempt follows, if the schedule counts from that.

@@ -8,7 +8,7 @@ use crossbeam::channel::{TryRecvError, bounded};
 use super::{GRACE, Job, Process, Surroundings, Task};
 use crate::domain::{Answer, Boot, ExecutionId, JobPolicy, Millis};
 use crate::node::context::{Begun, Cancellation};
-use crate::node::lifecycle::{FutureStep, Lifecycle, Patience, Signals, Started};
+use crate::node::lifecycle::{Closing, Ended, Ending, FutureStep, Lifecycle, Patience, Signals, Started};
 use crate::pipeline::complete::time_limits::Stuck;
 use crate::pipeline::complete::{CompleteInput, Reply};
 use crate::pipeline::dispatch::DispatchInput;
@@ -183,10 +183,9 @@ impl Process {
         let policy = policy_of(&it.running).filter(|_| retries);
         let is_cancelled = self.standing.is_cancelled(it.running.claimed().execution());
         let (told, dropped) = it.task.map_or((None, None), |task| (task.told, task.dropped));
-        let settlement = match dropped {
-            Some(why) => it.running.dropped(why, is_cancelled, policy, now),
-            None => it.running.ended(it.answer, is_cancelled, policy, now),
-        };
+        let ending = dropped.map_or(Ending::Answer(it.answer), Ending::Dropped);
+        let closing = Closing { is_cancelled, passed_on: None, policy, now };
+        let Ended { outcome: settlement, .. } = it.running.ended(ending, closing);
         let mut mine = around.effects.iter_mut().rev();
         if let Some(effect) = mine.find(|effect| effect.execution == id && effect.fence == fence) {
             effect.ended = Some(around.time);

@@ -4,6 +4,7 @@
 use super::*;
 use crate::domain::{ExecutionState, JobId, JobSettings, Reason, ScheduleState};
 use crate::repair::Revocation;
+use crate::store::Completed;
 use crate::store::change::{AfterRun, PauseEnd, PolicyChange, WithdrawChange};
 use crate::store::columns::{Datum, JobColumn, number};
 use crate::store::conformance::repairs::fire_once;
@@ -183,6 +184,24 @@ pub(crate) fn a_settlement_loses_if_only_the_state_differs(db: &Bench) {
         let row = RowKey::Execution(id);
         let altered = Altered::text(row, "state", state.as_str(), ExecutionState::Cancelled.as_str());
         altered.decides(db, || db.settle(&settlement) == Applied::Done);
+    });
+}
+
+fn a_completion_loses(db: &Bench, altered: impl Fn(&ExecutionChange) -> Altered<'static>) {
+    let complete = db.run_head(&db.schedule("s")).complete(db.now);
+    altered(&complete).decides(db, || db.store.complete(&complete).unwrap() == Completed::Done);
+}
+
+pub(crate) fn a_completion_loses_if_only_the_state_differs(db: &Bench) {
+    a_completion_loses(db, |it| {
+        Altered::text(RowKey::Execution(it.execution), "state", "RUNNING", ExecutionState::TimedOut.as_str())
+    });
+}
+
+pub(crate) fn a_completion_loses_if_only_the_token_differs(db: &Bench) {
+    a_completion_loses(db, |it| {
+        let (seen, other) = (it.token.to_string(), Token::fresh().to_string());
+        Altered::text(RowKey::Execution(it.execution), "claim_token", &seen, &other)
     });
 }
 

@@ -57,8 +57,8 @@ pub(crate) fn a_transactions_success_is_confirmed_and_nothing_else_is(db: &Bench
     let running = db.execution(id);
     assert_eq!(db.settle(&confirm), Applied::Lost);
     assert_eq!(db.execution(id), running);
-    assert_eq!(db.store.complete(&claimed.succeed(db.now + 5)).unwrap(), Completed::Done);
-    assert_eq!(db.store.complete(&claimed.succeed(db.now + 6)).unwrap(), Completed::Done, "said twice");
+    assert_eq!(db.store.complete(&claimed.complete(db.now + 5)).unwrap(), Completed::Done);
+    assert_eq!(db.store.complete(&claimed.complete(db.now + 6)).unwrap(), Completed::Lost, "a second one");
     let row = db.execution(id);
     assert_eq!((row.state.as_str(), row.finished), ("SUCCEEDED", Some(db.now + 5)));
     let token = confirm.token.next();
@@ -73,7 +73,7 @@ pub(crate) fn what_somebody_cancelled_is_not_completed(db: &Bench) {
     let id = claimed.execution();
     let by = Attribution::default();
     db.store.cancel(&ExecutionOrder::new(db.app.clone(), id, by)).unwrap();
-    assert_eq!(db.store.complete(&claimed.succeed(db.now)).unwrap(), Completed::Cancelled);
+    assert_eq!(db.store.complete(&claimed.complete(db.now)).unwrap(), Completed::Cancelled);
     assert_eq!(db.execution(id).state, "RUNNING");
 }
 

@@ -75,7 +75,7 @@ impl Tables {
         if execution.ends_run().is_some_and(|end| self.is_held(end.schedule)) {
             return Ok(Applied::of_held(execution));
         }
-        if !self.change_run(change, id) {
+        if change.rule().only_asks() || !self.change_run(change, id) {
             let is_it =
                 |run: &Execution| run.is(execution.becomes()) && run.token == Some(execution.token_after());
             return Ok((change.rule().repeats && self.run(id).is_some_and(is_it)).into());
