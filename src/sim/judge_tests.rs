@@ -73,6 +73,7 @@ fn run(history: &mut History, n: i64, attempt: u32, state: &str) {
         took: Some(10),
         snoozed: None,
         overstayed: None,
+        ..Effect::default()
     });
     let mut change = |at, from: Option<&str>, to: &str| {
         let (from, to) = (from.map(str::to_owned), Some(to.to_owned()));
@@ -1000,5 +1001,81 @@ fn a_fence_that_is_given_twice_or_goes_back_is_caught() {
     caught("claimed at fence 41", |history| {
         history.promotions = vec![3_990];
         history.lost = vec![lost(history, 60)];
+    });
+}
+
+/// The third occurrence completes in a transaction of its handler's, which is committed at 3,010 ms.
+fn commit(history: &mut History) {
+    let effect = effect(history, 31);
+    (effect.completes, effect.committed) = (true, vec![3_010]);
+    ends_at(history, 31, 3_010);
+}
+
+/// Its process died behind the commit, or its handler went on for long: it has succeeded.
+#[test]
+fn what_a_transaction_has_completed_needs_no_return_of_its_handler() {
+    for ended in [None, Some(3_900)] {
+        let mut history = good();
+        commit(&mut history);
+        effect(&mut history, 31).ended = ended;
+        judge(&history).assert_clean();
+        history.plans[0].exclusive = true;
+        judge(&history).assert_clean();
+    }
+    caught("an outcome that is not its own", |history| {
+        commit(history);
+        (effect(history, 31).ended, effect(history, 31).committed) = (None, vec![3_030]);
+    });
+}
+
+#[test]
+fn a_success_without_its_transaction_is_caught() {
+    caught("succeeded without its transaction", |history| effect(history, 31).completes = true);
+    let mut history = good();
+    (effect(&mut history, 21).completes, effect(&mut history, 22).completes) = (true, true);
+    effect(&mut history, 22).committed = vec![2_110];
+    judge(&history).assert_clean();
+}
+
+/// By a handler that made its transaction anew; by one whose execution was another's by then; and by the
+/// attempt before.
+#[test]
+fn a_second_commit_is_caught() {
+    caught("committed more than once", |history| {
+        commit(history);
+        effect(history, 31).committed.push(3_012);
+    });
+    caught("committed, and it has not succeeded with that", |history| {
+        effect(history, 21).committed = vec![2_010]
+    });
+    caught("committed, and it has not succeeded with that", |history| {
+        commit(history);
+        row(history, 31).fence = 32;
+    });
+    caught("two attempts have committed", |history| {
+        effect(history, 21).committed = vec![2_010];
+        effect(history, 22).committed = vec![2_110];
+    });
+}
+
+#[test]
+fn an_attempt_after_a_commit_is_caught() {
+    caught("tried again, though it has committed", |history| effect(history, 21).committed = vec![2_010]);
+    let by_hand = |history: &mut History| {
+        row(history, 21).state = "SUCCEEDED".into();
+        let ends = |it: &&mut Change| it.execution == 21 && it.to.as_deref() == Some("ABANDONED");
+        history.changes.iter_mut().find(ends).unwrap().to = Some("SUCCEEDED".into());
+        effect(history, 21).committed = vec![2_010];
+        effect(history, 22).committed = vec![2_110];
+        history.retries = [22].into();
+    };
+    let mut history = good();
+    by_hand(&mut history);
+    let words = |it: &&String| it.contains("committed");
+    assert_eq!(judge(&history).violations.iter().find(words), None, "somebody asked for that");
+    caught("run again, though it has committed", |history| {
+        commit(history);
+        let again = Effect { fence: 32, at: 3_400, committed: Vec::new(), ..effect(history, 31).clone() };
+        history.effects.push(again);
     });
 }

@@ -90,6 +90,7 @@ pub fn limits(history: &History, verdict: &mut Verdict) {
             }
         } else if matches!(row.state.as_str(), "SUCCEEDED" | "FAILED")
             && row.reason != "attempts exhausted"
+            && own.committed.is_empty()
             && own.took.zip(plan.limit).is_some_and(|(took, limit)| took >= limit)
         {
             verdict.blame(format!(

@@ -180,7 +180,7 @@ fn runs(history: &History, job: &str, limit: Limit, rows: &BTreeMap<i64, &Execut
     effects.sort_by_key(|it| it.at);
     let mut running: Vec<&Effect> = Vec::new();
     for effect in effects {
-        running.retain(|it| it.ended.is_some_and(|ended| ended > effect.at));
+        running.retain(|it| it.over().is_some_and(|over| over > effect.at));
         if running.len() >= most {
             verdict.blame(format!("{job}: ran beside {most} others: {running:?} {effect:?}"));
         }

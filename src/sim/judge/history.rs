@@ -244,6 +244,18 @@ pub struct Effect {
     pub snoozed: Option<Millis>,
     /// How long an async handler went on although its node knew that it was to end, while its process ran.
     pub overstayed: Option<Millis>,
+    /// It was to complete in a transaction of its own.
+    pub completes: bool,
+    /// When such a transaction was committed, and with it what the handler wrote into the application's
+    /// tables.
+    pub committed: Vec<Millis>,
+}
+
+impl Effect {
+    /// Since when its execution has ended for the others, if it has.
+    pub fn over(&self) -> Option<Millis> {
+        self.committed.iter().copied().chain(self.ended).min()
+    }
 }
 
 /// What a handler heard that asked what its execution covers.

@@ -14,6 +14,7 @@ mod fences;
 mod history;
 mod keys;
 mod overlaps;
+mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,6 +57,7 @@ pub fn judge(history: &History) -> Verdict {
     covers::covers(history, &mut verdict);
     containment::containment(history, &parts, &mut verdict);
     effects(history, &mut verdict);
+    transactions::transactions(history, &mut verdict);
     payloads(history, &mut verdict);
     nodes(history, &mut verdict);
     punctuality(history, &mut verdict);
@@ -462,7 +464,8 @@ fn effects(history: &History, verdict: &mut Verdict) {
         if effects.iter().any(|it| (it.scheduled, it.attempt) != (row.scheduled, row.attempt)) {
             verdict.blame(format!("begun as another than its row says: {effects:?} {row:?}"));
         }
-        let went_back = |it: &Effect| it.snoozed.is_some() && goes_back(history, it);
+        let went_back =
+            |it: &Effect| it.snoozed.is_some() && it.committed.is_empty() && goes_back(history, it);
         let is_last = |it: &Effect| it.fence == row.fence && !went_back(it);
         let own_due = |it: &Effect| if is_last(it) { row.due } else { row.scheduled };
         let early = |it: &&Effect| it.at + history.ahead(it.at) < own_due(it).max(row.scheduled);
@@ -496,9 +499,8 @@ fn effects(history: &History, verdict: &mut Verdict) {
     };
     for row in history.executions.iter().filter(by_handler) {
         let own = begun.get(&row.id).into_iter().flatten().find(|it| it.fence == row.fence);
-        if own
-            .is_none_or(|it| it.ended.is_none_or(|ended| settled.get(&row.id).is_some_and(|at| ended > *at)))
-        {
+        let before = |ended: Millis| settled.get(&row.id).is_none_or(|at| ended <= *at);
+        if own.is_none_or(|it| !it.over().is_some_and(before)) {
             verdict.blame(format!("an outcome that is not its own: {own:?} {row:?}"));
         }
     }

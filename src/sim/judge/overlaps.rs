@@ -95,11 +95,11 @@ fn runs(history: &History, part: &Part<'_>, verdict: &mut Verdict) {
     };
     let mut last: Option<&Effect> = None;
     for effect in effects {
-        let overlapped = last.filter(|it| it.ended.is_some_and(|ended| ended > effect.at));
+        let overlapped = last.filter(|it| it.over().is_some_and(|ended| ended > effect.at));
         if let Some(other) = overlapped.filter(|it| !is_taken(it) || it.fence > effect.fence) {
             verdict.blame(format!("ran beside another of its schedule: {other:?} {effect:?}"));
         }
-        if overlapped.is_none_or(|it| it.ended < effect.ended) {
+        if overlapped.is_none_or(|it| it.over() < effect.over()) {
             last = Some(effect);
         }
     }

@@ -82,6 +82,8 @@ impl Process {
                     took: None,
                     snoozed: None,
                     overstayed: None,
+                    completes: false,
+                    committed: Vec::new(),
                 });
                 ask(claimed.execution(), 0, around);
                 let kills = claimed.payload() == jobs::KILLS;
