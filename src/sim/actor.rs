@@ -16,7 +16,7 @@ const LATEST: Millis = 3_900;
 
 /// What becomes of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     /// Performed after `0` ms, answered after another `1` ms.
     Answered(Millis, Millis),
     /// Certainly not performed.
@@ -30,7 +30,7 @@ enum Fate {
 }
 
 impl Fate {
-    fn thrown(dice: &mut Dice, faults: &Faults, away: Away) -> Self {
+    pub(super) fn thrown(dice: &mut Dice, faults: &Faults, away: Away) -> Self {
         let quick = (1 + dice.below(4), 1 + dice.below(3));
         if away != Away::No {
             dice.struck += 1;

@@ -50,6 +50,8 @@ pub(super) struct Faults {
     pub long_jobs: Millis,
     /// Per execution: its handler wants to go on three seconds later.
     pub snoozes: Millis,
+    /// Per execution: its handler completes in a transaction of its own, or means to.
+    pub completes: Millis,
     /// Per second: the application or one of its nodes is switched off for some minutes, by hand.
     pub switches: Millis,
     /// Per second: a client pauses the application, a job or a node, or drains a node.
@@ -110,6 +112,7 @@ impl Faults {
         holds: 0,
         long_jobs: 0,
         snoozes: 0,
+        completes: 0,
         switches: 0,
         levels: 0,
         refusals: 0,
@@ -145,6 +148,7 @@ impl Faults {
         holds: 10_000,
         long_jobs: 20_000,
         snoozes: 50_000,
+        completes: 200_000,
         switches: 2_000,
         levels: 4_000,
         refusals: 1_000,
@@ -181,6 +185,7 @@ impl Faults {
         holds: 30_000,
         long_jobs: 200_000,
         snoozes: 100_000,
+        completes: 300_000,
         switches: 2_000,
         levels: 4_000,
         refusals: 1_000,
@@ -203,6 +208,7 @@ impl Faults {
         hands: 150_000,
         long_jobs: 250_000,
         strangers: 300_000,
+        completes: 100_000,
         ..Self::NONE
     };
 
@@ -211,13 +217,15 @@ impl Faults {
         Self { slow: 900_000, kills: 4_000, stops: 12_000, long_jobs: 500_000, ..Self::STARVED };
 
     /// Handlers run out of time, and some of their nodes die before they return.
-    pub(super) const OVERDUE: Self = Self { kills: 4_000, long_jobs: 200_000, ..Self::NONE };
+    pub(super) const OVERDUE: Self =
+        Self { kills: 4_000, long_jobs: 200_000, completes: 100_000, ..Self::NONE };
 
     /// Nodes wake up just when others believe them dead.
-    pub(super) const FROZEN: Self = Self { stops: 12_000, slow: 900_000, ..Self::NONE };
+    pub(super) const FROZEN: Self = Self { stops: 12_000, slow: 900_000, completes: 100_000, ..Self::NONE };
 
     /// Pools are full, calls slow, and triggers change all the while: edits and repairs meet.
-    pub(super) const EDITED: Self = Self { slow: 300_000, edits: 300_000, long_jobs: 400_000, ..Self::NONE };
+    pub(super) const EDITED: Self =
+        Self { slow: 300_000, edits: 300_000, long_jobs: 400_000, completes: 100_000, ..Self::NONE };
 
     /// Schedules are removed and made again, while much is handed back, fails, or dies with its node.
     pub(super) const REMOVED: Self = Self {
@@ -226,32 +234,42 @@ impl Faults {
         kills: 4_000,
         leaves: 6_000,
         long_jobs: 100_000,
+        completes: 100_000,
         ..Self::NONE
     };
 
     /// Nothing goes wrong but that the application and its nodes are switched off now and then.
-    pub(super) const SWITCHED: Self = Self { switches: 30_000, ..Self::NONE };
+    pub(super) const SWITCHED: Self = Self { switches: 30_000, completes: 100_000, ..Self::NONE };
 
     /// Nothing goes wrong but that the application, its jobs and its nodes are paused and drained, while
     /// pools are full.
-    pub(super) const LEVELLED: Self = Self { levels: 40_000, long_jobs: 100_000, ..Self::NONE };
+    pub(super) const LEVELLED: Self =
+        Self { levels: 40_000, long_jobs: 100_000, completes: 100_000, ..Self::NONE };
 
     /// More comes due at once than one poll can bring in the time that a call may take.
-    pub(super) const CROWDED: Self = Self { crowds: 1_000_000, ..Self::NONE };
+    pub(super) const CROWDED: Self = Self { crowds: 1_000_000, completes: 100_000, ..Self::NONE };
 
     /// Nodes stop in order while their pools are full.
-    pub(super) const LEAVING: Self = Self { leaves: 12_000, long_jobs: 250_000, ..Self::NONE };
+    pub(super) const LEAVING: Self =
+        Self { leaves: 12_000, long_jobs: 250_000, completes: 100_000, ..Self::NONE };
 
     /// Schedules get one generation after the other, and nodes that die leave attempts of all ages.
     pub(super) const FORGETFUL: Self =
         Self { edits: 300_000, arrears: 0, removes: 0, kills: 6_000, forgets: 700_000, ..Self::MANY };
 
     /// Handlers fail and nodes die: schedules pause themselves, and are resumed.
-    pub(super) const FAILING: Self =
-        Self { calls: 20_000, kills: 8_000, long_jobs: 200_000, fails: 300_000, ..Self::NONE };
+    pub(super) const FAILING: Self = Self {
+        calls: 20_000,
+        kills: 8_000,
+        long_jobs: 200_000,
+        fails: 300_000,
+        completes: 100_000,
+        ..Self::NONE
+    };
 
     /// Nothing goes wrong but that edits are committed late, and now and then a call fails.
-    pub(super) const BELATED: Self = Self { arrears: 20_000, calls: 20_000, ..Self::NONE };
+    pub(super) const BELATED: Self =
+        Self { arrears: 20_000, calls: 20_000, completes: 100_000, ..Self::NONE };
 
     /// Members fall behind, and nodes go from one to another.
     pub(super) const LAGGING: Self = Self { lags: 200_000, moves: 100_000, ..Self::MANY };
@@ -267,11 +285,13 @@ impl Faults {
         strangers: 300_000,
         lags: 200_000,
         moves: 200_000,
+        completes: 100_000,
         ..Self::NONE
     };
 
     /// Nothing goes wrong but that members are far behind: some have no node for a while.
-    pub(super) const FAR_BEHIND: Self = Self { lags: 900_000, moves: 300_000, ..Self::NONE };
+    pub(super) const FAR_BEHIND: Self =
+        Self { lags: 900_000, moves: 300_000, completes: 100_000, ..Self::NONE };
 
     /// The same while answers are lost, and what became of claims is asked of members that are far behind.
     pub(super) const ASKING: Self = Self { calls: 200_000, ..Self::FAR_BEHIND };
@@ -294,8 +314,36 @@ impl Faults {
     /// Members are far behind while much is tried again that retention removes.
     pub(super) const AGED: Self = Self { cancels: 500_000, forgets: 1_000_000, ..Self::RETRIED };
 
+    /// The mixes in which something goes wrong.
+    pub(super) const ALL: [Self; 24] = [
+        Self::MANY,
+        Self::STORM,
+        Self::STARVED,
+        Self::DYING,
+        Self::OVERDUE,
+        Self::FROZEN,
+        Self::EDITED,
+        Self::REMOVED,
+        Self::SWITCHED,
+        Self::LEVELLED,
+        Self::CROWDED,
+        Self::LEAVING,
+        Self::FORGETFUL,
+        Self::FAILING,
+        Self::BELATED,
+        Self::LAGGING,
+        Self::BEHIND,
+        Self::FAR_BEHIND,
+        Self::ASKING,
+        Self::DRAINING,
+        Self::PAUSED,
+        Self::CANCELLED,
+        Self::RETRIED,
+        Self::AGED,
+    ];
+
     /// Each rate, with its name on a scenario's line.
-    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 32] {
+    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 33] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -317,6 +365,7 @@ impl Faults {
             ("holds", &mut self.holds),
             ("long_jobs", &mut self.long_jobs),
             ("snoozes", &mut self.snoozes),
+            ("completes", &mut self.completes),
             ("switches", &mut self.switches),
             ("levels", &mut self.levels),
             ("refusals", &mut self.refusals),

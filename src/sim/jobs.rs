@@ -132,3 +132,35 @@ pub(super) fn run(entry: &Entry, dice: &mut Dice, faults: &Faults) -> (Answer, M
     };
     (answer, fixed(&entry.payload).unwrap_or(takes))
 }
+
+/// How a handler goes about completing in a transaction of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Completes {
+    /// How long the transaction stays open behind that.
+    pub open: Millis,
+    /// It is rolled back in the end, as if that were a commit.
+    pub rolls_back: bool,
+    /// How often it is made anew if it failed, or seems to have.
+    pub again: u32,
+    /// The handler answers as the transaction seems to have ended. Otherwise it answers what it would have
+    /// without one.
+    pub is_honest: bool,
+    /// How long the handler goes on behind the transaction.
+    pub lingers: Millis,
+}
+
+/// Whether, and how, a run's handler completes in a transaction of its own.
+pub(super) fn completes(entry: &Entry, dice: &mut Dice, faults: &Faults) -> Option<Completes> {
+    if faults.completes == 0 || &*entry.payload == KILLS || !dice.happens(faults.completes) {
+        return None;
+    }
+    let open = if dice.one_in(4) { 3_000 } else { 5 };
+    let lingers = if dice.one_in(4) { 15_000 } else { 5 };
+    Some(Completes {
+        open: dice.below(open),
+        rolls_back: dice.one_in(6),
+        again: if dice.one_in(3) { 2 } else { 0 },
+        is_honest: !dice.one_in(3),
+        lingers: dice.below(lingers),
+    })
+}

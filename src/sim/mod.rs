@@ -40,15 +40,17 @@ mod sqlite;
 mod switches;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use cluster::Cluster;
 use cluster::situations::Neighbours;
 use faults::Faults;
-use judge::{Execution, Verdict, judge};
+use judge::{Effect, Execution, Verdict, judge};
 use play::Played;
 use sabotage::Sabotage;
 use scenario::Scenario;
+use wire::Completions;
 
 use crate::domain::{Millis, Overlap};
 
@@ -628,6 +630,36 @@ fn a_step_back_of_the_databases_clock_that_is_undone_repeats_nothing() {
     assert_eq!(repeats(&[]), (0, 0));
     assert_ne!(repeats(&[Sabotage::BelieveAnyClock]), (0, 0), "no clock is believed too soon");
     assert!(silence_after_a_step(-DAY, &[]) < 60_000);
+}
+
+/// Each mix commits some, and together they bring about all that may become of such a transaction.
+#[test]
+fn handlers_complete_in_transactions_of_their_own_whatever_becomes_of_these() {
+    let mut sums: BTreeMap<&str, usize> = BTreeMap::new();
+    for (seed, faults) in (0..).zip(Faults::ALL) {
+        let scenario = Scenario::of(faults, seed);
+        let mut cluster = Cluster::new(&scenario, database::Database::memory(), &[]);
+        cluster.run();
+        let Completions { refused, late, orphaned, asked_twice, .. } = cluster.completions();
+        let history = cluster.history();
+        judge(&history).assert_clean();
+        let count = |is: fn(&Effect) -> bool| history.effects.iter().filter(|it| is(it)).count();
+        let committed = count(|it| !it.committed.is_empty());
+        let counts = [
+            ("committed", committed),
+            ("not committed", count(|it| it.completes && it.committed.is_empty())),
+            ("then snoozed", count(|it| !it.committed.is_empty() && it.snoozed.is_some())),
+            ("then died", count(|it| !it.committed.is_empty() && it.ended.is_none())),
+            ("refused", refused),
+            ("committed behind the return", late),
+            ("committed behind the death", orphaned),
+            ("asked for twice", asked_twice),
+        ];
+        println!("own transactions: seed={seed} {counts:?}");
+        assert!(committed > 0, "{scenario}");
+        counts.into_iter().for_each(|(what, count)| *sums.entry(what).or_default() += count);
+    }
+    assert!(sums.values().all(|sum| *sum > 0), "{sums:?}");
 }
 
 #[test]

@@ -128,6 +128,10 @@ pub(super) enum Sabotage {
     NoFloor,
     /// A failure is never retried.
     NoRetries,
+    /// What a handler says of its own transaction counts.
+    BelieveHandlers,
+    /// Nobody asks whether a handler's own transaction was committed.
+    NeverConfirm,
     /// Outputs of this kind reach nobody.
     Unrouted(Route),
 }
@@ -174,6 +178,8 @@ impl Sabotage {
         const MANY: Faults = Faults::MANY;
         const STARVED: Faults = Faults::STARVED;
         const STORM: Faults = Faults::STORM;
+        let completing =
+            Faults { completes: 700_000, calls: 200_000, snoozes: 500_000, slow: 20_000, ..Faults::NONE };
         let blind = |guard, columns: &[Column]| columns.iter().map(|it| Self::Blind(guard, *it)).collect();
         let mut all = vec![
             ("the claim's guard: state", MANY, blind(&guard::CLAIM, &[State])),
@@ -192,6 +198,18 @@ impl Sabotage {
             ),
             ("the outcome's guard: state", MANY, blind(&guard::OUTCOME, &[State])),
             ("the outcome's guard: token", STORM, blind(&guard::OUTCOME, &[ClaimToken])),
+            ("the guard of a handler's own completion: state", MANY, blind(&guard::COMPLETE, &[State])),
+            (
+                "the guard of a handler's own completion: token",
+                completing,
+                blind(&guard::COMPLETE, &[ClaimToken]),
+            ),
+            ("the question whether a handler's transaction was committed", MANY, vec![Self::BelieveHandlers]),
+            (
+                "the question, and the state of what its answer is stored over",
+                Faults { completes: 500_000, ..Faults::NONE },
+                vec![Self::NeverConfirm, Self::Blind(&guard::OUTCOME, State)],
+            ),
             ("the repair's guard: state", STARVED, blind(&guard::REPAIR, &[State])),
             (
                 "the repair's guard: next and version",

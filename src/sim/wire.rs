@@ -36,6 +36,21 @@ fn has_coffee(change: &Change) -> bool {
     change.error().is_some_and(|error| error.contains('☕'))
 }
 
+/// What became of handlers' own transactions, beside those that were committed and heard of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Completions {
+    /// Refused, as the execution had ended, or somebody had asked for its end.
+    pub refused: usize,
+    /// Committed when the handler had returned.
+    pub late: usize,
+    /// Committed when the process had died.
+    pub orphaned: usize,
+    /// Open when it was asked for, and committed when that was asked once more.
+    pub asked_twice: usize,
+    /// Executions of which it was asked, and which nobody had completed.
+    undone: BTreeSet<Token>,
+}
+
 /// The database as all nodes share it.
 pub(super) struct Wires {
     locks: Mutex<BTreeSet<ScheduleId>>,
@@ -54,6 +69,9 @@ pub(super) struct Wires {
     replaced: Mutex<Vec<judge::Cancel>>,
     /// Schedules that were paused for what failed, and when.
     contained: Mutex<Vec<(String, Millis)>>,
+    /// The transactions that handlers completed in: execution, fence, when it was committed.
+    committed: Mutex<Vec<(i64, i64, Millis)>>,
+    completions: Mutex<Completions>,
     /// Claims won, and claims lost.
     claims: Mutex<(u64, u64)>,
     /// True time, and what the database takes it for.
@@ -83,6 +101,8 @@ impl Wires {
             misdrained: Mutex::default(),
             replaced: Mutex::default(),
             contained: Mutex::default(),
+            committed: Mutex::default(),
+            completions: Mutex::default(),
             claims: Mutex::default(),
             clock: Mutex::default(),
             seen: Mutex::default(),
@@ -132,6 +152,20 @@ impl Wires {
     /// Forgets and returns the cancels of these executions: their commits are lost.
     pub(super) fn forget_replaced(&self, executions: &BTreeSet<i64>) -> Vec<judge::Cancel> {
         lock(&self.replaced).extract_if(.., |it| executions.contains(&it.execution)).collect()
+    }
+
+    /// The transactions that handlers completed in: execution, fence, when it was committed.
+    pub(super) fn committed(&self) -> Vec<(i64, i64, Millis)> {
+        lock(&self.committed).clone()
+    }
+
+    /// Forgets what was committed with these claims, each with its fence: the commits are lost.
+    pub(super) fn forget_committed(&self, claims: &BTreeSet<(i64, i64)>) {
+        lock(&self.committed).retain(|(execution, fence, _)| !claims.contains(&(*execution, *fence)));
+    }
+
+    pub(super) fn completions(&self) -> MutexGuard<'_, Completions> {
+        lock(&self.completions)
     }
 
     /// Schedules that were paused for what failed since the last call, and when.
@@ -273,7 +307,7 @@ impl<'a> Wire<'a> {
                 lock(&self.shared.left_behind).extend(held);
                 Ok(())
             }
-            (_, locked) if change.rule().held == HeldRow::Wait => {
+            (_, locked) if change.rule().held == HeldRow::Wait && !change.rule().only_asks() => {
                 let execution = change.execution().map(row);
                 locked.or(execution).map_or(Ok(()), |row| self.wait_for(row))
             }
@@ -338,7 +372,8 @@ impl<'a> Wire<'a> {
 
     fn applied(&self, changes: &[Change]) -> Result<Vec<Applied>> {
         let is_held = |change: &Change| {
-            change.schedule().or(change.execution().map(row)).is_some_and(|row| self.is_locked(row))
+            let row = change.schedule().or(change.execution().map(row));
+            row.is_some_and(|row| self.is_locked(row)) && !change.rule().only_asks()
         };
         let mut free: Vec<Change> = changes.iter().filter(|change| !is_held(change)).cloned().collect();
         if self.is(Sabotage::SnoozeForNothing) {
@@ -372,6 +407,11 @@ impl<'a> Wire<'a> {
             |change: &&Change| matches!(change, Change::Repair(repair) if repair.replaces.is_some());
         self.note_replaced(changes.iter().filter(replaces).count())?;
         for (change, applied) in changes.iter().zip(&applied) {
+            if let Change::Execution(change) = change
+                && change.kind() == ChangeKind::Confirm
+            {
+                self.note_confirmed(change.token, *applied);
+            }
             if let Change::End(NodeEnd { node, beat: Some(_), .. }) = change
                 && applied.is_done()
             {
@@ -406,6 +446,30 @@ impl<'a> Wire<'a> {
             lock(&self.shared.misdrained).push(format!("{node} has drained, and holds {owned:?}"));
         }
         Ok(())
+    }
+
+    fn note_confirmed(&self, token: Token, applied: Applied) {
+        let mut completions = lock(&self.shared.completions);
+        if applied.is_done() {
+            completions.asked_twice += usize::from(completions.undone.remove(&token));
+        } else {
+            completions.undone.insert(token);
+        }
+    }
+
+    /// The COMMIT of a transaction in which the handler of this execution has completed.
+    pub(super) fn commit(&self, complete: &ExecutionChange, fence: i64) -> Result<Completed> {
+        let completed = self.complete(complete)?;
+        if completed == Completed::Done {
+            lock(&self.shared.committed).push((complete.execution.0, fence, self.time));
+        } else {
+            lock(&self.shared.completions).refused += 1;
+        }
+        Ok(completed)
+    }
+
+    pub(super) fn completions(&self) -> MutexGuard<'_, Completions> {
+        lock(&self.shared.completions)
     }
 
     fn torn<T>() -> Result<T> {
@@ -493,6 +557,7 @@ impl Verbs for Wire<'_> {
     }
 
     fn complete(&self, outcome: &ExecutionChange) -> Result<Completed> {
+        self.before(&outcome.clone().into())?;
         self.store.complete(outcome)
     }
 

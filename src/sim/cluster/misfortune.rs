@@ -281,6 +281,7 @@ impl Cluster {
             self.lost.at.push(self.now);
             let changes = self.database.changes();
             self.coverings.retain(|it| it.changes <= changes);
+            self.wires.forget_committed(&lost.claims.iter().copied().collect());
             self.lost.claims.extend(lost.claims);
             self.lost.cancels.extend(self.wires.forget_replaced(&lost.cancels));
         }

@@ -3,7 +3,7 @@
 mod misfortune;
 pub(super) mod situations;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::actor::{Away, Pace};
 use super::database::Database;
@@ -17,7 +17,7 @@ use super::process::{HAS_LANES, Process, Surroundings};
 use super::sabotage::Sabotage;
 use super::scenario::Scenario;
 use super::switches::Switches;
-use super::wire::{Wire, Wires};
+use super::wire::{Completions, Wire, Wires};
 use crate::domain::{ExecutionState, Millis, NodeId, ScheduleId, Timestamp};
 use crate::store::news::News;
 use crate::store::{ExecutionQuery, ExecutionRow, NodeRow};
@@ -435,8 +435,12 @@ impl Cluster {
         self.slots[n].process = Some(process);
     }
 
+    pub(super) fn completions(&self) -> Completions {
+        self.wires.completions().clone()
+    }
+
     /// What it left behind, for the judge.
-    pub(super) fn history(self) -> History {
+    pub(super) fn history(mut self) -> History {
         let unnoticed = self.unnoticed().iter().map(|it| it.covered).collect();
         let store = self.database.store();
         let nodes = store.nodes(None).unwrap();
@@ -444,6 +448,12 @@ impl Cluster {
         let just = deaths.iter().filter(|death| self.deaths.is_just(death));
         let doomed = just.map(|(node, ..)| node.to_string()).collect();
         let (executions, changes) = self.database.ledger();
+        let committed = self.wires.committed();
+        let mut begun: BTreeMap<(i64, i64), &mut Effect> =
+            self.effects.iter_mut().map(|it| ((it.execution, it.fence), it)).collect();
+        for (execution, fence, at) in committed {
+            begun.get_mut(&(execution, fence)).into_iter().for_each(|it| it.committed.push(at));
+        }
         // Its node may have stored its outcome once more.
         let has_outcome = |row: &&Execution| matches!(row.state.as_str(), "SUCCEEDED" | "FAILED");
         let stored: BTreeSet<(i64, i64)> =

@@ -1,11 +1,13 @@
 //! One node: the production machines and the pool's own floor, in a process that can be stopped and killed.
 
 mod threads;
+mod transactions;
 
 use std::sync::Arc;
 
 use crossbeam::channel::Receiver;
 
+use self::transactions::{Own, Transaction};
 use super::actor::{Actor, Away, Pace, Scene};
 use super::clocks::Clocks;
 use super::database::Database;
@@ -84,6 +86,7 @@ struct Job {
     began: Boot,
     ends: Millis,
     task: Option<Task>,
+    own: Option<Own>,
     /// It ends with its process.
     kills: bool,
 }
@@ -151,6 +154,9 @@ pub(super) struct Process {
     /// Threads that wait for their rows to say RUNNING.
     starting: Vec<(LaneId, Starting, Receiver<Applied>)>,
     running: Vec<Job>,
+    /// Of its handlers, also of those that have ended.
+    transactions: Vec<Transaction>,
+    is_dead: bool,
     /// A handler has killed it.
     pub is_killed: bool,
     /// A sabotage: outputs of this kind reach nobody.
@@ -243,6 +249,8 @@ impl Process {
             leaving: None,
             starting: Vec::new(),
             running: Vec::new(),
+            transactions: Vec::new(),
+            is_dead: false,
             is_killed: false,
             unrouted: wire.unrouted(),
         }
@@ -266,13 +274,14 @@ impl Process {
     pub(super) fn sent_at(&self) -> Millis {
         [self.poll.sent_at(), self.dispatch.sent_at(), self.complete.sent_at()]
             .into_iter()
-            .chain([self.misfire.sent_at(), self.heart.sent_at()])
+            .chain([self.misfire.sent_at(), self.heart.sent_at(), self.transaction_ends_at()])
             .min()
             .unwrap_or(Millis::MAX)
     }
 
     /// The process is stopped or dead: only what it sent goes on.
     pub(super) fn perform_sent(&mut self, time: Millis, wire: &Wire<'_>) {
+        self.end_transactions(time, wire);
         self.poll.perform_sent(time, wire);
         self.dispatch.perform_sent(time, wire);
         self.complete.perform_sent(time, wire);
@@ -281,6 +290,7 @@ impl Process {
     }
 
     pub(super) fn die(&mut self, dice: &mut Dice) {
+        self.abandon_transactions(dice);
         self.poll.die(dice);
         self.dispatch.die(dice);
         self.start.die(dice);
@@ -340,6 +350,7 @@ impl Process {
         if around.time < self.stopped_until {
             return self.perform_sent(around.time, around.wire);
         }
+        self.end_transactions(around.time, around.wire);
         if let Some(since) = self.frozen_since.take() {
             self.clocks.lag += around.time - since;
         }

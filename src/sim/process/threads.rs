@@ -5,12 +5,12 @@ use std::sync::{Arc, MutexGuard};
 
 use crossbeam::channel::{TryRecvError, bounded};
 
-use super::{GRACE, Job, Process, Surroundings, Task};
-use crate::domain::{Answer, Boot, ExecutionId, JobPolicy, Millis};
+use super::{GRACE, Job, Own, Process, Surroundings, Task};
+use crate::domain::{Answer, Boot, Event, ExecutionId, JobPolicy, Millis};
 use crate::node::context::{Begun, Cancellation};
 use crate::node::lifecycle::{Closing, Ended, Ending, FutureStep, Lifecycle, Patience, Signals, Started};
 use crate::pipeline::complete::time_limits::Stuck;
-use crate::pipeline::complete::{CompleteInput, Reply};
+use crate::pipeline::complete::{CompleteInput, Conclusion, Reply};
 use crate::pipeline::dispatch::DispatchInput;
 use crate::pipeline::lanes::LaneId;
 use crate::pipeline::pool::floor::Floor;
@@ -88,6 +88,7 @@ impl Process {
                 ask(claimed.execution(), 0, around);
                 let kills = claimed.payload() == jobs::KILLS;
                 let (answer, takes) = jobs::run(claimed.entry(), around.dice, around.faults);
+                let own = jobs::completes(claimed.entry(), around.dice, around.faults).map(Own::new);
                 let (began, ends) = (now.boot, around.time + takes);
                 let task = self.of_tasks[lane.place()].then(|| Task {
                     begun: Begun {
@@ -100,7 +101,7 @@ impl Process {
                     told: None,
                     dropped: None,
                 });
-                self.running.push(Job { lane, running, answer, began, ends, task, kills });
+                self.running.push(Job { lane, running, answer, began, ends, task, own, kills });
             }
             Lifecycle::GiveBack(settlement) | Lifecycle::Cancel(settlement) => {
                 self.complete.receive(CompleteInput::Settle(settlement, None));
@@ -140,8 +141,10 @@ impl Process {
             return false;
         }
         for it in ended {
-            self.end(it, around, now);
             said = true;
+            if let Some(it) = self.go_on(it, around, now) {
+                self.end(it, around, now);
+            }
         }
         said
     }
@@ -150,8 +153,10 @@ impl Process {
     fn heed_cancels(&mut self, time: Millis) {
         let heeds = |it: &Job| it.running.claimed().execution().0 % 3 > 0;
         let asked = |it: &Job| self.standing.is_cancelled(it.running.claimed().execution());
-        for it in self.running.iter_mut().filter(|it| it.ends > time && heeds(it) && asked(it)) {
-            (it.ends, it.answer) = (time, Answer::Failed("cancelled".to_owned()));
+        let waits = |it: &Job| it.own.as_ref().is_some_and(Own::is_waiting);
+        let heeding = |it: &&mut Job| it.ends > time && heeds(it) && asked(it) && !waits(it);
+        for it in self.running.iter_mut().filter(heeding) {
+            (it.ends, it.answer, it.own) = (time, Answer::Failed("cancelled".to_owned()), None);
         }
     }
 
@@ -185,9 +190,15 @@ impl Process {
         let policy = policy_of(&it.running).filter(|_| retries);
         let is_cancelled = self.standing.is_cancelled(it.running.claimed().execution());
         let (told, dropped) = it.task.map_or((None, None), |task| (task.told, task.dropped));
+        let attempt = claimed.named();
+        let is_success = matches!(it.answer, Answer::Done | Answer::Completed(_)) && dropped.is_none();
         let ending = dropped.map_or(Ending::Answer(it.answer), Ending::Dropped);
         let closing = Closing { is_cancelled, passed_on: None, policy, now };
-        let Ended { outcome: settlement, .. } = it.running.ended(ending, closing);
+        let Ended { mut confirm, outcome: mut settlement } = it.running.ended(ending, closing);
+        if is_success && around.wire.is(Sabotage::BelieveHandlers) {
+            (confirm, settlement.transition) = (None, Transition::Succeed);
+        }
+        confirm = confirm.filter(|_| !around.wire.is(Sabotage::NeverConfirm));
         let mut mine = around.effects.iter_mut().rev();
         if let Some(effect) = mine.find(|effect| effect.execution == id && effect.fence == fence) {
             effect.ended = Some(around.time);
@@ -202,7 +213,11 @@ impl Process {
             }
         }
         let is_forgotten = settlement.is_interrupted() && around.wire.is(Sabotage::ForgetTheInterrupted);
-        if !is_forgotten {
+        if let Some(confirm) = confirm.filter(|_| !is_forgotten) {
+            let told = || Event::Revoked { attempt: attempt.clone() };
+            let (committed, undone) = ((confirm, told()), (settlement, told()));
+            self.complete.receive(CompleteInput::Conclude(Box::new(Conclusion { committed, undone })));
+        } else if !is_forgotten {
             self.complete.receive(CompleteInput::Settle(settlement, None));
         }
         if !has_own_lane && self.watches[it.lane.place()].is_told(now.boot - it.began) {
