@@ -48,7 +48,7 @@ pub(super) struct Faults {
     pub holds: Millis,
     /// Per execution: its handler takes up to 40 s, so that pools fill up.
     pub long_jobs: Millis,
-    /// Per execution: its handler wants to go on three seconds later.
+    /// Per execution: its handler wants to go on up to three seconds later.
     pub snoozes: Millis,
     /// Per execution: its handler completes in a transaction of its own, or means to.
     pub completes: Millis,

@@ -8,7 +8,7 @@ use super::faults::Faults;
 use super::judge::Limit;
 use crate::domain::{Answer, Bound, Bounds, Entry, JobPolicy, JobSpec, Millis, Rate, Retry};
 use crate::pipeline::poll::decode::Catalog;
-use crate::time::{Micros, millis};
+use crate::time::{Micros, millis, span};
 
 pub(super) const APPLICATION: &str = "sim";
 
@@ -127,7 +127,7 @@ pub(super) fn run(entry: &Entry, dice: &mut Dice, faults: &Faults) -> (Answer, M
         (true, 0..2) => Answer::GiveUp(text.to_owned()),
         (true, 2..6) => Answer::RetryIn(Duration::from_secs(2), text.to_owned()),
         (true, _) => Answer::Failed(text.to_owned()),
-        (false, _) if dice.happens(faults.snoozes) => Answer::Snooze(Duration::from_secs(3)),
+        (false, _) if dice.happens(faults.snoozes) => Answer::Snooze(span(1_000 * (1 + dice.below(3)))),
         (false, _) => Answer::Done,
     };
     (answer, fixed(&entry.payload).unwrap_or(takes))

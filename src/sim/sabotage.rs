@@ -179,7 +179,7 @@ impl Sabotage {
         const STARVED: Faults = Faults::STARVED;
         const STORM: Faults = Faults::STORM;
         let completing =
-            Faults { completes: 700_000, calls: 200_000, snoozes: 500_000, slow: 20_000, ..Faults::NONE };
+            Faults { completes: 900_000, calls: 250_000, snoozes: 800_000, slow: 20_000, ..Faults::NONE };
         let blind = |guard, columns: &[Column]| columns.iter().map(|it| Self::Blind(guard, *it)).collect();
         let mut all = vec![
             ("the claim's guard: state", MANY, blind(&guard::CLAIM, &[State])),
