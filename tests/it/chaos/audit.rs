@@ -17,9 +17,14 @@ const VERBS: [(&str, &str, &str); 3] = [
     ("DELETE", "OLD.id", "OLD.state, '', OLD.node, ''"),
 ];
 
-/// Makes table and triggers. The clock is the database's, read when the row is locked.
+/// The application's own table: what handlers write that complete in the same transaction.
+const EFFECTS: &str = "CREATE TABLE chaos_effect (execution BIGINT NOT NULL, fence BIGINT NOT NULL, \
+     at BIGINT NOT NULL, PRIMARY KEY (execution, fence, at))";
+
+/// Makes tables and triggers. The clock is the database's, read when the row is locked.
 pub fn install(hand: &mut Hand, kind: ServerKind) {
     let mut run = |text: String| hand.run(&text).unwrap();
+    run(EFFECTS.to_owned());
     match kind {
         #[cfg(feature = "sqlite")]
         ServerKind::Sqlite => {

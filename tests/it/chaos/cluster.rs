@@ -253,6 +253,13 @@ impl Cluster {
         library
     }
 
+    /// `count` one-shots that complete in transactions of their own, one each `gap` ms from `at` on.
+    pub fn pay(&mut self, count: usize, (at, gap): (i64, usize)) {
+        // SQLite has one writer: there the transactions come one after another.
+        let step = if self.kind.name() == "sqlite" { 5 } else { 100 };
+        self.load.paid(&self.client, count, (at, gap), step);
+    }
+
     /// The next thing a node says, if it comes in time.
     fn hear(&mut self, within: Duration) -> Option<(usize, Line)> {
         let heard = self.nodes.heard(within);
@@ -428,7 +435,7 @@ impl Cluster {
         let history = History {
             plans: history::plans(&mut self.hand, &self.load),
             executions: history::executions(&mut self.hand),
-            effects: history::effects(&files),
+            effects: history::effects(&files, &history::committed(&mut self.hand)),
             coverings: Vec::new(),
             changes: changes.iter().map(|it| it.change.clone()).collect(),
             orders: self.deeds.orders.clone(),

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::hand::Hand;
+use super::job::PAID;
 use super::judge::{Change, Effect, Execution, Plan};
 use super::load::Load;
 
@@ -98,9 +99,24 @@ pub fn changes(hand: &mut Hand) -> Vec<Audited> {
     rows.into_iter().map(audited).collect()
 }
 
+/// What handlers have committed together with their outcomes: execution, fence, when it was written.
+pub fn committed(hand: &mut Hand) -> Vec<[i64; 3]> {
+    let rows = hand.rows("execution, fence, at", "FROM chaos_effect ORDER BY at");
+    rows.into_iter().map(|row| [number(&row[0]), number(&row[1]), number(&row[2])]).collect()
+}
+
 /// What each process wrote down; an end belongs to the last begin of the same attempt in the same process.
-pub fn effects(files: &[PathBuf]) -> Vec<Effect> {
-    files.iter().filter(|file| file.exists()).flat_map(|file| effects_of(file)).collect()
+pub fn effects(files: &[PathBuf], committed: &[[i64; 3]]) -> Vec<Effect> {
+    let mut effects: Vec<Effect> =
+        files.iter().filter(|file| file.exists()).flat_map(|file| effects_of(file)).collect();
+    for [execution, fence, at] in committed {
+        let begun = effects.iter_mut().find(|it| (it.execution, it.fence) == (*execution, *fence));
+        begun
+            .unwrap_or_else(|| panic!("execution {execution} has committed, and has not begun"))
+            .committed
+            .push(*at);
+    }
+    effects
 }
 
 fn effects_of(file: &Path) -> Vec<Effect> {
@@ -117,6 +133,7 @@ fn effects_of(file: &Path) -> Vec<Effect> {
             attempt: attempt.parse().unwrap(),
             fence: number(fence),
             at: number(at),
+            completes: schedule.starts_with(PAID.name()),
             ..Effect::default()
         };
         if what == "began" {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use chrono::Utc;
 use firetime::{Builder, Context, Job};
 
+use super::paid::pay;
 use crate::support::node::say;
 
 /// Takes as many milliseconds as its payload says.
@@ -24,6 +25,9 @@ pub const PULSE: Job<u64> = Job::new("pulse");
 pub const FAILING: Job<u64> = Job::new("failing");
 /// Takes 10 ms; its payload is large.
 pub const BULKY: Job<String> = Job::new("bulky");
+/// Writes into the application's table and completes in the same transaction; each step takes as many
+/// milliseconds as its payload says. However it ends then, and whatever it says (`paid.rs`).
+pub const PAID: Job<u64> = Job::new("paid");
 /// No node lists it.
 pub const UNLISTED: Job<u64> = Job::new("unlisted");
 
@@ -84,6 +88,13 @@ pub fn add(builder: Builder) -> Builder {
     };
     let builder = [TICK, HELD, PULSE, FAILING].into_iter().fold(builder, |builder, job| logged(job, builder));
     let builder = with_tasks(builder, Arc::clone(&log));
+    let paying = Arc::clone(&log);
+    let builder = builder.handler(PAID, move |context, millis| {
+        paying.write("began", context);
+        let paid = pay(context, Duration::from_millis(millis));
+        paying.write("ended", context);
+        paid
+    });
     builder.handler(BULKY, move |context, _| {
         log.run(context, 10);
         Ok(())

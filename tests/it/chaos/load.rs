@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use firetime::{Client, Job, MisfirePolicy, Overlap, Schedule, Trigger};
 
 use super::cluster::now;
-use super::job::{FAILING, HELD, PULSE, TICK};
+use super::job::{FAILING, HELD, PAID, PULSE, TICK};
 use super::judge::Delay;
 
 /// A first fire time that lies far enough ahead: on a slow machine the request that makes the schedule would
@@ -98,17 +98,26 @@ impl Load {
         self.once(client, "held", HELD, count, at, millis);
     }
 
+    /// `count` one-shots, one each `gap` ms from `at` on, that complete in transactions of their own, each
+    /// step of which takes `millis`.
+    pub fn paid(&mut self, client: &Client, count: usize, (at, gap): (i64, usize), millis: u64) {
+        for (n, at) in (at..).step_by(gap).take(count).enumerate() {
+            self.one(client, &format!("{}-{n:03}", PAID.name()), PAID, at, millis);
+        }
+    }
+
     /// `count` quick one-shots at `at`.
     pub fn quick(&mut self, client: &Client, name: &str, count: usize, at: i64) {
         self.once(client, name, TICK, count, at, 10);
     }
 
     fn once(&mut self, client: &Client, name: &str, job: Job<u64>, count: usize, at: i64, millis: u64) {
-        for n in 0..count {
-            let name = format!("{name}-{n:02}");
-            let trigger = Trigger::once(instant(at)).unwrap();
-            client.ensure(&Schedule::new(&name, job, &millis, trigger).unwrap()).run().unwrap();
-            self.times.insert(name, vec![at]);
-        }
+        (0..count).for_each(|n| self.one(client, &format!("{name}-{n:02}"), job, at, millis));
+    }
+
+    fn one(&mut self, client: &Client, name: &str, job: Job<u64>, at: i64, millis: u64) {
+        let trigger = Trigger::once(instant(at)).unwrap();
+        client.ensure(&Schedule::new(name, job, &millis, trigger).unwrap()).run().unwrap();
+        self.times.insert(name.to_owned(), vec![at]);
     }
 }

@@ -5,9 +5,10 @@
 //! runs, more_runs, pulse_runs, operator_run, enqueued_run, galera_runs, standby_runs    what is broken, and how
 //! servers             servers that work together
 //! cluster             the processes, their faults, the wait for the end
-//! proxy, wire         between node and database   job        what the nodes run, written down outside the
-//! database audit, history      what a run left behind      figures, report    how long things took, and
-//! their bounds
+//! proxy, wire         between node and database
+//! job, paid           what the nodes run, written down outside the database, or in the same transaction
+//! audit, history      what a run left behind
+//! figures, report     how long things took, and their bounds
 //! ```
 //!
 //! `scripts/chaos.sh` sets `FIRETIME_CHAOS` to `short` or `full`; the tests of every day leave chaos out.
@@ -28,6 +29,7 @@ mod judge;
 mod load;
 mod more_runs;
 mod operator_run;
+mod paid;
 pub mod proxy;
 mod proxy_checks;
 mod pulse_runs;

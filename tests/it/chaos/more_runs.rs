@@ -260,6 +260,7 @@ pub fn a_storm_loses_nothing(kind: ServerKind) {
     let mut cluster = Cluster::start("storm", kind, 5, QUICK);
     let from = now() + 3_000;
     cluster.load.ticks(&cluster.client, 24, from, from + 60_000);
+    cluster.pay(200, (from + 2_000, 250));
     cluster.await_begin("tick");
     let mut slots: Vec<usize> = (0..5).collect();
     while now() < from + 50_000 {

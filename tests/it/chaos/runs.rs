@@ -25,6 +25,7 @@ pub fn a_killed_nodes_work_is_done_by_others(kind: ServerKind) {
     let from = now() + 4_000;
     cluster.load.ticks(&cluster.client, 24, from, from + 30_000);
     cluster.load.held(&cluster.client, 12, from + 4_000, 12_000);
+    cluster.pay(100, (from + 3_400, 20));
     let victim = cluster.await_begin("held");
     let id = cluster.node_id(victim);
     cluster.load.quick(&cluster.client, "late", 10, now() + 300);
@@ -41,6 +42,12 @@ pub fn a_killed_nodes_work_is_done_by_others(kind: ServerKind) {
     cluster.report.measure("settle_ms", latest, SETTLE);
     cluster.report.note("held", held);
     assert!(held > 0, "the node held nothing");
+    let paid = settled.history.effects.iter().filter(|it| it.completes);
+    let (cut, paid): (Vec<_>, Vec<_>) = paid.partition(|it| it.ended.is_none());
+    let committed = paid.iter().filter(|it| !it.committed.is_empty()).count();
+    cluster.report.note("paid", committed.try_into().unwrap());
+    cluster.report.note("pay_cut", cut.len().try_into().unwrap());
+    assert!(committed >= 50, "{committed} of {} have committed", paid.len());
     cluster.conclude(&settled);
 }
 
@@ -49,6 +56,7 @@ pub fn a_commit_without_an_answer_is_found_out(kind: ServerKind) {
     let mut cluster = Cluster::start("cut_commit", kind, 3, QUICK);
     let from = now() + 2_000;
     cluster.load.ticks(&cluster.client, 24, from, from + 30_000);
+    cluster.pay(200, (from + 1_000, 100));
     cluster.await_begin("tick");
     let kinds = [
         (Cut::After, Commit::Claim),

@@ -12,7 +12,7 @@ use super::poison_jobs::{self, NOISY, POISON};
 use crate::chaos::job;
 
 const WANTED: &str = "FIRETIME_IT_NODE";
-const URL: &str = "FIRETIME_IT_URL";
+pub const URL: &str = "FIRETIME_IT_URL";
 /// Set: the node keeps the library's own intervals. Otherwise it is quick to notice a death, so that tests of
 /// recovery take seconds.
 pub const PATIENT: &str = "FIRETIME_IT_PATIENT";
