@@ -376,7 +376,9 @@ impl Context {
     /// is tried again as its job says. Whoever kills the process at any point finds both or neither.
     ///
     /// The execution's row stays locked until the transaction ends; with a fixed delay, that of its schedule,
-    /// too. Call it last, and commit.
+    /// too. Call it last, commit, and return: with the commit the execution has ended, and the next one of
+    /// its schedule may begin. If the answer to the COMMIT is lost, do not make the transaction anew: a
+    /// second call is refused.
     ///
     /// ```
     /// use diesel::prelude::*;
@@ -395,9 +397,9 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`] if the execution is no longer this handler's to end: its time limit has
-    /// passed, somebody asked for its end, or it was taken from this node. Roll back then, as `?` does.
-    /// Otherwise the database's failure.
+    /// [`ErrorKind::Conflict`] if the execution is no longer this handler's to end: it was completed before,
+    /// its time limit has passed, somebody asked for its end, or it was taken from this node. Roll back then,
+    /// as `?` does. Otherwise the database's failure.
     #[cfg(feature = "sql")]
     pub fn complete_in<'c, C: CallerConnection>(&self, connection: &'c mut C) -> C::Outcome<'c, Receipt> {
         let now = self.clock.now();
