@@ -82,7 +82,7 @@ pub(crate) fn a_checkpoint_is_its_holders_and_goes_on_with_the_next_attempt(db: 
     let (id, text) = (claimed.execution(), "{\"page\":\"naïve\\u0000\"}");
     let so_far = |text: &str| {
         let transition = Transition::Checkpoint(text.to_owned());
-        ExecutionChange { transition, ..claimed.succeed(db.now) }
+        ExecutionChange { transition, ..claimed.complete(db.now) }
     };
     assert_eq!(db.store.checkpoint(&so_far("1")).unwrap(), Applied::Lost, "it has not begun");
     assert_eq!(db.settle(&claimed.start(db.now)), Applied::Done);
