@@ -7,17 +7,18 @@ use std::sync::Arc;
 
 use crossbeam::channel::Receiver;
 
+use self::transactions::{Own, Transaction};
 use super::actor::{Actor, Away, Pace, Scene};
 use super::clocks::Clocks;
 use super::database::Database;
 use super::dice::Dice;
 use super::faults::Faults;
-use super::jobs::{self, APPLICATION, Anything, Completes};
+use super::jobs::{self, APPLICATION, Anything};
 use super::judge::{Covering, Effect};
 use super::sabotage::{Route, Sabotage};
 use super::seats::{FloorSeats, Floors, Permit};
 use super::wire::Wire;
-use crate::domain::{Answer, Boot, Event, LaneReport, Millis, NodeId, ScheduleId, Timestamp};
+use crate::domain::{Answer, Boot, Event, LaneReport, Millis, NodeId, Timestamp};
 use crate::fixtures::NoLanes;
 use crate::machine::Machine;
 use crate::members::listener::ListenOutput;
@@ -33,7 +34,7 @@ use crate::pipeline::poll::{PollInput, PollMachine};
 use crate::pipeline::pool::{Notice, PoolLimits};
 use crate::pipeline::start::{StartInput, StartMachine};
 use crate::store::news::News;
-use crate::store::{Applied, Claimed, ExecutionChange, HeartbeatReply, NewNode, Store};
+use crate::store::{Applied, Claimed, HeartbeatReply, NewNode, Store};
 use crate::time::{Lease, Micros, Now, Offset, Window};
 
 /// Small, so that pools are full now and then.
@@ -99,34 +100,6 @@ struct Task {
     /// Since when, by the true time, it is to end.
     told: Option<Millis>,
     dropped: Option<Interruption>,
-}
-
-/// How far a handler has come with its transaction.
-struct Own {
-    how: Completes,
-    step: OwnStep,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum OwnStep {
-    /// It has not begun.
-    Ahead,
-    /// It has begun, and the handler has heard nothing good of it.
-    Begun,
-    /// It has ended well, as far as the handler knows.
-    Done,
-}
-
-/// A transaction in which a handler has completed. It holds the rows until it ends, or reaches the database
-/// then as a whole.
-struct Transaction {
-    complete: ExecutionChange,
-    fence: i64,
-    locked: Vec<ScheduleId>,
-    ends: Millis,
-    rolls_back: bool,
-    /// Its handler hears how it ends.
-    is_heard: bool,
 }
 
 /// What a process is given at each instant.

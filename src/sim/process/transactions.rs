@@ -1,15 +1,31 @@
 //! Handlers that complete in transactions of their own, and those transactions: they are committed or rolled
 //! back whatever becomes of the handler and its process meanwhile.
 
-use super::{Job, Own, OwnStep, Process, Surroundings, Transaction};
+use super::{Job, Process, Surroundings};
 use crate::domain::{Answer, Millis, Receipt, ScheduleId};
 use crate::sim::actor::Fate;
 use crate::sim::dice::Dice;
 use crate::sim::jobs::Completes;
 use crate::sim::operations::row;
 use crate::sim::wire::Wire;
-use crate::store::Completed;
+use crate::store::{Completed, ExecutionChange};
 use crate::time::Now;
+
+/// How far a handler has come with its transaction.
+pub(super) struct Own {
+    how: Completes,
+    step: OwnStep,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OwnStep {
+    /// It has not begun.
+    Ahead,
+    /// It has begun, and the handler has heard nothing good of it.
+    Begun,
+    /// It has ended well, as far as the handler knows.
+    Done,
+}
 
 impl Own {
     pub(super) fn new(how: Completes) -> Self {
@@ -20,6 +36,18 @@ impl Own {
     pub(super) fn is_waiting(&self) -> bool {
         self.step != OwnStep::Ahead
     }
+}
+
+/// A transaction in which a handler has completed. It holds the rows until it ends, or reaches the database
+/// then as a whole.
+pub(super) struct Transaction {
+    complete: ExecutionChange,
+    fence: i64,
+    locked: Vec<ScheduleId>,
+    ends: Millis,
+    rolls_back: bool,
+    /// Its handler hears how it ends.
+    is_heard: bool,
 }
 
 impl Transaction {
