@@ -267,6 +267,17 @@ impl Faults {
         ..Self::NONE
     };
 
+    /// Handlers complete in transactions of their own, whose answers are lost, and nodes die meanwhile.
+    pub(super) const COMPLETING: Self = Self {
+        calls: 100_000,
+        slow: 50_000,
+        kills: 12_000,
+        stops: 4_000,
+        snoozes: 100_000,
+        completes: 500_000,
+        ..Self::NONE
+    };
+
     /// Nothing goes wrong but that edits are committed late, and now and then a call fails.
     pub(super) const BELATED: Self =
         Self { arrears: 20_000, calls: 20_000, completes: 100_000, ..Self::NONE };
@@ -315,7 +326,7 @@ impl Faults {
     pub(super) const AGED: Self = Self { cancels: 500_000, forgets: 1_000_000, ..Self::RETRIED };
 
     /// The mixes in which something goes wrong.
-    pub(super) const ALL: [Self; 24] = [
+    pub(super) const ALL: [Self; 25] = [
         Self::MANY,
         Self::STORM,
         Self::STARVED,
@@ -330,6 +341,7 @@ impl Faults {
         Self::LEAVING,
         Self::FORGETFUL,
         Self::FAILING,
+        Self::COMPLETING,
         Self::BELATED,
         Self::LAGGING,
         Self::BEHIND,

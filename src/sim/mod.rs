@@ -174,7 +174,8 @@ fn a_standby_with_all_commits_and_another_clock_skips_and_repeats_nothing() {
 /// nothing else is repeated or lost.
 #[test]
 fn a_standby_that_lacks_commits_repeats_those_alone_and_under_higher_fences() {
-    let faults = Faults { losses: 12_000, calls: 20_000, slow: 20_000, long_jobs: 20_000, ..Faults::NONE };
+    let (calls, slow, long_jobs, completes) = (20_000, 20_000, 20_000, 200_000);
+    let faults = Faults { losses: 12_000, calls, slow, long_jobs, completes, ..Faults::NONE };
     let play = |seed, sabotages: &[Sabotage]| {
         let mut cluster = Cluster::beside_promotions(seed, false, faults, sabotages);
         cluster.run();

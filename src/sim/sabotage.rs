@@ -193,7 +193,7 @@ impl Sabotage {
             ("the start's guard: state", MANY, blind(&guard::START, &[State])),
             (
                 "the start's and the revocation's guards: token",
-                Faults::DYING,
+                Faults { completes: 0, ..Faults::DYING },
                 vec![Self::Blind(&guard::START, ClaimToken), Self::Blind(&guard::REVOKE, ClaimToken)],
             ),
             ("the outcome's guard: state", MANY, blind(&guard::OUTCOME, &[State])),
