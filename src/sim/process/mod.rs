@@ -1,5 +1,6 @@
 //! One node: the production machines and the pool's own floor, in a process that can be stopped and killed.
 
+mod completing;
 mod threads;
 mod transactions;
 

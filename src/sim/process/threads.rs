@@ -5,7 +5,8 @@ use std::sync::{Arc, MutexGuard};
 
 use crossbeam::channel::{TryRecvError, bounded};
 
-use super::{GRACE, Job, Own, Process, Surroundings, Task};
+use super::transactions::Own;
+use super::{GRACE, Job, Process, Surroundings, Task};
 use crate::domain::{Answer, Boot, Event, ExecutionId, JobPolicy, Millis};
 use crate::node::context::{Begun, Cancellation};
 use crate::node::lifecycle::{Closing, Ended, Ending, FutureStep, Lifecycle, Patience, Signals, Started};
