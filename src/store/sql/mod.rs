@@ -289,7 +289,7 @@ impl Store for SqlStore {
         // A beat counted twice does no harm, so a lost one is repeated on a fresh connection. Otherwise,
         // where idle connections are closed between two heartbeats, each second one would fail, and an
         // observer that never has two confirmed in a row declares nobody dead.
-        let beat_and_reply = |session: &mut dyn Session| {
+        self.read("heartbeat", |session| {
             let mut counted = node::beat(session, beat)?;
             if !counted.is_done() && session.certifies() {
                 session::catch_up(session)?;
@@ -299,11 +299,7 @@ impl Store for SqlStore {
                 true => node::reply(session, beat),
                 false => Ok(HeartbeatReply::Ended),
             }
-        };
-        match self.connections.target.dialect.begins_with_a_read() {
-            true => self.write("heartbeat", beat_and_reply),
-            false => self.read("heartbeat", beat_and_reply),
-        }
+        })
     }
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {

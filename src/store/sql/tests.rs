@@ -1,8 +1,6 @@
 //! What is special about the databases: the conformance suite tests what all stores share.
 
 mod between;
-#[cfg(feature = "sqlite")]
-mod busy;
 mod cache;
 mod caller;
 mod costs;

@@ -50,8 +50,7 @@ impl SqlStore {
         /// to be dead, as every idle one is after the database's restart.
         read = attempt_read;
 
-        /// Runs one statement that is its own transaction; on SQLite in one that is begun, as that waits for
-        /// others.
+        /// Runs one statement that is its own transaction.
         alone = attempt_alone;
 
         /// Runs a transaction, again if it met a deadlock or a busy database, or lost its connection before
@@ -117,9 +116,6 @@ impl SqlStore {
     }
 
     fn attempt_alone<T>(&self, link: &mut Link, body: Body<'_, T>) -> Step<T> {
-        if link.session.dialect().begins_with_a_read() {
-            return self.attempt_transaction(link, body);
-        }
         let began = self.clock.now().boot;
         let ended = body(link.session.as_mut());
         ended.map_err(|fault| self.lock_wait_by_duration(began, self.probe(link, fault)))

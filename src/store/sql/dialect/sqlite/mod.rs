@@ -12,7 +12,6 @@ use super::Dialect;
 #[cfg(not(feature = "sqlite"))]
 use super::database::switched_off as open;
 use super::database::{Database, LOCK_WAIT, SCHEMA_WAIT, schema_is_locked};
-use crate::domain::Millis;
 #[cfg(all(feature = "sqlite", feature = "tokio"))]
 use crate::domain::Source;
 use crate::store::StoreLimits;
@@ -25,7 +24,6 @@ use crate::store::sql::connection::target::{Opened, Target};
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::Row;
-use crate::time::Clock;
 
 pub(crate) struct Sqlite;
 
@@ -46,31 +44,13 @@ impl Database for Sqlite {
     }
 
     fn limit(&self, session: &mut dyn Session, _: StoreLimits) -> Step<()> {
-        session.batch(&waiting(LOCK_WAIT))?;
+        session.batch(&format!("PRAGMA busy_timeout = {LOCK_WAIT}"))?;
         write_ahead(session)?;
         session.batch("PRAGMA synchronous = FULL")
     }
 
-    /// Tries to begin a transaction each millisecond. By itself SQLite waits ever longer between two tries,
-    /// and would hardly ever find the file free beside a process that writes in a loop.
-    fn control(&self, session: &mut dyn Session, text: &str) -> Step<()> {
-        if text != Dialect::Sqlite.begin() {
-            return session.batch(text);
-        }
-        let begin = format!("{}; {text}; {}", waiting(1), waiting(LOCK_WAIT));
-        let clock = Clock::default();
-        let until = clock.now().boot + LOCK_WAIT;
-        loop {
-            match session.batch(&begin) {
-                Err(fault) if fault.kind == FaultKind::Busy && clock.now().boot < until => {}
-                Err(fault) => return session.batch(&waiting(LOCK_WAIT)).and(Err(fault)),
-                Ok(()) => return Ok(()),
-            }
-        }
-    }
-
     fn lift_limits(&self, session: &mut dyn Session) -> Step<()> {
-        session.batch(&waiting(Millis::from(SCHEMA_WAIT) * 1_000))
+        session.batch(&format!("PRAGMA busy_timeout = {SCHEMA_WAIT}000"))
     }
 
     /// The transaction that writes is alone.
@@ -97,11 +77,6 @@ impl Database for Sqlite {
         let insert = insert_moved(Dialect::Sqlite, &want).push(" RETURNING execute_id, id, fence");
         all_of(&want, by_first_column(session.rows(&insert)?)?)
     }
-}
-
-/// How long SQLite waits from now on for a file that is busy.
-fn waiting(millis: Millis) -> String {
-    format!("PRAGMA busy_timeout = {millis}")
 }
 
 /// Switches a file to WAL. SQLite does not wait for a file that is busy here, so a transaction, for which it
