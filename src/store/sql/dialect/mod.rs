@@ -378,7 +378,8 @@ impl Dialect {
             Self::Mysql => (
                 "UPDATE ".to_owned(),
                 format!(
-                    " STRAIGHT_JOIN {table} AS {alias} ON {condition} SET {}",
+                    " STRAIGHT_JOIN {} ON {condition} SET {}",
+                    sought(table, alias, condition),
                     assigned(&format!("{alias}."), sets)
                 ),
             ),
@@ -396,11 +397,27 @@ impl Dialect {
             Self::Postgres => {
                 (format!("DELETE FROM {table} AS {alias} USING "), format!(" WHERE {condition}"))
             }
-            Self::Mysql => {
-                (format!("DELETE {alias} FROM "), format!(" STRAIGHT_JOIN {table} AS {alias} ON {condition}"))
-            }
+            Self::Mysql => (
+                format!("DELETE {alias} FROM "),
+                format!(" STRAIGHT_JOIN {} ON {condition}", sought(table, alias, condition)),
+            ),
         }
     }
+
+    /// A table whose rows are sought by their ids.
+    pub(crate) fn by_id(self, table: &str, alias: &str) -> String {
+        match self {
+            Self::Sqlite | Self::Postgres => format!("{table} AS {alias}"),
+            Self::Mysql => sought(table, alias, &self.seek(&format!("{alias}.id"), "")),
+        }
+    }
+}
+
+/// A table with its primary key named where a condition begins with that. MariaDB would otherwise read a
+/// small table as a whole, and lock all of it in a caller's transaction at REPEATABLE READ.
+fn sought(table: &str, alias: &str, condition: &str) -> String {
+    let is_by_id = condition.strip_prefix(alias).is_some_and(|rest| rest.starts_with(".id = "));
+    format!("{table} AS {alias}{}", if is_by_id { " FORCE INDEX (PRIMARY)" } else { "" })
 }
 
 /// What follows SET, each column behind `prefix`.

@@ -106,7 +106,7 @@ impl Database {
     }
 
     /// A database of its own on the same server.
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub fn beside(&self, name: &str) -> Self {
         self.session().batch(&format!("CREATE DATABASE {name}")).unwrap();
         let url = format!("{}/{name}", self.url.rsplit_once('/').unwrap().0);

@@ -536,8 +536,9 @@ fn insert_ledger(session: &mut dyn Session, rows: &[(&Repair, &LedgerRow)]) -> S
                       w.reason, w.due, w.token, w.finished, w.behind, w.following, \
                       NULLIF(w.cause, ''), NULLIF(w.holder, 0) FROM ");
     let inserted = session.execute(&insert.want(dialect, &want).push(&format!(
-        " {} QRTZ_EXECUTE e ON {}",
+        " {} {} ON {}",
         dialect.join(),
+        dialect.by_id("QRTZ_EXECUTE", "e"),
         dialect.seek("e.id", "w.id")
     )))?;
     if inserted == want.len() {

@@ -81,14 +81,15 @@ fn replace(session: &mut dyn Session, schedule: ScheduleId) -> Step<()> {
 /// Cancels an execution that has not begun; asks for the end of one that runs. Its row is locked, so that it
 /// neither begins nor ends meanwhile. Of one that was tried again, that is the last attempt.
 pub(crate) fn cancel(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Cancel> {
-    let (lock, to_see) = (session.dialect().lock("r"), session.dialect().lock_to_see("l"));
+    let lock = session.dialect().lock("r");
     let answer = cancel_locked(session, order, &lock)?;
-    if let Cancel::Ended(_) = answer
-        && let Some(execution) = last_behind(session, order.execution, &to_see)?
-    {
-        return cancel(session, &ExecutionOrder { execution, ..order.clone() });
+    let Cancel::Ended(_) = answer else { return Ok(answer) };
+    let has_changed = queue::has_changed(session, order.execution)?;
+    let lock = if has_changed { session.dialect().lock_to_see("l") } else { String::new() };
+    match last_behind(session, order.execution, &lock)? {
+        Some(execution) => cancel(session, &ExecutionOrder { execution, ..order.clone() }),
+        None => Ok(answer),
     }
-    Ok(answer)
 }
 
 /// The last of the attempts that followed this one.

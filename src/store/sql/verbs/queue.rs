@@ -131,26 +131,50 @@ impl KeyRow {
         session.execute(&update.bind(from)).map(drop)
     }
 
-    /// The last attempt at the execution of this origin, if that has not ended. An outcome may be inserting
-    /// the next attempt: where rows are locked to be seen, the question is repeated until it names the same
-    /// one.
+    /// The last attempt at the execution of this origin, if that has not ended. Where a caller's snapshot
+    /// turns out to be older, rows are locked to be seen. An outcome may be inserting the next attempt: then
+    /// the question is repeated until it names the same one.
     fn open_attempt(&self, session: &mut dyn Session, origin: i64) -> Step<Option<LastAttempt>> {
-        let lock = session.dialect().lock_to_see("r");
         let question = sql(format!(
             "SELECT {} FROM QRTZ_RUN r \
              WHERE r.execute_id = ? AND r.generation = 0 AND r.origin = ? AND r.unique_key = ? \
-             AND COALESCE(r.key_period, {NONE}) = ? ORDER BY r.attempt DESC LIMIT 1{lock}",
+             AND COALESCE(r.key_period, {NONE}) = ? ORDER BY r.attempt DESC LIMIT 1",
             LastAttempt::columns()
         ));
         let question = question.bind(self.queue).bind(origin).bind(self.key.as_str()).bind(self.period);
-        let mut seen = None;
+        let lock = session.dialect().lock_to_see("r");
+        let last = session.one(&question, LastAttempt::read)?;
+        let is_current = match &last {
+            Some(last) => !has_changed(session, last.id)?,
+            None => lock.is_empty(),
+        };
+        if is_current {
+            return Ok(last.filter(LastAttempt::is_open));
+        }
+        let (question, mut seen) = (question.push(&lock), None);
         loop {
             let Some(last) = session.one(&question, LastAttempt::read)? else { return Ok(None) };
-            if lock.is_empty() || seen.replace(last.id) == Some(last.id) {
+            if seen.replace(last.id) == Some(last.id) {
                 return Ok(Some(last).filter(LastAttempt::is_open));
             }
         }
     }
+}
+
+/// Whether an execution's row is another than a caller's snapshot shows; it is locked to be seen. Whatever
+/// inserts an attempt behind this one changes this one's row, too: if it has not changed, a plain read shows
+/// all that follow. To lock the place where one would be inserted would hold up others, on MariaDB at
+/// REPEATABLE READ: claims of the schedule, and whatever is enqueued for the job.
+pub(crate) fn has_changed(session: &mut dyn Session, execution: ExecutionId) -> Step<bool> {
+    let lock = session.dialect().lock_to_see("r");
+    if lock.is_empty() {
+        return Ok(false);
+    }
+    let shown =
+        sql("SELECT r.state, r.claim_token, r.touched FROM QRTZ_RUN r WHERE r.id = ?").bind(execution.0);
+    let present = shown.clone().push(&lock);
+    let read = |row: &mut Row| Ok((row.loose_text()?, row.loose_text()?, row.maybe_int()?));
+    Ok(session.one(&shown, read)? != session.one(&present, read)?)
 }
 
 answer! {

@@ -81,7 +81,8 @@ pub(crate) fn ended(session: &mut dyn Session, changes: &[&ExecutionChange]) -> 
 }
 
 /// Records in the ledger, on each attempt at the occurrence, where the cursors of these schedules have gone.
-/// Their rows are locked, and attempts are not told apart: the table of changes has no entry for it.
+/// Their rows are locked, and attempts are not told apart: the table of changes has no entry for it. Attempts
+/// are found without a lock, as in [`waiting`](super::change::waiting).
 pub(crate) fn record(session: &mut dyn Session, ended: &[Ended]) -> Step<()> {
     if ended.is_empty() {
         return Ok(());
@@ -91,11 +92,18 @@ pub(crate) fn record(session: &mut dyn Session, ended: &[Ended]) -> Step<()> {
         .ints("generation", ended.iter().map(|it| it.generation))
         .times("at", ended.iter().map(|it| it.plan.at))
         .times("next", ended.iter().map(|it| it.plan.next));
-    let is_its_row = format!(
-        "{} AND r.generation = w.generation AND r.origin = 0 AND r.scheduled_time = w.at \
-         AND r.following_fire_time = {AWAITED}",
+    let attempts = sql("SELECT r.id, w.next FROM ").want(dialect, &want).push(&format!(
+        " {} QRTZ_RUN r ON {} AND r.generation = w.generation AND r.origin = 0 AND r.scheduled_time = w.at",
+        dialect.join(),
         dialect.seek("r.execute_id", "w.id")
-    );
-    let sets = [("following_fire_time", "w.next")];
-    session.execute(&update(dialect, ("QRTZ_RUN", "r"), &sets, &want, &is_its_row)).map(drop)
+    ));
+    let attempts: Vec<(i64, i64)> = session.all(&attempts, |row| Ok((row.int()?, row.int()?)))?;
+    for some in attempts.chunks(dialect.batch()) {
+        let want =
+            BatchRows::new(some.iter().map(|(id, _)| *id)).ints("next", some.iter().map(|(_, next)| *next));
+        let (sets, seek) = ([("following_fire_time", "w.next")], dialect.seek("r.id", "w.id"));
+        let awaits = format!("{seek} AND r.following_fire_time = {AWAITED}");
+        session.execute(&update(dialect, ("QRTZ_RUN", "r"), &sets, &want, &awaits))?;
+    }
+    Ok(())
 }
