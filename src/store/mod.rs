@@ -128,7 +128,8 @@ pub(crate) trait Verbs {
     fn retry(&self, order: &ExecutionOrder) -> Result<Retry>;
 
     /// Pauses, drains or resumes a job, a node or an application, and records that. The occurrences that a
-    /// pause has held back are passed before it ends: see [`Verbs::passed`].
+    /// pause has held back are passed before it ends: see [`Verbs::passed`]. An application that has had no
+    /// node yet is there once it has a job.
     fn switch(&self, order: &SwitchOrder) -> Result<Switched>;
 
     /// Active schedules of a paused job, or of a paused application, that were due before an instant; none of

@@ -462,6 +462,8 @@ macro_rules! conformance {
                 a_paused_job_brings_nothing_until_it_is_resumed,
                 a_node_drains_and_says_when_it_has,
                 a_paused_application_says_so_to_polls,
+                an_application_is_paused_before_its_first_node,
+                a_pause_before_the_first_node_ends_by_itself,
                 a_switch_loses_if_only_one_of_its_values_differs,
                 what_a_pause_held_back_is_passed_as_paused,
                 pauses_whose_time_is_up_are_found_until_they_have_ended,

@@ -144,6 +144,45 @@ pub(crate) fn a_paused_application_says_so_to_polls(db: &Bench) {
     assert_eq!((row.switch, row.pause), (Switch::On, Default::default()));
 }
 
+pub(crate) fn an_application_is_paused_before_its_first_node(db: &Bench) {
+    let application = fresh_name();
+    let by = || Attribution { actor: "ann".to_owned(), reason: "why".to_owned() };
+    let switch = |verb| {
+        let order =
+            SwitchOrder { application: application.clone(), scope: Scope::Application, verb, by: by() };
+        db.store.switch(&order).unwrap()
+    };
+    let known = || db.store.applications().unwrap().into_iter().find(|row| row.name == application);
+    let pause = SwitchVerb::Pause { until: Some(db.now + 3_600_000) };
+    assert_eq!(switch(pause), Switched::Unknown, "nothing of it exists");
+    assert!(known().is_none());
+    db.store.ensure(&Definition { application: application.clone(), ..db.definition("s") }).unwrap();
+    assert_eq!(switch(pause), Switched::Done);
+    db.store.register(&db.new_node(NodeId::fresh(), &application, &[JOB])).unwrap();
+    assert_eq!(known().map(|row| row.switch), Some(Switch::Off));
+    let ends = || db.number(RowKey::App(&application), "pause_ends");
+    assert_eq!(ends(), (db.now + 3_600_000).millis());
+    assert_eq!(switch(SwitchVerb::Resume), Switched::Done);
+    let query = AuditQuery { application: application.clone(), limit: 10, ..AuditQuery::default() };
+    let verbs: Vec<String> = db.store.audit(&query).unwrap().into_iter().map(|row| row.verb).collect();
+    assert_eq!(verbs, ["resume", "pause", "ensure"]);
+}
+
+/// Its end would not be noted anywhere else.
+pub(crate) fn a_pause_before_the_first_node_ends_by_itself(db: &Bench) {
+    let (application, until) = (fresh_name(), Some(db.now - 1_000));
+    db.store.ensure(&Definition { application: application.clone(), ..db.definition("s") }).unwrap();
+    let entry = db.store.find(&application, "s").unwrap().unwrap();
+    let (by, reason) = ("ann".to_owned(), "why".to_owned());
+    let pause = PauseChange { id: entry.id, version: entry.version, by, reason, until };
+    let names = (application.as_str(), "s");
+    let audit = AuditEntry::of_schedule("pause", names, ("active", "paused"), &Attribution::default());
+    assert_eq!(db.store.apply_audited(Change::Pause(pause), &audit).unwrap(), Applied::Done);
+    db.store.register(&db.new_node(NodeId::fresh(), &application, &[JOB])).unwrap();
+    assert_eq!(db.store.ended_pauses(&application).unwrap().len(), 1);
+    assert_eq!(db.number(RowKey::App(&application), "pause_ends"), (db.now - 1_000).millis());
+}
+
 /// With the row as it is: each change of one loses where only this column differs.
 pub(crate) fn a_switch_loses_if_only_one_of_its_values_differs(db: &Bench) {
     for (key, seen) in db.switches() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::commits::RowKey;
 use super::hooks::Touch;
-use super::rows::Schedule;
+use super::rows::{App, Schedule};
 use super::tables::Tables;
 use crate::domain::{Entry, JobId, ScheduleState, Timestamp};
 use crate::store::change::PauseEnd;
@@ -14,6 +14,9 @@ use crate::store::{ApplicationRow, Change, JobRow, Result};
 
 impl Tables {
     pub(super) fn switch(&mut self, order: &SwitchOrder) -> Result<Switched> {
+        if order.scope == Scope::Application {
+            self.make_app(&order.application);
+        }
         let Some(seen) = self.seen_switch(&order.application, &order.scope) else {
             return Ok(Switched::Unknown);
         };
@@ -50,10 +53,18 @@ impl Tables {
         }
     }
 
+    /// Makes the row of an application that has had no node yet, if it has a job.
+    fn make_app(&mut self, application: &str) {
+        if self.index(application).is_some_and(|index| !index.jobs.is_empty()) {
+            self.apps.row(application.into(), App::default);
+        }
+    }
+
     /// Some pause in the application ends by itself then.
     pub(super) fn note_pause_end(&mut self, application: &str, until: Option<Timestamp>) {
         let Some(until) = until else { return };
         self.touch(Touch::PauseEnd, RowKey::App(application.into()));
+        self.make_app(application);
         if let Some(app) = self.apps.get_mut(application) {
             app.pause_ends = Some(app.pause_ends.map_or(until, |ends| ends.min(until)));
         }

@@ -1,13 +1,13 @@
 //! Jobs, nodes and applications that somebody pauses, drains or resumes, and pauses that end by themselves.
 
-use super::{audit, change};
+use super::{audit, change, node};
 use crate::domain::{JobId, Timestamp};
 use crate::store::audit::AuditEntry;
 use crate::store::change::PauseEnd;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::rows::entry::{Payload, Raw};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
-use crate::store::sql::session::statement::{Row, Statement, sql};
+use crate::store::sql::session::statement::{Row, Statement, single, sql};
 use crate::store::sql::session::{Session, now};
 use crate::store::switch::{EndedPause, Scope, SeenSwitch, SwitchChange, SwitchOrder, SwitchRow, Switched};
 use crate::store::{Applied, Change, PauseChange};
@@ -18,7 +18,11 @@ pub(crate) fn switch(session: &mut dyn Session, order: &SwitchOrder) -> Step<Swi
         note_end(session, &order.application, until)?;
     }
     let question = seen(session.dialect(), order);
-    let seen = session.one(&question, |row| seen_row(row, &order.scope, &order.application))?;
+    let read = |row: &mut Row| seen_row(row, &order.scope, &order.application);
+    let mut seen = session.one(&question, read)?;
+    if seen.is_none() && order.scope == Scope::Application && make_application(session, &order.application)? {
+        seen = session.one(&question, read)?;
+    }
     let Some(seen) = seen else { return Ok(Switched::Unknown) };
     let was = seen.switch();
     let now = now(session)?;
@@ -83,7 +87,18 @@ fn note_end(session: &mut dyn Session, application: &str, until: Timestamp) -> S
          ELSE pause_ends END{} WHERE application = ?",
         session.dialect().and_touch()
     ));
-    session.execute(&update.bind(until).bind(until).bind(application)).map(drop)
+    let update = update.bind(until).bind(until).bind(application);
+    if session.execute(&update)? == 0 && make_application(session, application)? {
+        session.execute(&update)?;
+    }
+    Ok(())
+}
+
+/// Makes the row of an application that has had no node yet, if it has a job; whether it was missing. Every
+/// schedule and every queue has one.
+fn make_application(session: &mut dyn Session, application: &str) -> Step<bool> {
+    let jobs = sql("SELECT COUNT(*) FROM QRTZ_JOB j WHERE j.application = ?").bind(application);
+    Ok(single(session.rows(&jobs)?)? > 0 && node::app(session, application)?)
 }
 
 /// The most ended pauses of schedules brought at once.
