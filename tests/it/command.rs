@@ -47,7 +47,8 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
             looking_makes_no_database_file,
         ));
         trials.push(trial("command::a_wrong_use_ends_with_code_2".to_owned(), a_wrong_use_ends_with_code_2));
-        let small: [(&str, fn(ServerKind)); 4] = [
+        let small: [(&str, fn(ServerKind)); 5] = [
+            ("command::a_payload_is_stored_as_it_is_written", a_payload_is_stored_as_it_is_written),
             ("command::a_mistyped_name_is_no_empty_table", a_mistyped_name_is_no_empty_table),
             ("command::its_page_is_true", its_page_is_true),
             ("command::a_cut_off_list_says_so", a_cut_off_list_says_so),
@@ -309,6 +310,24 @@ fn what_is_run_by_hand_is_shown_whole(database: &Database, client: &Client, node
     let words = [&created, &again[0], &again[1]].map(|answer| answer["answer"].as_str().unwrap());
     assert_eq!(words, ["created", "existing", "replaced"]);
     assert!(again.iter().all(|answer| answer["id"] == id), "{again:?}");
+}
+
+/// A number with more digits than a machine's came back as another.
+fn a_payload_is_stored_as_it_is_written(kind: ServerKind) {
+    const LONG: &str = "123456789012345678901234567890";
+    let database = kind.fresh();
+    succeeded(&on(&database, &["migrate"]));
+    let client = Client::connect(APPLICATION, &database.url).unwrap();
+    let said = |line: &[&str]| succeeded(&on(&database, &[line, &["--payload", LONG]].concat()));
+    said(&["schedules", "add", "yearly", "--job", WORK.name(), "--cron", "0 0 0 1 1 ? 2090-2099"]);
+    assert_eq!(client.schedule("yearly").unwrap().payload, LONG);
+    succeeded(&on(&database, &["schedules", "set", "yearly", "--payload", " {\"a\": 1e400} "]));
+    assert_eq!(client.schedule("yearly").unwrap().payload, "{\"a\": 1e400}");
+    said(&["schedules", "run", "yearly"]);
+    said(&["jobs", "enqueue", WORK.name()]);
+    let rows = client.executions(&ExecutionFilter::default()).unwrap();
+    let payloads = rows.iter().map(|row| client.execution(row.id).unwrap().payload);
+    assert_eq!(payloads.collect::<Vec<_>>(), [Some(LONG.to_owned()), Some(LONG.to_owned())]);
 }
 
 fn it_shows_schedules_nodes_and_executions(kind: ServerKind) {

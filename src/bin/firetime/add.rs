@@ -137,7 +137,7 @@ impl Fields {
 #[derive(Debug)]
 pub(crate) struct NewExecution {
     pub(crate) job: String,
-    pub(crate) payload: serde_json::Value,
+    pub(crate) payload: Box<RawValue>,
     pub(crate) at: Option<DateTime<Utc>>,
     pub(crate) priority: Option<i32>,
     pub(crate) key: Option<String>,
@@ -151,7 +151,7 @@ pub(crate) struct NewExecution {
 pub(crate) fn enqueue(target: &Target, new: &NewExecution, output: Output, out: &mut dyn Write) -> Result {
     let client = connect(target)?;
     // A job's name lives as long as the program, which ends soon.
-    let job: Job<serde_json::Value> = Job::new(new.job.clone().leak());
+    let job: Job<Box<RawValue>> = Job::new(new.job.clone().leak());
     let enqueue = client.enqueue(job, &new.payload);
     let enqueue = new.at.iter().fold(enqueue, |enqueue, at| enqueue.at(*at));
     let enqueue = new.priority.iter().fold(enqueue, |enqueue, priority| enqueue.priority(*priority));

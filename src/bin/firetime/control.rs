@@ -7,6 +7,7 @@ use firetime::{
     Cancelled, Client, Draining, ErrorKind, ExecutionFilter, ExecutionState, Paused, Removed, Resumed,
     Retried, ScheduleState, Skipped, Triggered,
 };
+use serde_json::value::RawValue;
 
 use crate::failure::{Failure, Result};
 use crate::inspect::{self, Kind, connect, find, names};
@@ -22,7 +23,7 @@ pub(crate) enum Verb {
     Resume(Kind),
     Drain,
     Run {
-        payload: Option<serde_json::Value>,
+        payload: Option<Box<RawValue>>,
         at: Option<DateTime<Utc>>,
     },
     Skip(DateTime<Utc>),
@@ -45,9 +46,9 @@ pub(crate) enum Change {
 #[derive(Debug)]
 pub(crate) enum Which {
     /// A cancel asks for the key and the tag of this filter.
-    One(i64, ExecutionFilter),
+    One(i64, Box<ExecutionFilter>),
     /// Without `yes` it is only told how many there are.
-    All { filter: ExecutionFilter, yes: bool },
+    All { filter: Box<ExecutionFilter>, yes: bool },
 }
 
 /// The thing that a command changes, who gives the command, and why.
@@ -247,7 +248,7 @@ fn executions(
     let states: Vec<ExecutionState> = states.iter().filter(is_wanted).copied().collect();
     let found = match states.is_empty() {
         true => Vec::new(),
-        false => client.executions(&ExecutionFilter { states, ..filter.clone() })?,
+        false => client.executions(&ExecutionFilter { states, ..(**filter).clone() })?,
     };
     if found.is_empty() {
         find(client, target, filter)?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
 use firetime::{AuditFilter, Cron, ExecutionFilter, Trigger};
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 pub(crate) use self::raw::RawArgs;
 use self::raw::{
@@ -217,7 +217,7 @@ impl Surroundings<'_> {
             zone: raw.zone,
             start: raw.start.map(|start| start.from(self.now)),
             end: raw.end.map(|end| end.from(self.now)),
-            payload: raw.payload.as_ref().map(to_raw_value).transpose()?,
+            payload: raw.payload,
             description: raw.description,
             priority: raw.priority,
             misfire: raw.misfire,
@@ -254,8 +254,8 @@ impl Surroundings<'_> {
                 let only = "a retry of one execution asks for no --key and no --tag: a cancel does";
                 return Err(Failure::Usage(only.to_owned()));
             }
-            Some(id) => Which::One(id, filter.resolve(self.now, MOST)),
-            None if is_filtered => Which::All { filter: filter.resolve(self.now, MOST), yes },
+            Some(id) => Which::One(id, Box::new(filter.resolve(self.now, MOST))),
+            None if is_filtered => Which::All { filter: Box::new(filter.resolve(self.now, MOST)), yes },
             None => {
                 let which = "which execution? Give its id, or --schedule, --job, --key, --group, --tag, --state, \
                              --node, --since, --until or --before";

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand};
 use firetime::{ExecutionState, MisfirePolicy, Overlap};
+use serde_json::value::RawValue;
 
 use crate::failure::EXIT_CODES;
 use crate::output::{ListOutput, Output};
@@ -158,7 +159,7 @@ pub(super) enum RawScheduleVerb {
         subject: RawSubject,
         /// What the handler is given instead of the schedule's payload, as JSON
         #[arg(long, value_name = "JSON", value_parser = json)]
-        payload: Option<serde_json::Value>,
+        payload: Option<Box<RawValue>>,
         /// When: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d; default: at once
         #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
         at: Option<When>,
@@ -252,7 +253,7 @@ pub(super) struct RawFields {
     pub(super) end: Option<When>,
     /// What its handler is given, as JSON [default: null]
     #[arg(long, value_name = "JSON", value_parser = json)]
-    pub(super) payload: Option<serde_json::Value>,
+    pub(super) payload: Option<Box<RawValue>>,
     /// What it is for, for people
     #[arg(long, value_name = "TEXT")]
     pub(super) description: Option<String>,
@@ -336,7 +337,7 @@ pub(super) struct RawEnqueue {
     pub(super) job: String,
     /// What its handler is given, as JSON
     #[arg(long, value_name = "JSON", value_parser = json, default_value = "null")]
-    pub(super) payload: serde_json::Value,
+    pub(super) payload: Box<RawValue>,
     /// When: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d; default: at once
     #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
     pub(super) at: Option<When>,
@@ -553,7 +554,8 @@ fn overlap(text: &str) -> Result<Overlap, String> {
     stored.parse().map_err(|_| "say skip, queue:3 for up to three that wait, replace, or allow".to_owned())
 }
 
-fn json(text: &str) -> Result<serde_json::Value, String> {
+/// As it is written: a number may have more digits than one of Rust's holds.
+fn json(text: &str) -> Result<Box<RawValue>, String> {
     serde_json::from_str(text).map_err(|error| format!("no JSON: {error}; a text is written '\"text\"'"))
 }
 
