@@ -127,7 +127,7 @@ impl Target {
 
     /// A driver's message without anything of the password in it.
     pub(crate) fn redact(&self, message: &str) -> String {
-        self.secrets.iter().fold(message.to_owned(), |text, secret| text.replace(secret, "***"))
+        self.secrets.iter().fold(message.to_owned(), |text, secret| without(&text, secret))
     }
 
     /// Opens a connection of diesel's.
@@ -186,6 +186,27 @@ fn secrets(dialect: Dialect, url: &str) -> Vec<String> {
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     secrets.dedup();
     secrets
+}
+
+/// A text with a secret hidden. A short one is hidden where it stands as a part of a URL does, or in quotes:
+/// hidden within words, it would show by what the words lack.
+fn without(text: &str, secret: &str) -> String {
+    /// Texts seldom contain longer ones by chance.
+    const SHORT: usize = 3;
+    let (mut clean, mut rest) = (String::with_capacity(text.len()), text);
+    let mut before = None;
+    while let Some(place) = rest.find(secret) {
+        let (ahead, behind) = (&rest[..place], &rest[place + secret.len()..]);
+        before = ahead.chars().next_back().or(before);
+        let ends = if before == Some('=') { "@&?/,\"'`) ;" } else { "@&?/,\"'`)" };
+        let stands_alone = before.is_none_or(|it| ":=/,\"'`(".contains(it))
+            && behind.chars().next().is_none_or(|it| ends.contains(it));
+        let is_hidden = secret.chars().count() > SHORT || stands_alone;
+        clean.extend([ahead, if is_hidden { "***" } else { secret }]);
+        before = secret.chars().next_back();
+        rest = behind;
+    }
+    clean + rest
 }
 
 fn decoded(text: &str) -> String {
@@ -258,6 +279,26 @@ mod tests {
         let target = Target::parse("postgres://me:s%40crit@host/db?password=other").unwrap();
         let clean = target.redact("cannot log in with s@crit or s%40crit or other at host");
         assert_eq!(clean, "cannot log in with *** or *** or *** at host");
+    }
+
+    /// "cannot e***ecute" tells it.
+    #[test]
+    fn a_short_password_is_hidden_where_it_may_be_one() {
+        for (password, text, clean) in [
+            ("x", "cannot execute: a tax is due", "cannot execute: a tax is due"),
+            ("a", "a host was not found", "a host was not found"),
+            ("1", "port 5432, attempt 1", "port 5432, attempt 1"),
+            ("x", "no file me:x@host/db", "no file me:***@host/db"),
+            ("x", "password=x host=h", "password=*** host=h"),
+            ("x", "bad port \"x\"", "bad port \"***\""),
+            ("xx", "xxx 'xx' xx", "xxx '***' xx"),
+            ("x", "xx", "xx"),
+            ("wax", "waxing, or \"wax\"", "waxing, or \"***\""),
+            ("ilex", "silexes", "s***es"),
+        ] {
+            let target = Target::parse(&format!("sqlite://me:{password}@host/db")).unwrap();
+            assert_eq!(target.redact(text), clean, "{password}");
+        }
     }
 
     #[test]
