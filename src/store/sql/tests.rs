@@ -1,6 +1,8 @@
 //! What is special about the databases: the conformance suite tests what all stores share.
 
 mod between;
+#[cfg(feature = "sqlite")]
+mod busy;
 mod cache;
 mod caller;
 mod costs;

@@ -79,9 +79,6 @@ properties! {
     /// Whether transactions that write hold locks on rows; otherwise one of them runs at a time.
     has_row_locks = Postgres | Mysql;
 
-    /// Whether a statement outside a transaction begins as a read, and may fail when it comes to write.
-    begins_with_a_read = Sqlite;
-
     /// Whether the database ends a statement that takes too long.
     limits_statements = Postgres | Mysql;
 

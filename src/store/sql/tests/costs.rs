@@ -95,7 +95,7 @@ mod sqlite {
 
     #[test]
     fn a_batch_costs_so_much() {
-        super::a_batch_costs(&super::Database::sqlite(), (4, 10), (3, 5));
+        super::a_batch_costs(&super::Database::sqlite(), (4, 10), (1, 4));
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn is_one_statement(dialect: Dialect, changes: &[Change]) -> bool {
     let Some(first) = changes.first().map(Change::kind) else { return false };
     let alike = changes.iter().all(|it| it.kind() == first && !has_follow_ups(it));
     let few = changes.len() <= size(dialect, first);
-    !dialect.begins_with_a_read() && alike && few && !locks(first.rule(), changes.len())
+    alike && few && !locks(first.rule(), changes.len())
 }
 
 fn has_follow_ups(change: &Change) -> bool {

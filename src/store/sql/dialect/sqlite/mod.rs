@@ -46,7 +46,7 @@ impl Database for Sqlite {
     fn limit(&self, session: &mut dyn Session, _: StoreLimits) -> Step<()> {
         session.batch(&format!("PRAGMA busy_timeout = {LOCK_WAIT}"))?;
         write_ahead(session)?;
-        session.batch("PRAGMA synchronous = FULL")
+        session.batch("PRAGMA synchronous = FULL; PRAGMA busy_timeout = 1")
     }
 
     fn lift_limits(&self, session: &mut dyn Session) -> Step<()> {
