@@ -256,7 +256,7 @@ impl Cluster {
     /// `count` one-shots that complete in transactions of their own, one each `gap` ms from `at` on.
     pub fn pay(&mut self, count: usize, (at, gap): (i64, usize)) {
         // SQLite has one writer: there the transactions come one after another.
-        let step = if self.kind.name() == "sqlite" { 5 } else { 100 };
+        let step = if self.kind.name() == "sqlite" { 20 } else { 100 };
         self.load.paid(&self.client, count, (at, gap), step);
     }
 
