@@ -8,6 +8,8 @@ set -euo pipefail
 servers=$*
 have() { command -v "$1" >/dev/null; }
 library() { have pkg-config && pkg-config --exists "$1"; }
+# Debian's packages are for its own Python, which need not be the first on PATH.
+python() { python3 -c "import $1" 2>/dev/null || /usr/bin/python3 -c "import $1" 2>/dev/null; }
 # Debian keeps PostgreSQL's server programs off PATH.
 postgres_server() { have initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; }
 
@@ -28,7 +30,9 @@ missing() {
     fi
     have openssl || echo "certificates: openssl"
     have sqlite3 || echo "SQLite's client: sqlite3"
-    python3 -c "import doctest" 2>/dev/null || echo "Python: python3" # python3-minimal lacks it
+    python doctest || echo "Python: python3" # python3-minimal lacks it
+    python psycopg || echo "Python's driver for PostgreSQL: python3-psycopg"
+    python pymysql || echo "Python's driver for MariaDB: python3-pymysql"
 }
 
 PATH=$PATH:/usr/sbin:/sbin

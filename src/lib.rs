@@ -48,6 +48,7 @@ mod node;
 pub mod parts;
 mod pipeline;
 mod repair;
+mod requests;
 #[cfg(any(test, feature = "bench"))]
 mod sample;
 #[cfg(test)]

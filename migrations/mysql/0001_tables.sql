@@ -231,6 +231,25 @@ CREATE TABLE IF NOT EXISTS QRTZ_AUDIT (
 
 CREATE INDEX IF NOT EXISTS QRTZ_AUDIT_TIME ON QRTZ_AUDIT (application, made_time);
 
+-- Requests of other programs: a row is a verb with its arguments as JSON, inserted in that program's own
+-- transaction. A node carries it out and says what became of it: state is REQUESTED, DONE or REFUSED; the
+-- answer is a word, or the reason of a refusal.
+CREATE TABLE IF NOT EXISTS QRTZ_REQUEST (
+    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    application VARCHAR(50) NOT NULL,
+    verb VARCHAR(20) NOT NULL,
+    arguments LONGTEXT NOT NULL,
+    actor VARCHAR(200) NOT NULL DEFAULT CURRENT_USER(),
+    requested_time BIGINT NOT NULL DEFAULT (CAST(FLOOR(UNIX_TIMESTAMP(SYSDATE(6)) * 1000) AS SIGNED)),
+    state VARCHAR(20) NOT NULL DEFAULT 'REQUESTED',
+    execution_id BIGINT,
+    answer VARCHAR(500) NOT NULL DEFAULT '',
+    ended_time BIGINT NOT NULL DEFAULT -1
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
+
+CREATE INDEX IF NOT EXISTS QRTZ_REQUEST_OPEN ON QRTZ_REQUEST (application, state, id);
+CREATE INDEX IF NOT EXISTS QRTZ_REQUEST_ENDED ON QRTZ_REQUEST (application, ended_time);
+
 -- An instant nobody can mean has no date: one such row must not make the whole view fail.
 CREATE OR REPLACE VIEW qrtz_claimed AS
 SELECT r.id AS execution_id, r.application, e.name AS schedule, j.job_class AS job, r.state, r.node,
@@ -263,6 +282,24 @@ SELECT r.id AS execution_id, r.application, e.name AS schedule, r.generation, r.
   FROM QRTZ_RUN r
   LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id
  WHERE r.state NOT IN ('PENDING', 'CLAIMED', 'RUNNING');
+
+-- Executions as other programs may read them: these columns stay. An enqueued one has no schedule.
+CREATE OR REPLACE VIEW qrtz_executions AS
+SELECT r.id AS execution_id, r.application, j.job_class AS job,
+       CASE WHEN e.job_type = 'QUEUE' THEN NULL ELSE e.name END AS schedule,
+       r.state, r.reason, r.attempt, r.unique_key, r.group_key, r.lane, r.tags,
+       CASE WHEN r.scheduled_time BETWEEN 0 AND 253402300799999
+            THEN LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.scheduled_time * 1000 MICROSECOND AS CHAR), 23) END AS scheduled_time,
+       CASE WHEN r.due_time BETWEEN 0 AND 253402300799999
+            THEN LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.due_time * 1000 MICROSECOND AS CHAR), 23) END AS due_time,
+       CASE WHEN r.started_time BETWEEN 0 AND 253402300799999
+            THEN LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.started_time * 1000 MICROSECOND AS CHAR), 23) END AS started_time,
+       CASE WHEN r.finished_time BETWEEN 0 AND 253402300799999
+            THEN LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.finished_time * 1000 MICROSECOND AS CHAR), 23) END AS finished_time,
+       r.node, r.payload, r.result, r.error
+  FROM QRTZ_RUN r
+  LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id
+  LEFT JOIN QRTZ_JOB j ON j.id = e.pid;
 
 -- Which live node has a handler for which job, and whether it claims.
 CREATE OR REPLACE VIEW qrtz_handlers AS

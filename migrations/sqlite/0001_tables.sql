@@ -230,6 +230,26 @@ CREATE TABLE IF NOT EXISTS QRTZ_AUDIT (
 
 CREATE INDEX IF NOT EXISTS QRTZ_AUDIT_TIME ON QRTZ_AUDIT (application, made_time);
 
+-- Requests of other programs: a row is a verb with its arguments as JSON, inserted in that program's own
+-- transaction. A node carries it out and says what became of it: state is REQUESTED, DONE or REFUSED; the
+-- answer is a word, or the reason of a refusal.
+CREATE TABLE IF NOT EXISTS QRTZ_REQUEST (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    application VARCHAR(50) NOT NULL,
+    verb VARCHAR(20) NOT NULL,
+    arguments TEXT NOT NULL,
+    actor VARCHAR(200) NOT NULL DEFAULT '',
+    -- Programs of other languages may have an older SQLite, without unixepoch('subsec').
+    requested_time BIGINT NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)),
+    state VARCHAR(20) NOT NULL DEFAULT 'REQUESTED',
+    execution_id BIGINT,
+    answer VARCHAR(500) NOT NULL DEFAULT '',
+    ended_time BIGINT NOT NULL DEFAULT -1
+);
+
+CREATE INDEX IF NOT EXISTS QRTZ_REQUEST_OPEN ON QRTZ_REQUEST (application, id) WHERE state = 'REQUESTED';
+CREATE INDEX IF NOT EXISTS QRTZ_REQUEST_ENDED ON QRTZ_REQUEST (application, ended_time) WHERE state <> 'REQUESTED';
+
 CREATE VIEW IF NOT EXISTS qrtz_claimed AS
 SELECT r.id AS execution_id, r.application, e.name AS schedule, j.job_class AS job, r.state, r.node,
        COALESCE(n.host_name, '') AS host_name,
@@ -258,6 +278,24 @@ SELECT r.id AS execution_id, r.application, e.name AS schedule, r.generation, r.
   FROM QRTZ_RUN r
   LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id
  WHERE r.state NOT IN ('PENDING', 'CLAIMED', 'RUNNING');
+
+-- Executions as other programs may read them: these columns stay. An enqueued one has no schedule.
+CREATE VIEW IF NOT EXISTS qrtz_executions AS
+SELECT r.id AS execution_id, r.application, j.job_class AS job,
+       CASE WHEN e.job_type = 'QUEUE' THEN NULL ELSE e.name END AS schedule,
+       r.state, r.reason, r.attempt, r.unique_key, r.group_key, r.lane, r.tags,
+       CASE WHEN r.scheduled_time >= 0
+            THEN strftime('%Y-%m-%d %H:%M:%f', r.scheduled_time / 1000.0, 'unixepoch') END AS scheduled_time,
+       CASE WHEN r.due_time >= 0
+            THEN strftime('%Y-%m-%d %H:%M:%f', r.due_time / 1000.0, 'unixepoch') END AS due_time,
+       CASE WHEN r.started_time >= 0
+            THEN strftime('%Y-%m-%d %H:%M:%f', r.started_time / 1000.0, 'unixepoch') END AS started_time,
+       CASE WHEN r.finished_time >= 0
+            THEN strftime('%Y-%m-%d %H:%M:%f', r.finished_time / 1000.0, 'unixepoch') END AS finished_time,
+       r.node, r.payload, r.result, r.error
+  FROM QRTZ_RUN r
+  LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id
+  LEFT JOIN QRTZ_JOB j ON j.id = e.pid;
 
 -- Which live node has a handler for which job, and whether it claims.
 CREATE VIEW IF NOT EXISTS qrtz_handlers AS

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use crate::api::job::check_job;
+use crate::api::request::written::carrier;
 use crate::api::{Job, Lane, Scheduler};
 use crate::domain::{Answer, Error, ErrorKind, Event};
 use crate::node::Node;
@@ -37,7 +38,7 @@ impl Scheduler {
     /// may be several, each with its port: `a:5432,b:5432`; the first that gives a connection is used.
     pub fn builder(application: &str, url: &str) -> Builder {
         Builder {
-            config: Config::new(application, url),
+            config: Config::new(application, url, carrier),
             handlers: Handlers::default(),
             twice: None,
             observers: Vec::new(),

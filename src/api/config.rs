@@ -1,7 +1,7 @@
 //! The defaults and limits of a node's settings, and the limits of names and texts.
 
 use crate::domain::{Error, ErrorKind};
-use crate::node::start::Config;
+use crate::node::start::{CarrierOf, Config};
 use crate::pipeline::lanes::{DEFAULT_LANE, LaneSettings, MOST_LANES};
 use crate::pipeline::pool::PoolLimits;
 use crate::store::enqueue::QUEUE_PREFIX;
@@ -16,7 +16,7 @@ const DEFAULT_THREADS: &str = "job";
 
 impl Config {
     /// The defaults.
-    pub(super) fn new(application: &str, url: &str) -> Self {
+    pub(super) fn new(application: &str, url: &str, carrier: CarrierOf) -> Self {
         let limits = PoolLimits::new(4, 16, 64);
         Self {
             application: application.to_owned(),
@@ -24,6 +24,7 @@ impl Config {
             lanes: vec![LaneSettings::new(DEFAULT_LANE, limits)],
             window: Window::default(),
             migrate: true,
+            carrier,
             #[cfg(feature = "tokio")]
             tasks: None,
         }
@@ -186,7 +187,7 @@ mod tests {
     const DAYS: Duration = Duration::from_secs(3 * 86_400);
 
     fn refused(change: impl FnOnce(&mut Config)) -> String {
-        let mut config = Config::new("shop", "sqlite:shop.db");
+        let mut config = Config::new("shop", "sqlite:shop.db", |_, _| unreachable!());
         change(&mut config);
         let error = config.checked().err().expect("it is refused");
         assert_eq!(error.kind(), ErrorKind::Config);
@@ -225,7 +226,7 @@ mod tests {
             }
             assert!(!refused(|config| set(&mut config.window, 0)).is_empty());
         }
-        let mut config = Config::new("shop", "sqlite:shop.db");
+        let mut config = Config::new("shop", "sqlite:shop.db", |_, _| unreachable!());
         config.window.retention = Some(millis(Duration::MAX));
         assert!(config.checked().is_ok(), "for ever");
     }
@@ -262,7 +263,7 @@ mod tests {
     #[test]
     fn with_async_handlers_each_lane_has_one_of_tasks_beside_it() {
         let with_lanes = |count| {
-            let mut config = Config::new("shop", "sqlite:shop.db");
+            let mut config = Config::new("shop", "sqlite:shop.db", |_, _| unreachable!());
             config.lanes.extend((0..count).map(|n| Lane::threads(1, 2).named(&format!("lane {n}"))));
             config.add_lanes_of_tasks().map(|()| config)
         };
@@ -293,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_job_of_a_lane_that_is_not_there_is_refused_with_those_that_are() {
-        let mut config = Config::new("shop", "sqlite:shop.db");
+        let mut config = Config::new("shop", "sqlite:shop.db", |_, _| unreachable!());
         config.lanes.push(Lane::threads(1, 2).named("fast"));
         let config = config.checked().unwrap();
         for lane in ["default", "fast"] {

@@ -33,6 +33,8 @@ pub use request::resume::Resumed;
 pub use request::retry::Retried;
 pub use request::skip::Skipped;
 pub use request::trigger::Triggered;
+#[cfg(test)]
+pub(crate) use request::written::carrier;
 pub use scheduler::Scheduler;
 pub use target::Target;
 pub use views::{ApplicationView, ExecutionFilter, ExecutionView, JobView, NodeView, RateView, ScheduleView};

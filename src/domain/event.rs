@@ -67,6 +67,20 @@ pub enum Event {
         /// Why it failed.
         error: Error,
     },
+    /// A request that another program has written into `QRTZ_REQUEST` was refused; its row says why.
+    RequestRefused {
+        /// Its row id.
+        request: i64,
+        /// Why.
+        reason: String,
+    },
+    /// A request that another program has written could not be carried out; it is tried again after a pause.
+    RequestFailed {
+        /// Its row id in `QRTZ_REQUEST`.
+        request: i64,
+        /// Why it failed.
+        error: Error,
+    },
     /// The node has stopped, and it is not known to be recorded: others may find it dead a little later.
     LeaveFailed {
         /// Why it failed.
@@ -434,6 +448,10 @@ impl Event {
             Self::JobThreadPanicked { reason } => {
                 format!("a job's thread panicked outside its handler: {reason}")
             }
+            Self::RequestRefused { request, reason } => format!("request {request} was refused: {reason}"),
+            Self::RequestFailed { request, error } => {
+                format!("request {request} was not carried out, and is tried again: {error}")
+            }
             Self::ThreadRefused { reason } => format!("no thread could be started for the pool: {reason}"),
             Self::LoopPanicked { name, reason } => {
                 format!("{name} panicked, this node stops and leaves its work to others: {reason}")
@@ -529,6 +547,7 @@ mod tests {
             Event::Undecodable { schedule: name(), reason: reason() },
             Event::JobThreadPanicked { reason: reason() },
             Event::ThreadRefused { reason: reason() },
+            Event::RequestRefused { request: 7, reason: reason() },
             Event::LoopPanicked { name: reason(), reason: reason() },
             Event::DatabaseReplaced { path: reason() },
         ]

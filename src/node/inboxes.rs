@@ -18,6 +18,7 @@ use crate::pipeline::dispatch::DispatchInput;
 use crate::pipeline::poll::PollInput;
 use crate::pipeline::pool::Permit;
 use crate::pipeline::start::StartInput;
+use crate::requests::RequestsInput;
 use crate::store::Claimed;
 use crate::time::{Clock, Micros};
 
@@ -34,6 +35,7 @@ pub(super) struct Inboxes {
     pub(super) start: Sender<StartInput<Permit<Claimed>>>,
     pub(super) complete: Sender<CompleteInput>,
     pub(super) misfire: Sender<MisfireInput>,
+    pub(super) requests: Sender<RequestsInput>,
     pub(super) heartbeat: Sender<HeartbeatInput>,
     pub(super) listen: Sender<ListenInput>,
 }
@@ -59,6 +61,10 @@ impl Mailboxes for &Inboxes {
 
     fn misfire(&mut self, input: MisfireInput) {
         send(&self.misfire, input);
+    }
+
+    fn requests(&mut self, input: RequestsInput) {
+        send(&self.requests, input);
     }
 
     fn heartbeat(&mut self, input: HeartbeatInput) {
@@ -105,6 +111,7 @@ pub(super) struct Messages {
     pub(super) start: Receiver<StartInput<Permit<Claimed>>>,
     pub(super) complete: Receiver<CompleteInput>,
     pub(super) misfire: Receiver<MisfireInput>,
+    pub(super) requests: Receiver<RequestsInput>,
     pub(super) heartbeat: Receiver<HeartbeatInput>,
     pub(super) listen: Receiver<ListenInput>,
 }
@@ -112,17 +119,30 @@ pub(super) struct Messages {
 pub(super) fn inboxes(clock: &Arc<Clock>, events: &Arc<Events>) -> (Inboxes, Messages) {
     let ((poll, polls), (dispatch, dispatches), (start, starts)) = (inbox(), inbox(), inbox());
     let ((complete, completes), (misfire, misfires), (heartbeat, heartbeats)) = (inbox(), inbox(), inbox());
-    let (listen, listens) = inbox();
+    let ((listen, listens), (requests, written)) = (inbox(), inbox());
     let (clock, events) = (Arc::clone(clock), Arc::clone(events));
     let (life, left) = (Arc::default(), Arc::default());
-    let inboxes =
-        Inboxes { clock, events, life, left, poll, dispatch, start, complete, misfire, heartbeat, listen };
+    let inboxes = Inboxes {
+        clock,
+        events,
+        life,
+        left,
+        poll,
+        dispatch,
+        start,
+        complete,
+        misfire,
+        requests,
+        heartbeat,
+        listen,
+    };
     let messages = Messages {
         poll: polls,
         dispatch: dispatches,
         start: starts,
         complete: completes,
         misfire: misfires,
+        requests: written,
         heartbeat: heartbeats,
         listen: listens,
     };

@@ -81,6 +81,7 @@ struct Loops {
     complete: Driver,
     heartbeat: Driver,
     misfire: Driver,
+    requests: Driver,
     /// Where the database tells of changes.
     listen: Option<Driver>,
 }

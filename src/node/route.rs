@@ -11,6 +11,7 @@ use crate::pipeline::lanes::LaneId;
 use crate::pipeline::poll::{PollInput, PollOutput};
 use crate::pipeline::pool::Notice;
 use crate::pipeline::start::{StartInput, StartOutput};
+use crate::requests::{RequestsInput, RequestsOutput};
 use crate::store::news::News;
 use crate::store::{Claimed, ExecutionChange};
 use crate::time::Micros;
@@ -25,6 +26,7 @@ pub(crate) trait Mailboxes {
     fn start(&mut self, input: StartInput<Self::Permit>);
     fn complete(&mut self, input: CompleteInput);
     fn misfire(&mut self, input: MisfireInput);
+    fn requests(&mut self, input: RequestsInput);
     fn heartbeat(&mut self, input: HeartbeatInput);
 
     /// Ends the listening, where the database tells of changes.
@@ -52,6 +54,7 @@ pub(crate) enum Output<P> {
     Start(StartOutput<P>),
     Complete(CompleteOutput),
     Misfire(MisfireOutput),
+    Requests(RequestsOutput),
     Heartbeat(HeartbeatOutput),
     Listen(ListenOutput),
     Pool(LaneId, Notice),
@@ -65,6 +68,7 @@ pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
         Output::Start(output) => of_start(output, to),
         Output::Complete(output) => of_complete(output, to),
         Output::Misfire(output) => of_misfire(output, to),
+        Output::Requests(RequestsOutput::Event(event)) => to.emit(event),
         Output::Heartbeat(output) => of_heartbeat(output, to),
         Output::Listen(output) => of_listen(output, to),
         Output::Pool(lane, notice) => of_pool(lane, notice, to),
@@ -80,6 +84,7 @@ fn of_poll(output: PollOutput, to: &mut impl Mailboxes) {
         PollOutput::LeftAlone(schedules) => to.heartbeat(HeartbeatInput::LeftAlone(schedules)),
         PollOutput::CancelAsked => to.heartbeat(HeartbeatInput::CancelAsked),
         PollOutput::MemberTold => to.heartbeat(HeartbeatInput::MemberTold),
+        PollOutput::Requested => to.requests(RequestsInput::Wake),
         PollOutput::Home(shares) => to.dispatch(DispatchInput::Home(shares)),
         PollOutput::Jumped => to.dispatch(DispatchInput::Jumped),
         PollOutput::Event(event) => to.emit(event),
@@ -153,7 +158,7 @@ fn of_heartbeat(output: HeartbeatOutput, to: &mut impl Mailboxes) {
 fn of_listen(output: ListenOutput, to: &mut impl Mailboxes) {
     match output {
         ListenOutput::Told(is_told) => to.poll(PollInput::Told(is_told)),
-        ListenOutput::News(News { work, cancel, members }) => {
+        ListenOutput::News(News { work, cancel, members, request }) => {
             if work || members {
                 to.poll(PollInput::News);
             }
@@ -162,6 +167,9 @@ fn of_listen(output: ListenOutput, to: &mut impl Mailboxes) {
             }
             if members {
                 to.heartbeat(HeartbeatInput::MemberTold);
+            }
+            if request {
+                to.requests(RequestsInput::Wake);
             }
         }
         ListenOutput::Event(event) => to.emit(event),
@@ -207,6 +215,7 @@ impl Leaving {
         to.stop_listening();
         to.poll(PollInput::Stop);
         to.misfire(MisfireInput::Stop);
+        to.requests(RequestsInput::Stop);
         to.dispatch(DispatchInput::Stop);
         to.start(StartInput::Stop);
         Self::Claims
@@ -260,6 +269,7 @@ pub(crate) fn give_up(why: Event, to: &mut impl Mailboxes) {
     to.stop_listening();
     to.poll(PollInput::Stop);
     to.misfire(MisfireInput::Stop);
+    to.requests(RequestsInput::Stop);
     to.emit(why);
     to.gave_up();
 }

@@ -127,7 +127,7 @@ impl Node {
 
     /// Waits until this step of the shutdown has ended; whether it did, in order, before nothing was left.
     fn wait_for(&self, leaving: Leaving, left: impl Fn() -> Duration + Copy) -> bool {
-        let Loops { poll, dispatch, start, complete, heartbeat, misfire, listen } = &self.loops;
+        let Loops { poll, dispatch, start, complete, heartbeat, misfire, requests, listen } = &self.loops;
         match leaving {
             Leaving::Claims => ended(dispatch, left),
             Leaving::Starts => ended(start, left),
@@ -142,7 +142,7 @@ impl Node {
             Leaving::Cluster => {
                 let gone = ended(heartbeat, left) && self.inboxes.left.load(Ordering::Relaxed);
                 let told = listen.as_ref().is_none_or(|listen| ended(listen, left));
-                ended(poll, left) && ended(misfire, left) && told && gone
+                ended(poll, left) && ended(misfire, left) && ended(requests, left) && told && gone
             }
         }
     }

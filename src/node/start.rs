@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crossbeam::channel::bounded;
 
 use crate::domain::shards::Member;
-use crate::domain::{Error, ErrorKind, Event, Millis, NodeId};
+use crate::domain::{Error, ErrorKind, Event, LaneReport, Millis, NodeId};
 use crate::machine::driver::{self, OnPanic, Surroundings, drive};
 use crate::members::listener::ListenMachine;
 use crate::members::{HeartbeatMachine, OwnTokens, Standing, members};
@@ -15,7 +15,7 @@ use crate::node::handlers::Handlers;
 use crate::node::host::{host_ip, host_name};
 use crate::node::inboxes::{Inboxes, inboxes, send};
 use crate::node::pools::Pools;
-use crate::node::route::Output::{Complete, Dispatch, Heartbeat, Listen, Misfire, Poll, Start};
+use crate::node::route::Output::{Complete, Dispatch, Heartbeat, Listen, Misfire, Poll, Requests, Start};
 use crate::node::route::{Output, cancel, give_up, route};
 use crate::node::runner::{Runner, RunnerLane};
 #[cfg(feature = "tokio")]
@@ -28,8 +28,12 @@ use crate::pipeline::lanes::{LaneSettings, Lanes};
 use crate::pipeline::poll::{PollInput, PollMachine};
 use crate::pipeline::pool::Pool;
 use crate::pipeline::start::StartMachine;
-use crate::store::{self, Change, HeartbeatReply, NewNode, NodeEnd, Store};
+use crate::requests::RequestsMachine;
+use crate::store::{self, Carrier, Change, HeartbeatReply, NewNode, NodeEnd, Store};
 use crate::time::{Clock, Lease, MOST_ABANDONED, Offset, Window, span};
+
+/// Makes what carries out an application's requests, over these connections.
+pub(crate) type CarrierOf = fn(&str, &Arc<dyn Store>) -> Arc<dyn Carrier>;
 
 /// The settings of a node. Not Debug: the URL may hold a password.
 pub(crate) struct Config {
@@ -40,6 +44,8 @@ pub(crate) struct Config {
     pub window: Window,
     /// Whether the start creates or upgrades the tables; otherwise it checks them.
     pub migrate: bool,
+    /// For the requests that other programs write.
+    pub carrier: CarrierOf,
     /// If some handlers are async.
     #[cfg(feature = "tokio")]
     pub tasks: Option<Tasks>,
@@ -61,7 +67,7 @@ impl Stores {
         // One for all: when one of them is led to a promoted server, the others leave the former, too.
         let target = store::Target::parse(&config.url)?;
         let open = |limits| target.open(limits, Arc::clone(clock));
-        Ok(Self { work: open(of_loops(4))?, heart: open(of_loops(1))?, clients: open(clients)? })
+        Ok(Self { work: open(of_loops(5))?, heart: open(of_loops(1))?, clients: open(clients)? })
     }
 }
 
@@ -113,8 +119,6 @@ impl Node {
         let (inboxes, read) = inboxes(&clock, &events);
         send(&inboxes.poll, PollInput::Members(members));
         let lanes = Lanes::new(&config.lanes, handlers.lanes());
-        let async_jobs = handlers.lanes().filter(|it| it.is_async);
-        let async_jobs: Vec<_> = async_jobs.map(|it| (it.job.to_owned(), it.lane.to_owned())).collect();
         let (handlers, standing) = (Arc::new(handlers), Arc::<Standing>::default());
         standing.renew(&lease, clock.now());
         let runner = runner(&inboxes, &handlers, &standing, &stores);
@@ -124,15 +128,15 @@ impl Node {
             Surroundings { clock: Arc::clone(&clock), store, call, abandoned: Arc::default(), panicked };
         // The heartbeat's store calls go over a connection of their own.
         let alone = Surroundings { store: stores.heart, ..around.clone() };
-        let (held, now) = (Arc::new(OwnTokens::default()), clock.now());
+        let (held, now, carrier) = (Arc::new(OwnTokens::default()), clock.now(), config.carrier);
         let dispatch = DispatchMachine::new(node, Arc::clone(&held), lease, lanes, Arc::clone(&pools), now);
         let complete = CompleteMachine::new(Arc::clone(&held));
         let misfire = MisfireMachine::new(application.clone(), window);
+        let requests = RequestsMachine::new(application.clone(), carrier(application, &stores.clients));
         let hearing = around.store.hearing();
+        let report = report(&pools, &handlers);
         let poll = PollMachine::new(node, application.clone(), handlers, window, hearing.glance, offset, now);
-        let shown = Arc::clone(&pools);
-        let shown = move || shown.report(&async_jobs);
-        let heart = HeartbeatMachine::new(joining, window, held, Arc::clone(&standing), shown, now);
+        let heart = HeartbeatMachine::new(joining, window, held, Arc::clone(&standing), report, now);
         let listener = hearing.tells.then(|| ListenMachine::new(application.clone(), &window));
         let to = &inboxes;
         let begin = || {
@@ -142,6 +146,7 @@ impl Node {
                 dispatch: drive("firetime-dispatch", dispatch, read.dispatch, &around, to.route(Dispatch))?,
                 start: drive("firetime-start", StartMachine::new(), read.start, &around, to.route(Start))?,
                 misfire: drive("firetime-misfire", misfire, read.misfire, &around, to.route(Misfire))?,
+                requests: drive("firetime-requests", requests, read.requests, &around, to.route(Requests))?,
                 heartbeat: drive("firetime-heartbeat", heart, read.heartbeat, &alone, to.route(Heartbeat))?,
                 listen: listener
                     .map(|it| drive("firetime-listen", it, read.listen, &around, to.route(Listen)))
@@ -184,6 +189,14 @@ fn runner(to: &Inboxes, handlers: &Arc<Handlers>, standing: &Arc<Standing>, stor
         ledger: Ledger(Arc::clone(&stores.clients)),
         closed: Arc::default(),
     }
+}
+
+/// What the node publishes of its lanes.
+fn report(pools: &Arc<Pools>, handlers: &Handlers) -> impl Fn() -> LaneReport + Send + use<> {
+    let async_jobs = handlers.lanes().filter(|it| it.is_async);
+    let async_jobs: Vec<_> = async_jobs.map(|it| (it.job.to_owned(), it.lane.to_owned())).collect();
+    let pools = Arc::clone(pools);
+    move || pools.report(&async_jobs)
 }
 
 /// A pool for each lane, with a runner of its own.

@@ -59,6 +59,7 @@ impl Starting {
             lanes: vec![LaneSettings::new(DEFAULT_LANE, PoolLimits::new(4, 16, 64))],
             window,
             migrate: false,
+            carrier: crate::api::carrier,
             #[cfg(feature = "tokio")]
             tasks: None,
         };

@@ -1,8 +1,10 @@
 //! The database of a simulation: the in-memory store, with all members of a cluster where there are several,
 //! or, for fewer simulations, a real database.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::jobs::APPLICATION;
 use super::judge::{Change, Execution};
 #[cfg(feature = "sqlite")]
 use super::sqlite::File;
@@ -11,6 +13,7 @@ use crate::store::Store;
 use crate::store::conformance::RowKey;
 use crate::store::memory::MemoryStore;
 use crate::store::memory::commits::LostCommits;
+use crate::store::memory::rows::RequestRow;
 
 /// Virtual time begins here: 2026-01-01T00:00:00Z.
 const BEGIN: Millis = 1_767_225_600_000;
@@ -115,6 +118,24 @@ impl Database {
             Self::Memory(store, _) => store.corrupt(RowKey::Schedule(id), "state", "'PAUSED'"),
             #[cfg(feature = "sqlite")]
             Self::Sqlite(_) => {}
+        }
+    }
+
+    /// Inserts a request, as another program does; its id.
+    pub(super) fn request(&self, verb: &str, arguments: &str) -> Option<i64> {
+        match self {
+            Self::Memory(store, _) => store.request(APPLICATION, verb, arguments).ok(),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => None,
+        }
+    }
+
+    /// What became of the requests so far.
+    pub(super) fn requests(&self) -> BTreeMap<i64, RequestRow> {
+        match self {
+            Self::Memory(store, _) => store.written_requests().into_iter().collect(),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => BTreeMap::new(),
         }
     }
 

@@ -31,6 +31,8 @@ pub(super) struct Faults {
     pub edits: Millis,
     /// Per second: somebody asks for an extra execution.
     pub orders: Millis,
+    /// Per second: another program writes a request.
+    pub requests: Millis,
     /// Per second: somebody cancels an execution that has not ended.
     pub cancels: Millis,
     /// Per second: somebody skips a schedule's next occurrence.
@@ -103,6 +105,7 @@ impl Faults {
         pauses: 0,
         edits: 0,
         orders: 0,
+        requests: 0,
         cancels: 0,
         skips: 0,
         retries: 0,
@@ -139,6 +142,7 @@ impl Faults {
         pauses: 20_000,
         edits: 20_000,
         orders: 50_000,
+        requests: 0,
         cancels: 30_000,
         skips: 30_000,
         retries: 30_000,
@@ -176,6 +180,7 @@ impl Faults {
         pauses: 200_000,
         edits: 100_000,
         orders: 100_000,
+        requests: 0,
         cancels: 100_000,
         skips: 100_000,
         retries: 100_000,
@@ -278,6 +283,17 @@ impl Faults {
         ..Self::NONE
     };
 
+    /// Other programs write requests, and nodes that carry them out are killed or lose their answers.
+    pub(super) const WRITTEN: Self = Self {
+        requests: 700_000,
+        calls: 100_000,
+        slow: 50_000,
+        kills: 12_000,
+        stops: 4_000,
+        strangers: 300_000,
+        ..Self::NONE
+    };
+
     /// Nothing goes wrong but that edits are committed late, and now and then a call fails.
     pub(super) const BELATED: Self =
         Self { arrears: 20_000, calls: 20_000, completes: 100_000, ..Self::NONE };
@@ -326,7 +342,7 @@ impl Faults {
     pub(super) const AGED: Self = Self { cancels: 500_000, forgets: 1_000_000, ..Self::RETRIED };
 
     /// The mixes in which something goes wrong.
-    pub(super) const ALL: [Self; 25] = [
+    pub(super) const ALL: [Self; 26] = [
         Self::MANY,
         Self::STORM,
         Self::STARVED,
@@ -342,6 +358,7 @@ impl Faults {
         Self::FORGETFUL,
         Self::FAILING,
         Self::COMPLETING,
+        Self::WRITTEN,
         Self::BELATED,
         Self::LAGGING,
         Self::BEHIND,
@@ -355,7 +372,7 @@ impl Faults {
     ];
 
     /// Each rate, with its name on a scenario's line.
-    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 33] {
+    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 34] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -368,6 +385,7 @@ impl Faults {
             ("pauses", &mut self.pauses),
             ("edits", &mut self.edits),
             ("orders", &mut self.orders),
+            ("requests", &mut self.requests),
             ("cancels", &mut self.cancels),
             ("skips", &mut self.skips),
             ("retries", &mut self.retries),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::judge::{
-    Cancel, Change, Covering, Delay, Effect, Execution, History, Keyed, Limit, Order, Pause, Plan, Switch,
-    is_legal, judge,
+    Cancel, Change, Covering, Delay, Effect, Execution, History, Keyed, Limit, Order, Pause, Plan, Request,
+    Switch, is_legal, judge,
 };
 use crate::domain::ExecutionState;
 
@@ -580,6 +580,18 @@ fn two_executions_of_one_key_at_once_are_caught() {
     keyed(&mut history, 7_000);
     judge(&history).assert_clean();
     caught("two of one key", |history| keyed(history, 6_001));
+}
+
+#[test]
+fn a_request_that_is_left_or_carried_out_too_early_is_caught() {
+    let request = |id, subject: &str, ended| Request { id, subject: Some(subject.to_owned()), ended };
+    let two = |first, second| {
+        let requests = vec![request(1, "a", first), request(2, "b", Some(5)), request(3, "a", second)];
+        judge(&History { requests, ..History::default() }).violations
+    };
+    assert_eq!(two(Some(10), Some(10)), [""; 0]);
+    assert!(two(Some(10), Some(9))[0].contains("carried out before request 1"));
+    assert!(two(Some(10), None)[0].contains("not carried out"));
 }
 
 #[test]

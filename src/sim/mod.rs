@@ -213,7 +213,17 @@ fn what_is_paused_and_drained_is_so_within_one_poll() {
     }
 }
 
-/// The same on SQLite, for a hundredth of the claims, without the faults that need a database in virtual
+/// Programs write requests into the database while nodes that carry them out are killed, or never hear that
+/// they have: each is carried out once, and those of one key in order; on several members, too.
+#[test]
+fn requests_of_other_programs_are_carried_out_once() {
+    for seed in 0..10 {
+        Scenario::of(Faults::WRITTEN, seed).prove();
+        Scenario::of(Faults { lags: 200_000, moves: 100_000, ..Faults::WRITTEN }, seed).prove();
+    }
+}
+
+/// Clusters under fire on SQLite, for a hundredth of the claims, without the faults that need a database in virtual
 /// time.
 #[cfg(feature = "sqlite")]
 #[test]

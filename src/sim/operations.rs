@@ -13,6 +13,7 @@ use crate::pipeline::complete::SettleOp;
 use crate::pipeline::dispatch::ClaimOp;
 use crate::pipeline::poll::decode::in_turn;
 use crate::pipeline::poll::{PollAnswer, PollOp};
+use crate::requests::RequestsOp;
 use crate::store::{Change, ClaimRequest};
 use crate::time::Micros;
 
@@ -95,6 +96,12 @@ pub(super) fn takes(rows: usize, bytes: usize) -> Millis {
 impl Rows for SettleOp {}
 impl Rows for HeartbeatOp {}
 impl Rows for Infallible {}
+
+impl Rows for RequestsOp {
+    fn writes(&self) -> bool {
+        matches!(self, Self::CarryOut(..))
+    }
+}
 
 impl Rows for ClaimOp {
     fn rows(&self) -> Vec<ScheduleId> {

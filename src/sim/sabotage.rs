@@ -132,6 +132,12 @@ pub(super) enum Sabotage {
     BelieveHandlers,
     /// Nobody asks whether a handler's own transaction was committed.
     NeverConfirm,
+    /// Requests of other programs are carried out, whatever their rows say by then.
+    CarryOutAgain,
+    /// A request does not wait for an earlier one of its subject.
+    CarryOutInAnyOrder,
+    /// Polls do not tell of requests.
+    DeafToRequests,
     /// Outputs of this kind reach nobody.
     Unrouted(Route),
 }
@@ -286,6 +292,9 @@ impl Sabotage {
             ("the end of what runs before a node leaves", Faults::LEAVING, vec![Self::LeaveEarly]),
             ("the retry of a failure", MANY, vec![Self::NoRetries]),
             ("the keys of enqueued executions", MANY, vec![Self::ForgetKeys]),
+            ("the guard of a request of another program", Faults::WRITTEN, vec![Self::CarryOutAgain]),
+            ("the order of the requests of one subject", Faults::WRITTEN, vec![Self::CarryOutInAnyOrder]),
+            ("the poll that tells of requests", Faults::WRITTEN, vec![Self::DeafToRequests]),
             ("an order's own payload", MANY, vec![Self::ForgetOwnPayloads]),
             ("the end of what removed schedules leave", Faults::REMOVED, vec![Self::LeaveWithdrawn]),
         ];
@@ -327,6 +336,7 @@ impl Sabotage {
             Self::ForgetResumes => store.forget_resumes(),
             Self::Bounds(fault) => store.break_bounds(*fault),
             Self::ForgetKeys => store.forget_keys(),
+            Self::CarryOutAgain => store.carry_out_again(),
             Self::PlanNothing(kind) => store.plan_nothing(*kind),
             Self::Slots(fault) => store.break_slots(*fault),
             Self::Covers(fault) => store.break_covers(*fault),

@@ -18,15 +18,16 @@ use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 use crate::store::enqueue::{EnqueueOrder, Keyed};
 use crate::store::news::{Ear, Glance, GlanceQuery, Hearing, News};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+use crate::store::request::{CarriedOut, Request, RequestQuery};
 use crate::store::rules::{ChangeKind, HeldRow};
 use crate::store::streak::{Streak, StreakQuery};
 use crate::store::switch::{EndedPause, PassedQuery, Scope, Switch, SwitchOrder, SwitchVerb, Switched};
 use crate::store::{
-    ApplicationRow, Applied, Change, Claim, ClaimRequest, Completed, Definition, Ensured, ExecutionChange,
-    ExecutionQuery, ExecutionRow, Heartbeat, HeartbeatReply, IfNotMade, JobRow, LargePayload, NewNode,
-    NextAttempt, NodeEnd, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled, Purge, Purged,
-    PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow, SeenSchedule, Store, StrandedPage,
-    Transition, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
+    ApplicationRow, Applied, Carrier, Change, Claim, ClaimRequest, Completed, Definition, Ensured,
+    ExecutionChange, ExecutionQuery, ExecutionRow, Heartbeat, HeartbeatReply, IfNotMade, JobRow,
+    LargePayload, NewNode, NextAttempt, NodeEnd, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery,
+    Polled, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow, SeenSchedule, Store,
+    StrandedPage, Transition, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
 };
 use crate::time::{Micros, TimeSample, Window};
 
@@ -614,6 +615,14 @@ impl Store for Wire<'_> {
         self.apart(requests, held, |free| self.store.resolve(free, if_not_made))
     }
 
+    fn requests(&self, query: &RequestQuery) -> Result<Vec<Request>> {
+        self.store.requests(query)
+    }
+
+    fn carry_out(&self, request: &Request, carrier: &dyn Carrier) -> Result<CarriedOut> {
+        self.store.carry_out(request, carrier)
+    }
+
     fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRow>> {
         self.store.audit(query)
     }
@@ -694,6 +703,7 @@ impl Store for Wire<'_> {
             polled.pendings.iter_mut().for_each(|pending| pending.failures = 0);
         }
         polled.pause_ended &= !self.is(Sabotage::EndNoPause);
+        polled.requested &= !self.is(Sabotage::DeafToRequests);
         polled.drains &= !self.is(Sabotage::KeepTheQueue);
         if self.is(Sabotage::DeafToSwitches) {
             (polled.app_enabled, polled.node_enabled) = (true, true);

@@ -56,7 +56,7 @@ impl AuditEntry {
 /// it began.
 pub(crate) fn news_of(verb: &str, became: &str) -> News {
     let (work, cancel) = (verb != CANCEL, verb == CANCEL && became == ASKED_TO_CANCEL);
-    News { work, cancel, members: false }
+    News { work, cancel, ..News::default() }
 }
 
 /// Which rows of the audit; newest first.

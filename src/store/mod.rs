@@ -25,6 +25,7 @@ mod nodes;
 pub(crate) mod order;
 mod poll;
 mod repairs;
+pub(crate) mod request;
 mod retention;
 pub(crate) mod rules;
 #[cfg(feature = "sql")]
@@ -67,6 +68,7 @@ pub use self::enqueue::OnConflict;
 use self::enqueue::{EnqueueOrder, Keyed};
 use self::news::{Ear, Glance, GlanceQuery, Hearing};
 use self::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+use self::request::{Answered, Asked, CarriedOut, Request, RequestQuery};
 pub(crate) use self::retention::{
     OrphanWalk, Purge, Purged, PurgedOrphans, PurgedQueues, QueuePlace, QueueWalk,
 };
@@ -138,6 +140,12 @@ pub(crate) trait Verbs {
 
     /// Executions, newest first.
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>>;
+}
+
+/// Carries requests of other programs out.
+pub(crate) trait Carrier: Send + Sync {
+    /// Makes the changes that a request asks for. After an error, or a refusal, nothing of them is kept.
+    fn carry_out(&self, asked: &Asked, actor: &str, verbs: &dyn Verbs) -> Result<Answered>;
 }
 
 /// All coordination of a cluster. Each method, those of [`Verbs`] too, is one store call: one transaction (or
@@ -233,6 +241,12 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// Removes enqueued executions that ended longer ago than `keep`, each with all its attempts, by the
     /// database's own clock. One bounded step of a walk over the queues, each from its oldest on.
     fn purge_queues(&self, walk: &QueueWalk) -> Result<PurgedQueues>;
+
+    /// Requests that other programs have written and that wait, by id.
+    fn requests(&self, query: &RequestQuery) -> Result<Vec<Request>>;
+
+    /// Carries out a request of another program and ends its row, in one transaction; or ends it as refused.
+    fn carry_out(&self, request: &Request, carrier: &dyn Carrier) -> Result<CarriedOut>;
 
     /// Removes executions without a schedule, whose row somebody deleted: those that ended, and PENDING ones
     /// that were due, longer ago than `keep`. One bounded step of a walk.

@@ -15,11 +15,13 @@ pub(crate) struct News {
     /// Both: a node has told with its heartbeat that it leaves, has handed back executions, or can run other
     /// jobs than before.
     pub members: bool,
+    /// The requests: another program has written some.
+    pub request: bool,
 }
 
 impl News {
     /// After a time in which nobody told or asked.
-    pub(crate) const ANY: Self = Self { work: true, cancel: true, members: true };
+    pub(crate) const ANY: Self = Self { work: true, cancel: true, members: true, request: true };
 
     pub(crate) fn is_none(self) -> bool {
         self == Self::default()
@@ -31,7 +33,8 @@ impl News {
     )]
     pub(crate) fn and(self, other: Self) -> Self {
         let (work, cancel) = (self.work || other.work, self.cancel || other.cancel);
-        Self { work, cancel, members: self.members || other.members }
+        let (members, request) = (self.members || other.members, self.request || other.request);
+        Self { work, cancel, members, request }
     }
 }
 
@@ -51,13 +54,16 @@ pub(crate) struct Marks {
     pub run: i64,
     /// The highest id of changes in the audit.
     pub audit: i64,
+    /// The highest id of requests that other programs have written.
+    pub request: i64,
     /// The latest instant at which a node of the application told the others something.
     pub told: Timestamp,
 }
 
 impl Marks {
     /// Nothing lies behind them.
-    pub(crate) const END: Self = Self { run: i64::MAX, audit: i64::MAX, told: Timestamp::MAX };
+    pub(crate) const END: Self =
+        Self { run: i64::MAX, audit: i64::MAX, request: i64::MAX, told: Timestamp::MAX };
 }
 
 /// Bounds the notifications of one process: nodes look for more of the kind for a while after each.

@@ -116,6 +116,8 @@ pub(crate) struct Polled {
     pub drains: bool,
     /// The time of some pause in the application is up.
     pub pause_ended: bool,
+    /// Other programs' requests wait.
+    pub requested: bool,
     /// The application's election mark.
     pub election: Option<Timestamp>,
     /// Some active schedule of an active listed job, or some PENDING execution, is late, whatever its shard.

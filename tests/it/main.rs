@@ -49,6 +49,7 @@ mod life;
 mod members;
 mod news;
 mod poison;
+mod requests;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod roles;
 mod rules;
@@ -97,6 +98,7 @@ fn main() {
         tasks::add(&mut trials, database);
         control::add(&mut trials, database);
         poison::add(&mut trials, database);
+        requests::add(&mut trials, database);
         #[cfg(feature = "cli")]
         command::add(&mut trials, database);
         #[cfg(feature = "cli")]

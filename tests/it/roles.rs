@@ -28,6 +28,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("a_role_without_ddl_repairs_and_purges", a_role_without_ddl_repairs_and_purges),
         ("a_role_without_ddl_says_who_is_to_migrate", a_role_without_ddl_says_who_is_to_migrate),
         ("who_only_looks_sees_all_and_changes_nothing", who_only_looks_sees_all_and_changes_nothing),
+        ("who_writes_requests_can_do_nothing_else", who_writes_requests_can_do_nothing_else),
     ];
     for (name, test) in tests {
         trials.push(trial(format!("{}::roles::{name}", kind.name()), move || test(kind)));
@@ -55,12 +56,17 @@ fn granted(owners: &Database, whom: &str) -> Database {
     let name = owners.url.rsplit('/').next().unwrap();
     let statements = block.split("```").next().unwrap();
     owners.batch(&statements.replace("shop_", &format!("{name}_")).replace("shop.", &format!("{name}.")));
-    let suffix = if whom == NODES { "node" } else { "view" };
+    let suffix = match whom {
+        NODES => "node",
+        WRITERS => "web",
+        _ => "view",
+    };
     owners.as_role(&format!("{name}_{suffix}"))
 }
 
 const NODES: &str = "Nodes, clients and the program";
 const VIEWERS: &str = "Who only looks";
+const WRITERS: &str = "Who writes requests";
 
 fn builder(database: &Database) -> Builder {
     Scheduler::builder(APPLICATION, &database.url)
@@ -258,6 +264,37 @@ fn who_only_looks_sees_all_and_changes_nothing(kind: ServerKind) {
     refused(builder(&database).handler(WORK, |_, _| Ok(())).start().err());
     #[cfg(feature = "cli")]
     programs_look(&database, &owner.nodes().unwrap()[0].id);
+    assert!(node.shutdown(SOON));
+}
+
+fn who_writes_requests_can_do_nothing_else(kind: ServerKind) {
+    let owners = migrated(kind);
+    let database = granted(&owners, WRITERS);
+    no_ddl(&database);
+    let arguments = r#"{"job": "work", "payload": 5}"#;
+    let values = format!("VALUES ('{APPLICATION}', 'enqueue', '{arguments}')");
+    database.batch(&format!("INSERT INTO QRTZ_REQUEST (application, verb, arguments) {values}"));
+    if kind.name() == "postgres" {
+        database.batch(&format!("SELECT firetime_enqueue('{APPLICATION}', 'work', payload => '5')"));
+    }
+    for statement in [
+        "SELECT arguments FROM QRTZ_REQUEST",
+        "UPDATE QRTZ_REQUEST SET state = 'DONE'",
+        "DELETE FROM QRTZ_REQUEST",
+        "INSERT INTO QRTZ_REQUEST (application, verb, arguments, actor) VALUES ('a', 'b', 'c', 'somebody')",
+        "INSERT INTO QRTZ_REQUEST (application, verb, arguments, state) VALUES ('a', 'b', 'c', 'DONE')",
+        "SELECT id FROM QRTZ_RUN",
+    ] {
+        assert!(database.try_batch(statement).is_err(), "{statement}");
+    }
+    let (tell, told) = teller();
+    let run = move |_: &firetime::Context, n: u64| Ok(tell.lock().unwrap().send(n)?);
+    let node = builder(&granted(&owners, NODES)).handler(WORK, run).start().unwrap();
+    let expected = if kind.name() == "postgres" { 2 } else { 1 };
+    assert!((0..expected).all(|_| told.recv_timeout(SOON) == Ok(5)));
+    let role = format!("{}_web", owners.url.rsplit('/').next().unwrap());
+    let by_role = format!("WHERE actor LIKE '{role}%'");
+    assert_eq!(owners.count("QRTZ_REQUEST", &by_role), expected);
     assert!(node.shutdown(SOON));
 }
 

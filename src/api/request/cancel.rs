@@ -105,7 +105,7 @@ impl Cancel<'_> {
         Ok(answer)
     }
 
-    fn over(&self, verbs: &dyn Verbs) -> Result<Cancelled, Error> {
+    pub(super) fn over(&self, verbs: &dyn Verbs) -> Result<Cancelled, Error> {
         check(&self.by)?;
         let Self { client, execution, wanted, by } = self;
         let execution = *execution;

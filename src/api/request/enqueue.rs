@@ -10,12 +10,13 @@ use super::{awaits, joins};
 use crate::api::config::check_name;
 use crate::api::job::check_job;
 use crate::api::{Client, Job};
-use crate::domain::{Error, ErrorKind, ExecutionId, JobSpec, Millis, payload};
+use crate::domain::{Error, ErrorKind, ExecutionId, JobPolicy, JobSpec, Millis, payload};
 use crate::store::Verbs;
 use crate::store::enqueue::{
     DueAt, EnqueueOrder, Keyed, MOST_AT_ONCE, MOST_TAGS, OnConflict, UniqueKey, queue_of,
 };
 use crate::store::order::{implausible, too_large};
+use crate::store::request::{Conflict, EnqueueArguments};
 use crate::time::millis;
 
 /// How long after it is stored an execution may be due: 100 years.
@@ -251,6 +252,27 @@ impl Enqueue<'_> {
         self
     }
 
+    /// The request that another program has written.
+    pub(super) fn written<'c>(client: &'c Client, it: &EnqueueArguments) -> Enqueue<'c> {
+        let on_conflict = match it.on_conflict {
+            Some(Conflict::Replace) => OnConflict::Replace,
+            // Of a rejected one its row tells.
+            Some(Conflict::Existing | Conflict::Reject) | None => OnConflict::Existing,
+        };
+        let key = it.key.clone().map(|key| UniqueKey { key, per: None, on_conflict });
+        let order = Enqueuing {
+            job: JobSpec::new(&it.job, JobPolicy::DEFAULT),
+            payloads: Ok(vec![it.payload.as_ref().map_or("null", |payload| payload.get()).to_owned()]),
+            groups: it.group.iter().cloned().collect(),
+            lane: it.lane.clone(),
+            tags: it.tags.clone().unwrap_or_default(),
+            due: it.due.map_or(DueAt::After(0), |due| DueAt::Instant(due.into())),
+            priority: it.priority,
+            key,
+        };
+        Enqueue { client, order }
+    }
+
     fn unique(&mut self) -> &mut UniqueKey {
         let none = UniqueKey { key: String::new(), per: None, on_conflict: OnConflict::Existing };
         self.order.key.get_or_insert(none)
@@ -271,7 +293,7 @@ impl Enqueue<'_> {
 
     joins!(Enqueue { order }, Enqueued);
 
-    fn over(self, verbs: &dyn Verbs) -> Result<Enqueued, Error> {
+    pub(super) fn over(self, verbs: &dyn Verbs) -> Result<Enqueued, Error> {
         let order = self.order.resolved(self.client)?;
         if let Some(UniqueKey { key, on_conflict, .. }) = &order.key {
             return match verbs.enqueue_unique(&order)? {

@@ -53,6 +53,7 @@ pub(super) mod resume;
 pub(super) mod retry;
 pub(super) mod skip;
 pub(super) mod trigger;
+pub(crate) mod written;
 
 pub use cancel::Cancel;
 pub use drain::Drain;

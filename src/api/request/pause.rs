@@ -69,7 +69,7 @@ impl Pause<'_> {
         Ok(answer)
     }
 
-    fn over(&self, verbs: &dyn Verbs) -> Result<Paused, Error> {
+    pub(super) fn over(&self, verbs: &dyn Verbs) -> Result<Paused, Error> {
         check(&self.by)?;
         self.check_until(verbs)?;
         let scope = match self.target.checked()? {

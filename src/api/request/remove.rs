@@ -85,8 +85,7 @@ impl Remove<'_> {
         Error::new(error.kind(), message).because(Arc::new(error))
     }
 
-    #[cfg(feature = "sql")]
-    fn over(&self, verbs: &dyn Verbs) -> Result<Removed, Error> {
+    pub(super) fn over(&self, verbs: &dyn Verbs) -> Result<Removed, Error> {
         let answer = self.remove(verbs)?;
         if self.cancels {
             self.cancel_all(verbs)?;

@@ -58,7 +58,7 @@ impl Resume<'_> {
         Ok(answer)
     }
 
-    fn over(&self, verbs: &dyn Verbs) -> Result<Resumed, Error> {
+    pub(super) fn over(&self, verbs: &dyn Verbs) -> Result<Resumed, Error> {
         check(&self.by)?;
         let scope = match self.target.checked()? {
             CheckedTarget::Schedule(name) => {

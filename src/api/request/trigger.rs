@@ -80,7 +80,7 @@ impl TriggerNow<'_> {
         Ok(answer)
     }
 
-    fn over(&self, verbs: &dyn Verbs) -> Result<Triggered, Error> {
+    pub(super) fn over(&self, verbs: &dyn Verbs) -> Result<Triggered, Error> {
         match verbs.order(&self.resolved()?)? {
             Ordered::Pending(execution) => Ok(Triggered::Pending(execution)),
             Ordered::NotRunnable(state) => Ok(Triggered::NotRunnable(state.unwrap_or(ScheduleState::Error))),

@@ -44,7 +44,9 @@ impl Glances {
             self.pause = FIRST_PAUSE;
         }
         self.rest(now);
-        if is_first { News { work: true, cancel: !self.is_told, members: !self.is_told } } else { news }
+        let is_silent = !self.is_told;
+        let first = News { work: true, cancel: is_silent, members: is_silent, request: is_silent };
+        if is_first { first } else { news }
     }
 
     /// Sets the next glance. Where the database tells of changes, none follows the longest pause.
@@ -83,9 +85,10 @@ mod tests {
     use super::*;
     use crate::domain::Timestamp;
 
-    const NONE: News = News { work: false, cancel: false, members: false };
+    const NONE: News = News { work: false, cancel: false, members: false, request: false };
     const WORK: News = News { work: true, ..NONE };
-    const SEEN: Glance = Glance { marks: Marks { run: 7, audit: 3, told: Timestamp::at(5) }, news: NONE };
+    const SEEN: Glance =
+        Glance { marks: Marks { run: 7, audit: 3, request: 2, told: Timestamp::at(5) }, news: NONE };
 
     fn at(boot: Millis) -> Now {
         Now { db: Timestamp::at(boot), boot: Boot::at(boot), apart: 0 }

@@ -43,6 +43,8 @@ pub(crate) enum PollOutput {
     CancelAsked,
     /// Another node has told that it leaves, has handed back executions, or can run other jobs.
     MemberTold,
+    /// Other programs' requests wait.
+    Requested,
     /// Some of the schedules that are left to other nodes now.
     LeftAlone(Vec<LeftAlone>),
     /// From now on database time is the host's time plus this.

@@ -146,7 +146,7 @@ impl PollMachine {
 
     /// Takes in the answer to a question for news.
     fn glanced(&mut self, now: Now, glance: Glance) {
-        let News { work, cancel, members } = self.glances.answered(now, glance);
+        let News { work, cancel, members, request } = self.glances.answered(now, glance);
         if work || members {
             self.timetable.heard();
         }
@@ -155,6 +155,9 @@ impl PollMachine {
         }
         if members {
             self.outbox.push_back(PollOutput::MemberTold);
+        }
+        if request {
+            self.outbox.push_back(PollOutput::Requested);
         }
     }
 
@@ -185,10 +188,13 @@ impl PollMachine {
     }
 
     fn seen(&mut self, now: Now, signs: Signs) {
-        let Signs { app, node, pause_ended, election, late, .. } = signs;
+        let Signs { app, node, pause_ended, requested, election, late, .. } = signs;
         let (app_enabled, node_enabled, any_late, floor) = (app, node, late, self.skipping.floor(now));
         let report = PollReport { app_enabled, node_enabled, pause_ended, election, any_late, floor };
         self.outbox.push_back(PollOutput::Seen(report));
+        if requested {
+            self.outbox.push_back(PollOutput::Requested);
+        }
     }
 
     /// The next call of a poll: a page, large payloads, or new payloads to decode.

@@ -55,6 +55,7 @@ pub(super) struct Signs {
     pub drains: bool,
     /// The time of some pause is up.
     pub pause_ended: bool,
+    pub requested: bool,
     pub election: Option<Timestamp>,
     /// Something is late, whatever its shard.
     pub late: bool,
@@ -62,9 +63,9 @@ pub(super) struct Signs {
 
 impl Signs {
     pub(super) fn of(polled: &Polled) -> Self {
-        let Polled { app_enabled: app, node_enabled: node, drains, pause_ended, election, late, .. } =
-            *polled;
-        Self { app, node, drains, pause_ended, election, late }
+        let Polled { app_enabled: app, node_enabled: node, drains, .. } = *polled;
+        let Polled { pause_ended, requested, election, late, .. } = *polled;
+        Self { app, node, drains, pause_ended, requested, election, late }
     }
 }
 

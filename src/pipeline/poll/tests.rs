@@ -69,6 +69,7 @@ pub(super) fn answer(now: Timestamp, entries: Vec<Entry>) -> Polled {
         node_enabled: true,
         drains: false,
         pause_ended: false,
+        requested: false,
         election: None,
         late: false,
         earliest: None,
@@ -294,8 +295,9 @@ fn a_drain_is_told_behind_the_plan_that_ends_the_claims() {
     assert!(!plan.enabled);
 }
 
-const NO_NEWS: News = News { work: false, cancel: false, members: false };
-const SEEN: Glance = Glance { marks: Marks { run: 7, audit: 3, told: Timestamp::at(5) }, news: NO_NEWS };
+const NO_NEWS: News = News { work: false, cancel: false, members: false, request: false };
+const SEEN: Glance =
+    Glance { marks: Marks { run: 7, audit: 3, request: 2, told: Timestamp::at(5) }, news: NO_NEWS };
 
 /// Runs until a poll or a glance is asked for: when, and behind which marks if it is a glance.
 fn glanced(

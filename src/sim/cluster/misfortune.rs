@@ -311,6 +311,9 @@ impl Cluster {
         if self.now < self.ends && self.verbs.strikes(self.faults.orders) {
             self.plans.order(self.now, &wire.through(self.database.at(ordering)));
         }
+        if self.now < self.ends && self.faults.requests > 0 && self.verbs.strikes(self.faults.requests) {
+            self.plans.write_request(&self.database);
+        }
         if self.verbs.strikes(self.faults.cancels) {
             self.plans.cancel(self.now, &wire.through(self.database.at(cancelling)));
         }

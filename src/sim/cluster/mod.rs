@@ -362,7 +362,8 @@ impl Cluster {
         let now = self.now;
         for (_, n) in self.told.extract_if(.., |(at, _)| *at <= now) {
             if let Some(process) = &mut self.slots[n].process {
-                process.hear(now, News::ANY);
+                // Of requests the polls tell.
+                process.hear(now, News { request: false, ..News::ANY });
             }
         }
     }
@@ -466,6 +467,7 @@ impl Cluster {
         let is_kept = |it: &Covering| !lost.iter().any(|lost: &Effect| lost.execution == it.execution);
         let coverings = self.coverings.into_iter().filter(is_kept).collect();
         let early = if self.lost.has_other_clocks { OTHER_CLOCK } else { 0 };
+        let requests = self.plans.end_requests(&self.database);
         let mut plans = self.plans.outcome(store);
         if !self.database.keeps_virtual_time() {
             plans.iter_mut().for_each(|plan| {
@@ -481,6 +483,7 @@ impl Cluster {
             pauses: self.pauses,
             orders: Some(self.plans.orders()),
             keyed: self.plans.keyed(),
+            requests,
             cancels: self.plans.cancels().into_iter().chain(self.wires.replaced()).collect(),
             retries: self.plans.retries(),
             skips: self.plans.skips(),

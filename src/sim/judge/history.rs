@@ -22,6 +22,8 @@ pub struct History {
     pub orders: Option<Vec<Order>>,
     /// Of these, those with a unique key.
     pub keyed: Vec<Keyed>,
+    /// What other programs asked for by writing rows, in the order of their ids.
+    pub requests: Vec<Request>,
     /// Attempts that somebody asked for beside what policies grant.
     pub retries: BTreeSet<i64>,
     /// Occurrences that somebody skipped: the schedule, the fire time.
@@ -305,6 +307,16 @@ pub struct Keyed {
 pub struct Order {
     pub execution: i64,
     pub payload: Option<String>,
+}
+
+/// A request that another program has written.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    pub id: i64,
+    /// The thing whose requests are carried out in order, if it concerns one.
+    pub subject: Option<String>,
+    /// When its row says that it was carried out, or refused.
+    pub ended: Option<Millis>,
 }
 
 /// Somebody cancelled an execution.

@@ -14,6 +14,7 @@ mod fences;
 mod history;
 mod keys;
 mod overlaps;
+mod requests;
 mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +50,7 @@ pub fn judge(history: &History) -> Verdict {
     cancels(history, &mut verdict);
     orders(history, &mut verdict);
     keys::keys(history, &mut verdict);
+    requests::requests(history, &mut verdict);
     switches(history, &mut verdict);
     attempts::limits(history, &mut verdict);
     attempts::graces(history, &mut verdict);

@@ -42,6 +42,14 @@ struct Made {
     removed: Option<Millis>,
 }
 
+/// A request of another program.
+struct Written {
+    id: i64,
+    /// Of one that enqueues, its payload.
+    payload: Option<String>,
+    key: Option<String>,
+}
+
 pub(super) struct Plans {
     made: Vec<Made>,
     dice: Dice,
@@ -51,6 +59,8 @@ pub(super) struct Plans {
     /// What was asked for beside what is planned.
     orders: Vec<judge::Order>,
     keyed: Vec<judge::Keyed>,
+    /// What other programs have written.
+    written: Vec<Written>,
     cancels: Vec<judge::Cancel>,
     skips: Vec<(String, Millis)>,
     retries: BTreeSet<i64>,
@@ -71,6 +81,7 @@ impl Plans {
             removals: Vec::new(),
             orders: Vec::new(),
             keyed: Vec::new(),
+            written: Vec::new(),
             cancels: Vec::new(),
             skips: Vec::new(),
             retries: BTreeSet::new(),

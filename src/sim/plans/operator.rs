@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Made, Plans};
+use super::{Made, Plans, Written};
 use crate::domain::{ExecutionId, ExecutionState, Millis, NextFire, ScheduleId, ScheduleState, Timestamp};
 use crate::fixtures::Changes;
 use crate::repair::{resume, skip};
+use crate::sim::database::Database;
 use crate::sim::jobs::{self, APPLICATION};
 use crate::sim::judge::{self, Pause};
 use crate::sim::sabotage::Sabotage;
@@ -98,6 +99,48 @@ impl Plans {
             write(entry.id);
             self.made[n].paused = Some(now);
         }
+    }
+
+    /// Another program enqueues an execution, with a key or without, or cancels those with a key.
+    pub(in crate::sim) fn write_request(&mut self, database: &Database) {
+        const JOB: &str = "steady";
+        let payload = format!("\"request {}\"", self.written.len());
+        let key = format!("written {}", self.dice.below(4));
+        let (enqueues, is_keyed) = (!self.dice.one_in(5), self.dice.one_in(2));
+        let (verb, arguments) = match (enqueues, is_keyed) {
+            (true, true) => {
+                ("enqueue", format!(r#"{{"job": "{JOB}", "payload": {payload}, "key": "{key}"}}"#))
+            }
+            (true, false) => ("enqueue", format!(r#"{{"job": "{JOB}", "payload": {payload}}}"#)),
+            (false, _) => ("cancel", format!(r#"{{"job": "{JOB}", "key": "{key}"}}"#)),
+        };
+        if let Some(id) = database.request(verb, &arguments) {
+            let key = (is_keyed || !enqueues).then_some(key);
+            self.written.push(Written { id, payload: enqueues.then_some(payload), key });
+        }
+    }
+
+    /// What became of what other programs wrote: the executions that were made are orders like any other.
+    pub(in crate::sim) fn end_requests(&mut self, database: &Database) -> Vec<judge::Request> {
+        let rows = database.requests();
+        let mut requests = Vec::new();
+        for Written { id, payload, key } in std::mem::take(&mut self.written) {
+            let end = rows.get(&id).and_then(|row| row.ended.clone());
+            let made =
+                end.as_ref().and_then(|end| Some((end.answer.as_str(), end.execution?.0, end.at.millis())));
+            match made {
+                Some(("created", execution, _)) => {
+                    self.orders.push(judge::Order { execution, payload });
+                    self.keyed.extend(key.clone().map(|key| judge::Keyed { execution, key }));
+                }
+                Some(("cancelled" | "asked", execution, at)) => {
+                    self.cancels.push(judge::Cancel { execution, at });
+                }
+                _ => {}
+            }
+            requests.push(judge::Request { id, subject: key, ended: end.map(|end| end.at.millis()) });
+        }
+        requests
     }
 
     /// Somebody enqueues some executions of a job, to be run at once or in a while.

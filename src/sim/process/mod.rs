@@ -19,6 +19,7 @@ use super::judge::{Covering, Effect};
 use super::sabotage::{Route, Sabotage};
 use super::seats::{FloorSeats, Floors, Permit};
 use super::wire::Wire;
+use crate::api::carrier;
 use crate::domain::{Answer, Boot, Event, LaneReport, Millis, NodeId, Timestamp};
 use crate::fixtures::NoLanes;
 use crate::machine::Machine;
@@ -34,6 +35,8 @@ use crate::pipeline::lanes::{DEFAULT_LANE, JobLane, LaneId, LaneSettings, Lanes,
 use crate::pipeline::poll::{PollInput, PollMachine};
 use crate::pipeline::pool::{Notice, PoolLimits};
 use crate::pipeline::start::{StartInput, StartMachine};
+use crate::requests::{RequestsInput, RequestsMachine};
+use crate::store::memory::MemoryStore;
 use crate::store::news::News;
 use crate::store::{Applied, Claimed, HeartbeatReply, NewNode, Store};
 use crate::time::{Lease, Micros, Now, Offset, Window};
@@ -54,6 +57,11 @@ const IS_ASYNC: u128 = 4;
 const GRACE: Millis = 5_000;
 /// How long one may go on once its node is told to stop.
 const UNTIL_DROPPED: Millis = 7_000;
+
+/// The store of clients that decide on the verbs they are given.
+fn nowhere() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::default())
+}
 
 /// The lanes of a node. The second is one job's own, and takes over others that are slow.
 fn lanes_of(node: NodeId) -> (Vec<LaneSettings>, Lanes) {
@@ -138,6 +146,7 @@ pub(super) struct Process {
     start: Actor<StartMachine<Permit>>,
     complete: Actor<CompleteMachine>,
     misfire: Actor<MisfireMachine>,
+    requests: Actor<RequestsMachine>,
     heart: Actor<HeartbeatMachine<NoLanes>>,
     pub(super) standing: Arc<Standing>,
     /// How much time its heartbeats have covered, worked out from its leases.
@@ -207,6 +216,9 @@ impl Process {
         let application = APPLICATION.to_owned();
         let misfire = MisfireMachine::new(application.clone(), window);
         let misfire = if wire.is(Sabotage::BelieveAnyClock) { misfire.trusting() } else { misfire };
+        let requests = RequestsMachine::new(application.clone(), carrier(APPLICATION, &nowhere()));
+        let any_order = wire.is(Sabotage::CarryOutInAnyOrder);
+        let requests = if any_order { requests.unordered() } else { requests };
         let catalog = Anything::new(wire.is(Sabotage::DecodeAllAtOnce));
         let every = glance.unwrap_or(Millis::MAX);
         let mut polling = PollMachine::new(id, application, Arc::new(catalog), window, every, known, now);
@@ -239,6 +251,7 @@ impl Process {
             } else {
                 misfire
             }),
+            requests: Actor::new(requests),
             heart: Actor::new(HeartbeatMachine::new(node, window, held, Arc::clone(&standing), shown, now)),
             standing,
             covered: 0,
@@ -266,6 +279,7 @@ impl Process {
         let own = [self.poll.next_at(lag), self.dispatch.next_at(lag), self.complete.next_at(lag)]
             .into_iter()
             .chain([self.start.next_at(lag), self.misfire.next_at(lag), self.heart.next_at(lag), jobs])
+            .chain([self.requests.next_at(lag)])
             .min()
             .unwrap_or(Millis::MAX);
         self.sent_at().min(own.max(self.stopped_until))
@@ -276,6 +290,7 @@ impl Process {
         [self.poll.sent_at(), self.dispatch.sent_at(), self.complete.sent_at()]
             .into_iter()
             .chain([self.misfire.sent_at(), self.heart.sent_at(), self.transaction_ends_at()])
+            .chain([self.requests.sent_at()])
             .min()
             .unwrap_or(Millis::MAX)
     }
@@ -287,6 +302,7 @@ impl Process {
         self.dispatch.perform_sent(time, wire);
         self.complete.perform_sent(time, wire);
         self.misfire.perform_sent(time, wire);
+        self.requests.perform_sent(time, wire);
         self.heart.perform_sent(time, wire);
     }
 
@@ -297,6 +313,7 @@ impl Process {
         self.start.die(dice);
         self.complete.die(dice);
         self.misfire.die(dice);
+        self.requests.die(dice);
         self.heart.die(dice);
     }
 
@@ -344,6 +361,7 @@ impl Process {
     /// Whether a shutdown has ended.
     pub(super) fn has_left(&self) -> bool {
         let ended = self.heart.has_stopped() && self.poll.has_stopped() && self.misfire.has_stopped();
+        let ended = ended && self.requests.has_stopped();
         self.leaving.is_some() && ended
     }
 
@@ -383,6 +401,7 @@ impl Process {
         said |= self.run_heart(around);
         said |= self.run_poll(around);
         said |= self.run_misfire(around);
+        said |= self.run_requests(around);
         said |= self.free_seats(around.time);
         said |= self.run_dispatch(around);
         said |= self.run_start(around);
@@ -460,6 +479,12 @@ impl Process {
         self.deliver(told.into_iter().map(Output::Misfire), now)
     }
 
+    fn run_requests(&mut self, around: &mut Surroundings<'_>) -> bool {
+        let (now, mut told) = (self.now(around.time), Vec::new());
+        self.requests.run(&mut scene(now, around), &mut told);
+        self.deliver(told.into_iter().map(Output::Requests), now)
+    }
+
     fn run_dispatch(&mut self, around: &mut Surroundings<'_>) -> bool {
         let (now, mut told) = (self.now(around.time), Vec::new());
         if around.wire.is(Sabotage::ForgetTurns) {
@@ -518,6 +543,10 @@ impl Mailboxes for Delivery<'_> {
 
     fn set_offset(&mut self, offset: Micros) {
         self.process.clocks.offset = offset;
+    }
+
+    fn requests(&mut self, input: RequestsInput) {
+        self.process.requests.receive(input);
     }
 
     fn stop_listening(&mut self) {}

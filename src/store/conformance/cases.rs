@@ -77,6 +77,15 @@ macro_rules! conformance {
                 a_cancel_is_news_for_who_runs_it_alone,
                 what_a_node_tells_is_news_even_once_it_has_left,
             }
+            requests {
+                a_request_is_carried_out_once,
+                two_who_carry_a_request_out_at_once_do_so_once,
+                a_refused_request_leaves_nothing_but_its_reason,
+                a_request_that_fails_is_left_as_it_was,
+                requests_come_in_pages_by_their_ids,
+                polls_tell_of_requests_as_long_as_they_wait_and_glances_once,
+                requests_leave_with_the_ledger_once_they_have_ended,
+            }
             enqueued {
                 an_enqueued_execution_has_no_schedule_and_is_claimed_like_any_other,
                 a_keyed_execution_says_its_key,
@@ -488,6 +497,7 @@ macro_rules! conformance_of_row_locks {
             delays { the_end_of_a_run_does_not_wait_for_a_held_row, }
             concurrency { a_held_row_of_a_job_keeps_its_own_claims_waiting_and_no_others, }
             enqueued { a_held_enqueued_execution_is_skipped_and_the_others_win, }
+            requests { a_held_request_is_left_to_its_holder, }
         }
     };
 }

@@ -44,6 +44,7 @@ pub(crate) mod purge;
 pub(crate) mod races;
 pub(crate) mod removed;
 pub(crate) mod repairs;
+pub(crate) mod requests;
 pub(crate) mod resolve;
 mod row_key;
 pub(crate) mod settle;
@@ -129,6 +130,11 @@ pub(crate) trait Fixture: Send + Sync {
 
     /// By how many executions a tag is found, as long as they are there.
     fn tagged(&self, tag: &str) -> usize;
+
+    /// Inserts a request as other programs do; its id.
+    fn request(&self, application: &str, verb: &str, arguments: &str) -> i64;
+
+    fn has_request(&self, id: i64) -> bool;
 }
 
 pub(crate) use cases::{conformance, conformance_of_row_locks, for_each_case};

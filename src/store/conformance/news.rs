@@ -7,7 +7,7 @@ use crate::store::news::{GlanceQuery, Marks, News};
 use crate::store::order::{Cancel, ExecutionOrder};
 use crate::store::{Heartbeat, HeartbeatReply};
 
-const NONE: News = News { work: false, cancel: false, members: false };
+const NONE: News = News { work: false, cancel: false, members: false, request: false };
 const WORK: News = News { work: true, ..NONE };
 
 /// One node's questions for news, each behind the one before.

@@ -13,6 +13,7 @@ pub(crate) enum RowKey<'a> {
     Execution(ExecutionId),
     /// Of an execution of a job with bounds.
     Bounded(ExecutionId),
+    Request(i64),
 }
 
 impl RowKey<'_> {
@@ -24,6 +25,7 @@ impl RowKey<'_> {
             Self::Schedule(_) => "QRTZ_EXECUTE",
             Self::Execution(_) => "QRTZ_RUN",
             Self::Bounded(_) => "QRTZ_BOUNDED",
+            Self::Request(_) => "QRTZ_REQUEST",
         }
     }
 
@@ -38,6 +40,7 @@ impl RowKey<'_> {
             Self::Schedule(id) => format!("id = {id}"),
             Self::Execution(id) => format!("id = {id}"),
             Self::Bounded(id) => format!("execution_id = {id}"),
+            Self::Request(id) => format!("id = {id}"),
         }
     }
 }

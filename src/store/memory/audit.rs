@@ -1,6 +1,6 @@
 //! The audit.
 
-use super::rows::Execution;
+use super::rows::{Execution, RequestRow};
 use super::tables::Tables;
 use crate::domain::{ExecutionState, Timestamp};
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow, news_of};
@@ -42,8 +42,12 @@ impl Tables {
         let changes = changes.map(|row| news_of(&row.verb, &row.became));
         let nodes = self.nodes.iter().filter(|(_, node)| *node.application == *query.application);
         let told = nodes.map(|(_, node)| node.told).max().unwrap_or(Timestamp::at(-1));
-        let marks = Marks { run, audit: self.audit.last_key_value().map_or(0, |(id, _)| *id), told };
-        let members = News { members: told > query.after.told, ..News::default() };
+        let request = self.requests.last_key_value().map_or(0, |(id, _)| *id);
+        let marks = Marks { run, audit: self.audit.last_key_value().map_or(0, |(id, _)| *id), request, told };
+        let behind = self.requests.range(query.after.request.saturating_add(1)..);
+        let asks = |row: &RequestRow| row.ended.is_none() && row.application == query.application;
+        let request = behind.into_iter().any(|(_, row)| asks(row));
+        let members = News { members: told > query.after.told, request, ..News::default() };
         Glance { marks, news: work.chain(changes).fold(members, News::and) }
     }
 

@@ -45,6 +45,7 @@ impl MemoryStore {
             RowKey::Schedule(id) => HeldKey::Schedule(id),
             RowKey::Execution(id) => HeldKey::Execution(id),
             RowKey::Job(application, name) => HeldKey::Job(job(application, name).expect("the job exists")),
+            RowKey::Request(id) => HeldKey::Request(id),
             RowKey::App(_) | RowKey::Node(_) | RowKey::Bounded(_) => panic!("nothing waits for {row:?}"),
         })
     }
@@ -157,6 +158,7 @@ impl MemoryStore {
             RowKey::Schedule(id) => tables.set_schedule(id.0, column, value),
             RowKey::Execution(id) => tables.set_execution(id, column, value),
             RowKey::Bounded(id) => tables.begin_time(id).zip(value.instant()).map(|(it, time)| *it = time),
+            RowKey::Request(id) => tables.set_request(id, column, value.instant()),
         };
         let (table, condition) = (row.table(), row.condition());
         assert!(
@@ -228,6 +230,7 @@ impl MemoryStore {
             RowKey::Schedule(id) => tables.get_schedule(id.0, column),
             RowKey::Execution(id) => tables.get_execution(id, column),
             RowKey::Bounded(id) => tables.begin_time(id).map(|it| Some(it.to_string())),
+            RowKey::Request(id) => tables.get_request(id, column),
             RowKey::Node(id) => tables.get_node(id, column),
             RowKey::Job(application, name) => tables.get_job(application, name, column),
         };

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::rows::{App, BoundedRow, Execution, Job, Key, Node, Schedule, UniqueKey};
+use super::rows::{App, BoundedRow, Execution, Job, Key, Node, RequestRow, Schedule, UniqueKey};
 use super::table::Written;
 use crate::domain::{JobId, NodeId, Timestamp};
 use crate::store::audit::AuditRow;
@@ -29,6 +29,7 @@ pub(super) enum RowKey {
     Bounded((JobId, i64)),
     Key(UniqueKey),
     Audit(i64),
+    Request(i64),
 }
 
 /// What one transaction has written.
@@ -44,6 +45,7 @@ pub(super) struct WriteSet {
     pub(super) bounded: Vec<Written<(JobId, i64), BoundedRow>>,
     pub(super) keys: Vec<Written<UniqueKey, i64>>,
     pub(super) audit: Vec<Written<i64, AuditRow>>,
+    pub(super) requests: Vec<Written<i64, RequestRow>>,
     /// The rows by which it is certified.
     pub(super) rows: BTreeSet<RowKey>,
 }
@@ -81,6 +83,7 @@ impl WriteSet {
         rows.extend(self.bounded.iter().map(|it| RowKey::Bounded(it.key)));
         rows.extend(self.keys.iter().map(|it| RowKey::Key(it.key.clone())));
         rows.extend(self.audit.iter().map(|it| RowKey::Audit(it.key)));
+        rows.extend(self.requests.iter().map(|it| RowKey::Request(it.key)));
     }
 }
 

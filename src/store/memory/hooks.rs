@@ -30,6 +30,8 @@ pub(crate) struct Hooks {
     pub(super) has_no_floor: bool,
     /// What members fail to do.
     pub(super) member_fault: Option<MemberFault>,
+    /// Requests are carried out although their rows say that they have ended.
+    pub(super) requests_unguarded: bool,
     pub(super) registrations_lost: bool,
     pub(super) leaves_refused: bool,
     /// Registrations wait until its other side is gone.
@@ -113,6 +115,7 @@ pub(super) enum HeldKey {
     Schedule(ScheduleId),
     Execution(ExecutionId),
     Job(JobId),
+    Request(i64),
 }
 
 /// What a member may fail to do.

@@ -19,7 +19,8 @@ mod purge;
 mod queue;
 mod repairs;
 mod replay;
-mod rows;
+mod requests;
+pub(crate) mod rows;
 mod schedules;
 mod streak;
 mod switch;
@@ -36,15 +37,16 @@ use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::enqueue::{EnqueueOrder, Keyed};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+use super::request::{CarriedOut, Request, RequestQuery};
 use super::rules::{ChangeKind, HeldRow};
 use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use super::{
-    ApplicationRow, Applied, Change, Claim, ClaimRequest, Completed, Definition, Ensured, ExecutionChange,
-    ExecutionQuery, ExecutionRow, Heartbeat, HeartbeatReply, IfNotMade, JobRow, LargePayload, NewNode,
-    NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled, Purge, Purged, PurgedOrphans,
-    PurgedQueues, QueueWalk, Result, ScheduleRow, SeenSchedule, Store, StrandedPage, UnreadablePage,
-    UnreadableQuery, Verbs, Withdrawn,
+    ApplicationRow, Applied, Carrier, Change, Claim, ClaimRequest, Completed, Definition, Ensured,
+    ExecutionChange, ExecutionQuery, ExecutionRow, Heartbeat, HeartbeatReply, IfNotMade, JobRow,
+    LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled, Purge, Purged,
+    PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow, SeenSchedule, Store, StrandedPage,
+    UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
 };
 use crate::domain::{Covers, Entry, Error, ErrorKind, ExecutionId, Millis, ScheduleId, Timestamp};
 use crate::time::{Micros, TimeSample};
@@ -340,6 +342,14 @@ impl Store for MemoryStore {
 
     fn purge_orphans(&self, walk: &OrphanWalk) -> Result<PurgedOrphans> {
         self.transaction(|tables| Ok(tables.purge_orphans(walk)))
+    }
+
+    fn requests(&self, query: &RequestQuery) -> Result<Vec<Request>> {
+        Ok(self.read(|tables| tables.request_page(query)))
+    }
+
+    fn carry_out(&self, request: &Request, carrier: &dyn Carrier) -> Result<CarriedOut> {
+        self.carried_out(request, carrier)
     }
 
     fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>> {

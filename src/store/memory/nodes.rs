@@ -109,6 +109,7 @@ impl Tables {
                 matches!(Switch::read(&node.state, false), Switch::Draining | Switch::Drained)
             }),
             pause_ended: self.has_ended_pause(&query.application),
+            requested: self.has_requests(&query.application),
             election: self.apps.get(query.application.as_str()).map(|app| app.time_next),
             late: false,
             earliest: None,

@@ -88,6 +88,7 @@ impl Tables {
     }
 
     pub(super) fn purge_queues(&mut self, walk: &QueueWalk) -> PurgedQueues {
+        self.purge_requests(&walk.application, walk.before(self.now, 0));
         let QueuePlace { job: from, origin: behind } = walk.after;
         let queues = self.index(&walk.application).into_iter().flat_map(|index| index.schedules.values());
         let queues = queues.filter_map(|id| Some((self.schedule(*id)?.job(), *id)));

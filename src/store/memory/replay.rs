@@ -22,6 +22,7 @@ impl Tables {
             bounded: self.bounded.written(),
             keys: self.keys.written(),
             audit: self.audit.written(),
+            requests: self.requests.written(),
             rows: self.touched.clone(),
         };
         set.note_rows();
@@ -55,6 +56,7 @@ impl Tables {
         self.bounded.commit();
         self.keys.commit();
         self.audit.commit();
+        self.requests.commit();
         self.touched.clear();
     }
 
@@ -79,6 +81,7 @@ impl Tables {
         self.bounded.roll_back(0);
         self.keys.roll_back(0);
         self.audit.roll_back(0);
+        self.requests.roll_back(0);
         self.touched.clear();
     }
 
@@ -103,9 +106,11 @@ impl Tables {
         self.bounded.replay(&set.bounded);
         self.keys.replay(&set.keys);
         self.audit.replay(&set.audit);
+        self.requests.replay(&set.requests);
         let ids = [&set.jobs.last().map(|it| it.key.0), &set.schedules.last().map(|it| it.key)];
         let more = [&set.runs.last().map(|it| it.key), &set.audit.last().map(|it| it.key)];
         ids.into_iter().chain(more).flatten().for_each(|id| self.ids.pass(*id));
+        set.requests.last().iter().for_each(|it| self.ids.pass(it.key));
     }
 
     /// Loses the commits after this time, as a promoted copy does that lacks them. Ids that only those
@@ -127,6 +132,7 @@ impl Tables {
         self.commits = Some(commits);
         let last = [self.runs.keys().next_back(), self.schedules.keys().next_back()];
         let more = [self.jobs.keys().next_back().map(|id| &id.0), self.audit.keys().next_back()];
+        let more = more.into_iter().chain([self.requests.keys().next_back()]);
         self.ids.last = last.into_iter().chain(more).flatten().copied().max().unwrap_or(0);
         self.timeline += 1;
         lost
@@ -152,6 +158,7 @@ impl Tables {
         self.bounded.revert(&set.bounded);
         self.keys.revert(&set.keys);
         self.audit.revert(&set.audit);
+        self.requests.revert(&set.requests);
     }
 
     /// The same, by a member that has certified it.

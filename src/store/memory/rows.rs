@@ -633,3 +633,22 @@ pub(super) type BoundedRow = (Option<String>, Timestamp);
 
 /// A key of enqueued executions: the queue, the key, the period.
 pub(super) type UniqueKey = (i64, Arc<str>, Millis);
+
+/// A row of QRTZ_REQUEST.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestRow {
+    pub application: String,
+    pub verb: String,
+    pub arguments: String,
+    /// None while it waits: whether it is done, its execution, its answer and when it ended.
+    pub ended: Option<RequestEnd>,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestEnd {
+    pub is_done: bool,
+    pub execution: Option<ExecutionId>,
+    pub answer: String,
+    pub at: Timestamp,
+}

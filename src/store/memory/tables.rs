@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::commits::{Commits, RowKey};
 use super::hooks::Hooks;
-use super::rows::{App, BoundedRow, Execution, IndexedBy, Job, Key, Node, Pause, Schedule, Slot, UniqueKey};
+use super::rows::{
+    App, BoundedRow, Execution, IndexedBy, Job, Key, Node, Pause, RequestRow, Schedule, Slot, UniqueKey,
+};
 use super::table::Table;
 use crate::domain::{
     Entry, Error, ErrorKind, ExecutionId, JobId, JobSpec, Lineage, NodeId, ScheduleState, Timestamp,
@@ -78,6 +80,8 @@ pub(super) struct Tables {
     pub keys: Table<UniqueKey, i64>,
     /// By id.
     pub audit: Table<i64, AuditRow>,
+    /// QRTZ_REQUEST, by id.
+    pub requests: Table<i64, RequestRow>,
     /// Rows that the transaction counts as written, whatever it changed in them.
     pub(super) touched: BTreeSet<RowKey>,
     /// What has been committed, where several members have the tables.
@@ -94,10 +98,12 @@ impl Tables {
     /// caller ends with [`Tables::commit`].
     pub(super) fn atomically<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let (runs, schedules, recorded) = (self.runs.mark(), self.schedules.mark(), self.audit.mark());
+        let requests = self.requests.mark();
         let (changes, removed) = (self.hooks.changes.len(), self.hooks.removed.len());
         let result = work(self);
         if result.is_err() {
             self.audit.roll_back(recorded);
+            self.requests.roll_back(requests);
             while let Some((id, row)) = self.runs.undone(runs) {
                 self.swap_run(id, row);
             }

@@ -45,6 +45,14 @@ impl Fixture for MemoryFixture {
     fn tagged(&self, tag: &str) -> usize {
         self.0.tagged(tag)
     }
+
+    fn request(&self, application: &str, verb: &str, arguments: &str) -> i64 {
+        self.0.request(application, verb, arguments).unwrap()
+    }
+
+    fn has_request(&self, id: i64) -> bool {
+        self.0.written_requests().iter().any(|(it, _)| *it == id)
+    }
 }
 
 conformance!(memory, MemoryFixture);

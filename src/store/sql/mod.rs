@@ -48,21 +48,22 @@ use session::Session;
 use session::fault::{Fault, Step};
 use verbs::calls::{calls, shared_verbs};
 pub(crate) use verbs::joined::joined;
-use verbs::{audit, change, ensure, node, order, queue, switch};
+use verbs::{audit, change, ensure, node, order, queue, requests, switch};
 use views::{covers, inspect};
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::enqueue::{EnqueueOrder, Keyed};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+use super::request::{CarriedOut, Request, RequestQuery};
 use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use super::{
-    ApplicationRow, Applied, Change, Claim, ClaimRequest, Completed, Definition, Ensured, ExecutionChange,
-    ExecutionQuery, ExecutionRow, Heartbeat, HeartbeatReply, IfNotMade, JobRow, LargePayload, NewNode,
-    NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled, Prepared, Purge, Purged,
-    PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow, SeenSchedule, Store, StoreLimits,
-    StrandedPage, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
+    ApplicationRow, Applied, Carrier, Change, Claim, ClaimRequest, Completed, Definition, Ensured,
+    ExecutionChange, ExecutionQuery, ExecutionRow, Heartbeat, HeartbeatReply, IfNotMade, JobRow,
+    LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled, Prepared,
+    Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow, SeenSchedule, Store,
+    StoreLimits, StrandedPage, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
 };
 use crate::domain::{Covers, Entry, ErrorKind, ExecutionId, Lineage, Millis, ScheduleId, Timestamp};
 use crate::time::{Clock, TimeSample, span};
@@ -254,6 +255,7 @@ impl Store for SqlStore {
         write purge(purge: &Purge) -> Purged = "purge the ledger", purge::purge;
         write purge_queues(walk: &QueueWalk) -> PurgedQueues =
             "purge enqueued executions", purge_queue::purge;
+        read requests(query: &RequestQuery) -> Vec<Request> = "look for requests", requests::page;
         write purge_orphans(walk: &OrphanWalk) -> PurgedOrphans =
             "purge executions without a schedule", orphans::purge;
         write ended_pauses(application: &str) -> Vec<EndedPause> = "look for ended pauses", switch::ended;
@@ -335,6 +337,10 @@ impl Store for SqlStore {
 
     fn resolve(&self, requests: &[ClaimRequest], if_not_made: IfNotMade) -> Result<Vec<Claim>> {
         claim::resolve(self, requests, if_not_made)
+    }
+
+    fn carry_out(&self, request: &Request, carrier: &dyn Carrier) -> Result<CarriedOut> {
+        requests::carry_out(self, request, carrier)
     }
 
     fn elect(&self, application: &str, now: Timestamp, interval: Millis) -> Result<Applied> {

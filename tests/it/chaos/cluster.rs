@@ -439,6 +439,7 @@ impl Cluster {
             coverings: Vec::new(),
             changes: changes.iter().map(|it| it.change.clone()).collect(),
             orders: self.deeds.orders.clone(),
+            requests: Vec::new(),
             keyed: self.deeds.keyed.clone(),
             retries: self.deeds.retries.clone(),
             skips: self.deeds.skips.clone(),

@@ -67,6 +67,29 @@ impl Database {
         }
     }
 
+    /// How many rows of a table or a view there are under a condition.
+    pub fn count(&self, table: &str, condition: &str) -> i64 {
+        let question = diesel::dsl::sql::<diesel::sql_types::BigInt>(&format!(
+            "SELECT COUNT(*) FROM {table} {condition}"
+        ));
+        let counted = match self.kind {
+            #[cfg(feature = "sqlite")]
+            ServerKind::Sqlite => {
+                let file = self.url.strip_prefix("sqlite:").unwrap();
+                question.get_result(&mut diesel::SqliteConnection::establish(file).unwrap())
+            }
+            #[cfg(feature = "postgres")]
+            ServerKind::Postgres => {
+                question.get_result(&mut diesel::PgConnection::establish(&self.url).unwrap())
+            }
+            #[cfg(feature = "mysql")]
+            ServerKind::Mariadb => {
+                question.get_result(&mut diesel::MysqlConnection::establish(&self.url).unwrap())
+            }
+        };
+        counted.unwrap()
+    }
+
     /// The same database as a role with the password `secret`.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub fn as_role(&self, role: &str) -> Self {

@@ -13,6 +13,7 @@ use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{Row, Statement, answer, sql};
 use crate::store::sql::session::{Session, now};
 use crate::store::sql::verbs::queue::{remove_tags, tags};
+use crate::store::sql::verbs::requests;
 use crate::store::{PurgedQueues, QueuePlace, QueueWalk};
 
 answer! {
@@ -32,7 +33,10 @@ answer! {
     }
 }
 
+/// A step also removes as many requests of other programs.
 pub(crate) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQueues> {
+    let now = now(session)?;
+    requests::purge(session, &walk.application, walk.before(now, 0), walk.limit)?;
     let (job, queue, span) = match next_queue(session, walk)? {
         NextQueue::Of { job, queue, span } => (job, queue, span),
         NextQueue::NoneUpTo(job) => {
@@ -40,7 +44,7 @@ pub(crate) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQ
         }
     };
     let after = if job == walk.after.job { walk.after.origin } else { i64::MIN };
-    let before = walk.before(now(session)?, span);
+    let before = walk.before(now, span);
     let (attempts, is_last) = page(session, queue, after, before, walk.limit)?;
     let reached = attempts.last().map_or(i64::MAX, |attempt| attempt.origin);
     let of_one = attempts.chunk_by(|one, other| one.origin == other.origin);

@@ -226,6 +226,9 @@ answer! {
              WHERE application = ?), 0) AS pause_ended",
             dialect.clock()
         ), Row::flag;
+        /// Whether other programs' requests wait.
+        requested: bool = "CASE WHEN EXISTS (SELECT 1 FROM QRTZ_REQUEST WHERE application = ? \
+            AND state = 'REQUESTED') THEN 1 ELSE 0 END AS requested", Row::flag;
         /// Whether any of the query's jobs is due.
         is_due: bool = "COALESCE(heads.due, 0) AS due", Row::flag;
         /// When the first PENDING execution is due: one look into the index for each queue, as in [`heads`].
@@ -254,13 +257,14 @@ fn first_look(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> St
     let row = session.rows(&question)?.pop();
     let answered = clock.host();
     let mut row = row.ok_or_else(|| Fault::undecodable("a poll without an answer".to_owned()))?;
-    let FirstAnswer { app, node, election, pause_ended, is_due, pending, is_late, earliest, now } =
+    let FirstAnswer { app, node, election, pause_ended, requested, is_due, pending, is_late, earliest, now } =
         FirstAnswer::read(&mut row)?;
     let polled = Polled {
         app_enabled: app == "Y",
         node_enabled: node == Switch::On.word(false),
         drains: [Switch::Draining, Switch::Drained].iter().any(|it| node == it.word(false)),
         pause_ended,
+        requested,
         election,
         late: is_late || pending.is_some_and(|at| at < query.late),
         earliest: earliest.filter(|at| *at < query.until),
@@ -278,7 +282,7 @@ fn first_look(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> St
 pub(crate) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
     let application = query.application.as_str();
     let look = sql(format!("SELECT {} FROM (SELECT ", FirstAnswer::columns(dialect)))
-        .bind_all((application, query.node.to_string(), application, application, application))
+        .bind_all((application, query.node.to_string(), application, application, application, application))
         .bind_all((query.pending_from, query.until.max(query.late), application, query.late));
     if query.listed.is_empty() && query.page.schedules == DueRows::Sections(Vec::new()) {
         return look.push("NULLIF(0, 0) AS earliest, 0 AS due) AS heads");

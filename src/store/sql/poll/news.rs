@@ -14,6 +14,8 @@ pub(crate) const CHANNEL: &str = "firetime";
 const WORK_WORD: &str = "work";
 const CANCEL_WORD: &str = "cancel";
 const MEMBERS_WORD: &str = "members";
+/// The trigger of QRTZ_REQUEST says it.
+const REQUEST_WORD: &str = "request";
 
 /// Ends the list of columns that an INSERT or UPDATE returns: its commit tells the application's nodes of
 /// this, if commits of its session tell.
@@ -43,33 +45,44 @@ pub(crate) fn tell_of(session: &mut dyn Session, news: News, application: &str) 
 #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL notifies"))]
 pub(crate) fn notified(payload: &str, application: &str) -> News {
     let is = |word: &str| payload.split_once(':') == Some((word, application));
-    News { work: is(WORK_WORD), cancel: is(CANCEL_WORD), members: is(MEMBERS_WORD) }
+    News {
+        work: is(WORK_WORD),
+        cancel: is(CANCEL_WORD),
+        members: is(MEMBERS_WORD),
+        request: is(REQUEST_WORD),
+    }
 }
 
 pub(crate) fn glance(session: &mut dyn Session, query: &GlanceQuery) -> Step<Glance> {
     let row = session.rows(&question(session.dialect(), query))?.pop();
     let mut row = row.ok_or_else(|| Fault::undecodable("a glance without an answer".to_owned()))?;
-    let marks = Marks { run: row.int()?, audit: row.int()?, told: row.loose_instant()? };
-    let (work, cancel, members) = (row.int()? == 1, row.int()? == 1, marks.told > query.after.told);
-    Ok(Glance { marks, news: News { work, cancel, members } })
+    let (run, audit, request) = (row.int()?, row.int()?, row.int()?);
+    let marks = Marks { run, audit, request, told: row.loose_instant()? };
+    let (work, cancel, request) = (row.int()? == 1, row.int()? == 1, row.int()? == 1);
+    Ok(Glance { marks, news: News { work, cancel, request, members: marks.told > query.after.told } })
 }
 
 /// The marks, and whether there is news behind the last ones.
 pub(crate) fn question(dialect: Dialect, query: &GlanceQuery) -> Statement {
-    let (application, Marks { run, audit, .. }) = (query.application.as_str(), query.after);
+    let (application, Marks { run, audit, request, .. }) = (query.application.as_str(), query.after);
     let (runs, changes) = (dialect.behind("QRTZ_RUN", "r"), dialect.behind("QRTZ_AUDIT", "a"));
+    let requests = dialect.behind("QRTZ_REQUEST", "q");
     sql(format!(
         "SELECT COALESCE((SELECT MAX(r.id) FROM QRTZ_RUN r), 0) AS run, \
          COALESCE((SELECT MAX(a.id) FROM QRTZ_AUDIT a), 0) AS audit, \
+         COALESCE((SELECT MAX(q.id) FROM QRTZ_REQUEST q), 0) AS request, \
          COALESCE((SELECT MAX(n.told_time) FROM QRTZ_NODE n WHERE n.application = ?), -1) AS told, \
          CASE WHEN EXISTS (SELECT 1 FROM {runs} AND r.application = ? AND r.state = 'PENDING' \
          AND r.attempt = 1 AND r.due_time < ?) OR EXISTS (SELECT 1 FROM {changes} AND a.application = ? \
          AND a.verb <> '{CANCEL}') THEN 1 ELSE 0 END AS work, \
          CASE WHEN EXISTS (SELECT 1 FROM {changes} AND a.application = ? AND a.verb = '{CANCEL}' \
-         AND a.became = '{ASKED_TO_CANCEL}') THEN 1 ELSE 0 END AS cancel"
+         AND a.became = '{ASKED_TO_CANCEL}') THEN 1 ELSE 0 END AS cancel, \
+         CASE WHEN EXISTS (SELECT 1 FROM {requests} AND q.application = ? AND q.state = 'REQUESTED') \
+         THEN 1 ELSE 0 END AS asked"
     ))
     .bind(application)
     .bind_all((run, application, query.until, audit, application, audit, application))
+    .bind_all((request, application))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::store::conformance::{DEADLINE, Fixture, RowKey};
 use crate::store::sql::connection::target::Target;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
-use crate::store::sql::session::statement::sql;
+use crate::store::sql::session::statement::{single, sql};
 use crate::store::sql::{migrate, open};
 use crate::store::{Claim, ClaimRequest, Definition, Result, Store, StoreLimits};
 use crate::time::{Clock, Lease};
@@ -231,6 +231,19 @@ impl Database {
         let question = sql("SELECT t.origin FROM QRTZ_TAG t WHERE t.tag = ?").bind(tag);
         self.past.lock().unwrap().rows(&question).unwrap().len()
     }
+
+    fn request(&self, application: &str, verb: &str, arguments: &str) -> i64 {
+        let insert = sql("INSERT INTO QRTZ_REQUEST (application, verb, arguments) VALUES (?, ?, ?)");
+        let mut session = self.past.lock().unwrap();
+        session.execute(&insert.bind(application).bind(verb).bind(arguments)).unwrap();
+        let last = sql("SELECT MAX(q.id) FROM QRTZ_REQUEST q WHERE q.application = ?").bind(application);
+        single(session.rows(&last).unwrap()).unwrap()
+    }
+
+    fn has_request(&self, id: i64) -> bool {
+        let question = sql("SELECT q.id FROM QRTZ_REQUEST q WHERE q.id = ?").bind(id);
+        !self.past.lock().unwrap().rows(&question).unwrap().is_empty()
+    }
 }
 
 macro_rules! fixture {
@@ -266,6 +279,14 @@ macro_rules! fixture {
 
             fn tagged(&self, tag: &str) -> usize {
                 self.0.tagged(tag)
+            }
+
+            fn request(&self, application: &str, verb: &str, arguments: &str) -> i64 {
+                self.0.request(application, verb, arguments)
+            }
+
+            fn has_request(&self, id: i64) -> bool {
+                self.0.has_request(id)
             }
         }
     };

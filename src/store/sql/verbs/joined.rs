@@ -27,15 +27,20 @@ pub(crate) fn joined<'c, C: CallerConnection, T: Send + 'static>(
     connection: &'c mut C,
     body: impl FnOnce(&dyn Verbs) -> Result<T> + Send + 'static,
 ) -> C::Outcome<'c, T> {
-    connection.join(move |session| body(&OnConnection { outside: &*outside, session: RefCell::new(session) }))
+    connection.join(move |session| body(&OnConnection::new(&*outside, session)))
 }
 
-struct OnConnection<'a> {
+/// A client's verbs on a session with an open transaction.
+pub(super) struct OnConnection<'a> {
     outside: &'a dyn Store,
     session: RefCell<&'a mut dyn Session>,
 }
 
-impl OnConnection<'_> {
+impl<'a> OnConnection<'a> {
+    pub(super) fn new(outside: &'a dyn Store, session: &'a mut dyn Session) -> Self {
+        Self { outside, session: RefCell::new(session) }
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut dyn Session) -> Step<T>) -> Result<T> {
         work(&mut **self.session.borrow_mut()).map_err(told)
     }

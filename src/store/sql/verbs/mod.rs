@@ -9,5 +9,6 @@ pub(super) mod joined;
 pub(super) mod node;
 pub(super) mod order;
 pub(super) mod queue;
+pub(super) mod requests;
 pub(super) mod run_end;
 pub(super) mod switch;

@@ -120,7 +120,7 @@ impl Database for Postgres {
     }
 
     fn move_sequences(&self, session: &mut dyn Session) -> Step<()> {
-        for table in ["qrtz_job", "qrtz_execute", "qrtz_run", "qrtz_claim", "qrtz_audit"] {
+        for table in ["qrtz_job", "qrtz_execute", "qrtz_run", "qrtz_claim", "qrtz_audit", "qrtz_request"] {
             session.rows(&sql(format!(
                 "SELECT setval(ids, highest) FROM \
                  (SELECT pg_get_serial_sequence('{table}', 'id')::regclass AS ids, (SELECT MAX(id) \
