@@ -1,6 +1,7 @@
-//! A shop behind axum and SQLx on PostgreSQL: an order, its charge and its reminder are stored in one
-//! transaction, and the one in which the order is paid cancels the reminder. Start it twice, on one database,
-//! and kill one of them: the other goes on. On Unix.
+//! A shop behind axum and SQLx on PostgreSQL. An order is stored with its charge and its reminder, or not at
+//! all. The charge is booked, and its invoice enqueued, in the transaction that ends the execution: once,
+//! whatever is killed. The payment cancels the reminder. Start it twice, on one database, and kill one of
+//! them: the other goes on. On Unix.
 //!
 //! ```text
 //! ADDRESS=127.0.0.1:3000 DATABASE_URL=postgres://... cargo run --example sqlx --features sqlx,postgres
@@ -15,7 +16,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{post, put};
 use axum::{Json, Router};
-use firetime::{Client, ErrorKind, Job, Retry, Scheduler};
+use firetime::{Client, Context, ErrorKind, Job, Receipt, Retry, Scheduler};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqlx::PgPool;
@@ -24,15 +25,15 @@ use tokio::signal::unix::{SignalKind, signal};
 
 const RETRY: Retry = Retry::exponential(Duration::from_secs(1), Duration::from_secs(60)).at_most(4);
 const CHARGE: Job<i64> = Job::new("charge").timeout(Duration::from_secs(10)).retry(RETRY);
+const INVOICE: Job<i64> = Job::new("invoice").retry(RETRY);
 const REMIND: Job<i64> = Job::new("remind").retry(RETRY);
 
-/// `charges` has a row for each order whose money was taken, and so `reminders` for each that was sent: an
-/// attempt that runs again after a death finds the row of the one before.
+/// A job's effect is a row. No constraint keeps a second one of an order away: none is needed.
 const TABLES: &str = "
-    CREATE TABLE IF NOT EXISTS orders (id BIGINT PRIMARY KEY, cents BIGINT NOT NULL, reminder BIGINT,
+    CREATE TABLE IF NOT EXISTS orders (id BIGINT PRIMARY KEY, cents BIGINT NOT NULL, reminder BIGINT NOT NULL,
                                        is_paid BOOLEAN NOT NULL DEFAULT FALSE);
-    CREATE TABLE IF NOT EXISTS charges (order_id BIGINT PRIMARY KEY REFERENCES orders, cents BIGINT NOT NULL);
-    CREATE TABLE IF NOT EXISTS reminders (order_id BIGINT PRIMARY KEY REFERENCES orders);";
+    CREATE TABLE IF NOT EXISTS charges (order_id BIGINT NOT NULL REFERENCES orders, cents BIGINT NOT NULL);
+    CREATE TABLE IF NOT EXISTS letters (order_id BIGINT NOT NULL REFERENCES orders, subject TEXT NOT NULL);";
 
 #[derive(Clone)]
 struct Shop {
@@ -52,17 +53,22 @@ async fn main() -> Result<(), Failure> {
     make_tables(&pool).await?;
     let listener = tokio::net::TcpListener::bind(&address).await?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let (charging, reminding) = (pool.clone(), pool.clone());
+    firetime::migrate(&url)?;
+    let client = Client::connect_async("shop", &url).await?;
+    let shop = Shop { client, pool, patience: Duration::from_secs(patience) };
+    let (charging, invoicing, reminding) = (shop.clone(), shop.clone(), shop.clone());
     let scheduler = Scheduler::builder("shop", &url)
-        .async_handler(CHARGE, move |_, order| charge(charging.clone(), order))
-        .async_handler(REMIND, move |_, order| remind(reminding.clone(), order))
+        .async_handler(CHARGE, move |context, order| charging.clone().charge(context, order))
+        .async_handler(INVOICE, move |context, order| invoicing.clone().send(context, order, "invoice"))
+        .async_handler(REMIND, move |context, order| reminding.clone().send(context, order, "reminder"))
+        // Each has a connection of the pool's ten: two are left for requests.
+        .concurrency(8)
         // What this instance leaves behind when it is killed the other one takes over within 20 s, not 40.
         .heartbeat_interval(Duration::from_secs(1))
         .death_after(Duration::from_secs(10))
         .misfire_interval(Duration::from_secs(5))
         .start_async()
         .await?;
-    let shop = Shop { client: scheduler.client(), pool, patience: Duration::from_secs(patience) };
     let routes = Router::new()
         .route("/orders/{order}", put(place).get(look))
         .route("/orders/{order}/payment", post(pay))
@@ -127,17 +133,16 @@ impl Shop {
     /// The order, its charge and its reminder: all three are there once this is committed, or none.
     async fn place(&self, order: i64, cents: i64) -> Result<bool, Failure> {
         let mut transaction = self.pool.begin().await?;
-        let row = sqlx::query("INSERT INTO orders (id, cents) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING");
-        let inserted = row.bind(order).bind(cents).execute(&mut *transaction).await?;
-        if inserted.rows_affected() == 0 {
-            return Ok(false);
-        }
         let key = format!("order-{order}");
         self.client.enqueue(CHARGE, &order).key(&key).run_in(&mut *transaction).await?;
         let remind = self.client.enqueue(REMIND, &order).key(&key).after(self.patience);
         let reminder = remind.run_in(&mut *transaction).await?.id();
-        let row = sqlx::query("UPDATE orders SET reminder = $2 WHERE id = $1");
-        row.bind(order).bind(reminder.get()).execute(&mut *transaction).await?;
+        let row = "INSERT INTO orders (id, cents, reminder) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING";
+        let row = sqlx::query(row).bind(order).bind(cents).bind(reminder.get());
+        if row.execute(&mut *transaction).await?.rows_affected() == 0 {
+            // It is there already. What this request has enqueued is rolled back.
+            return Ok(false);
+        }
         transaction.commit().await?;
         Ok(true)
     }
@@ -152,33 +157,43 @@ impl Shop {
         transaction.commit().await?;
         Ok(true)
     }
+
+    /// Books the charge and enqueues its invoice. Both are there if and when the execution has succeeded: a
+    /// process that is killed in here leaves nothing, and another one begins anew.
+    async fn charge(self, context: Context, order: i64) -> Result<Receipt, Failure> {
+        let mut transaction = self.pool.begin().await?;
+        let row = "INSERT INTO charges (order_id, cents) SELECT id, cents FROM orders WHERE id = $1";
+        sqlx::query(row).bind(order).execute(&mut *transaction).await?;
+        // Time to kill it halfway. Yours keeps its transactions short.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        self.client.enqueue(INVOICE, &order).run_in(&mut *transaction).await?;
+        let receipt = context.complete_in(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(receipt)
+    }
+
+    /// Writes to the customer. In place of a mail server, which nobody can roll back, stands a table.
+    async fn send(self, context: Context, order: i64, subject: &str) -> Result<Receipt, Failure> {
+        let mut transaction = self.pool.begin().await?;
+        let row = sqlx::query("INSERT INTO letters (order_id, subject) VALUES ($1, $2)");
+        row.bind(order).bind(subject).execute(&mut *transaction).await?;
+        let receipt = context.complete_in(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(receipt)
+    }
 }
 
-/// Takes the money. In place of a bank, which would know the order's number, stands a table.
-async fn charge(pool: PgPool, order: i64) -> Result<(), Failure> {
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    let charge = "INSERT INTO charges (order_id, cents) SELECT id, cents FROM orders WHERE id = $1 \
-                  ON CONFLICT (order_id) DO NOTHING";
-    sqlx::query(charge).bind(order).execute(&pool).await?;
-    Ok(())
-}
-
-/// Sends the reminder.
-async fn remind(pool: PgPool, order: i64) -> Result<(), Failure> {
-    let remind = "INSERT INTO reminders (order_id) VALUES ($1) ON CONFLICT (order_id) DO NOTHING";
-    sqlx::query(remind).bind(order).execute(&pool).await?;
-    Ok(())
-}
-
-/// What has happened to an order, by the shop's own tables.
+/// What has happened to an order, and how often, by the shop's own tables.
 async fn look(State(shop): State<Shop>, Path(order): Path<i64>) -> Result<Json<Value>, Refusal> {
-    let question = "SELECT is_paid, EXISTS (SELECT FROM charges WHERE order_id = id), \
-                    EXISTS (SELECT FROM reminders WHERE order_id = id) FROM orders WHERE id = $1";
-    let row = sqlx::query_as::<_, (bool, bool, bool)>(question).bind(order).fetch_optional(&shop.pool).await;
-    let row = row.map_err(|error| refusal(error.into()))?;
-    let (is_paid, is_charged, is_reminded) =
+    let question = "SELECT is_paid, (SELECT COUNT(*) FROM charges WHERE order_id = id), \
+                    (SELECT COUNT(*) FROM letters WHERE order_id = id AND subject = 'invoice'), \
+                    (SELECT COUNT(*) FROM letters WHERE order_id = id AND subject = 'reminder') \
+                    FROM orders WHERE id = $1";
+    let row = sqlx::query_as::<_, (bool, i64, i64, i64)>(question).bind(order);
+    let row = row.fetch_optional(&shop.pool).await.map_err(|error| refusal(error.into()))?;
+    let (is_paid, charges, invoices, reminders) =
         row.ok_or((StatusCode::NOT_FOUND, "there is no such order".to_owned()))?;
-    Ok(Json(json!({ "is_paid": is_paid, "is_charged": is_charged, "is_reminded": is_reminded })))
+    Ok(Json(json!({ "is_paid": is_paid, "charges": charges, "invoices": invoices, "reminders": reminders })))
 }
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
