@@ -158,6 +158,10 @@ struct ChangingJobs;
 #[doc = include_str!("../docs/guide/transactions.md")]
 struct Transactions;
 
+#[cfg(all(doctest, feature = "sqlite", feature = "sqlx"))]
+#[doc = include_str!("../docs/guide/exactly-once.md")]
+struct ExactlyOnce;
+
 #[cfg(all(doctest, feature = "sqlite", feature = "tokio"))]
 #[doc = include_str!("../docs/guide/coming-from-river.md")]
 struct ComingFromRiver;
