@@ -8,6 +8,7 @@ use firetime::{Context, Event, ExecutionFilter, Job, Schedule, Scheduler, Trigge
 use libtest_mimic::Trial;
 
 use crate::support::database::{Database, ServerKind};
+use crate::support::node::{self, Nodes};
 use crate::support::scheduler::{APPLICATION, SOON, TEXT, client, listen, teller, until, wait_for};
 use crate::trial;
 
@@ -18,6 +19,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("an_insert_runs_a_job_once_it_is_committed", an_insert_runs_a_job_once_it_is_committed),
         ("requests_of_one_key_are_carried_out_in_order", requests_of_one_key_are_carried_out_in_order),
         ("schedules_are_paused_triggered_and_resumed", schedules_are_paused_triggered_and_resumed),
+        ("killed_nodes_carry_no_request_out_twice", killed_nodes_carry_no_request_out_twice),
         ("a_python_program_asks_in_its_own_transaction", a_python_program_asks_in_its_own_transaction),
     ];
     for (name, test) in tests {
@@ -109,6 +111,35 @@ fn requests_of_one_key_are_carried_out_in_order(kind: ServerKind) {
     until("it is not cancelled", || are(&database, 1, "DONE", "cancelled"));
     assert!(told.try_recv().is_err(), "none was due");
     assert!(nodes.into_iter().all(|node| node.shutdown(SOON)));
+}
+
+/// Of three nodes that carry requests out, one after the other is killed.
+fn killed_nodes_carry_no_request_out_twice(kind: ServerKind) {
+    const COUNT: i64 = 300;
+    let database = kind.fresh();
+    firetime::migrate(&database.url).unwrap();
+    let mut nodes = Nodes::start(&database.url, 3);
+    let row = |n| {
+        let arguments = format!(r#"{{"job": "work", "payload": {n}, "due": "2037-01-31T08:00:00Z"}}"#);
+        format!("('{}', 'enqueue', '{arguments}')", node::APPLICATION)
+    };
+    let rows: Vec<String> = (0..COUNT).map(row).collect();
+    database.batch(&format!(
+        "INSERT INTO QRTZ_REQUEST (application, verb, arguments) VALUES {}",
+        rows.join(", ")
+    ));
+    for (number, done) in (0..5).zip((1..).step_by(50)) {
+        let is_so = || (database.count("QRTZ_REQUEST", "WHERE state = 'DONE'") >= done).then_some(());
+        until("they are not carried out", is_so);
+        nodes.kill(number);
+        nodes.add(&database.url);
+    }
+    until("not all are carried out", || are(&database, COUNT, "DONE", "created"));
+    let executions = database.count("qrtz_executions", "WHERE job = 'work' AND state = 'PENDING'");
+    assert_eq!(executions, COUNT);
+    let told = "(SELECT DISTINCT execution_id FROM QRTZ_REQUEST) AS told";
+    assert_eq!(database.count(told, ""), COUNT);
+    nodes.stop();
 }
 
 fn schedules_are_paused_triggered_and_resumed(kind: ServerKind) {
