@@ -64,7 +64,7 @@ pub use api::{
     ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Difference, Draining, Enqueued,
     ExecutionDetails, ExecutionFilter, ExecutionView, Health, Job, JobView, Lane, NodeView, Paused, RateView,
     Removed, Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target,
-    Triggered,
+    Triggered, Undecodable,
 };
 pub use domain::{
     Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, LaneHealth,

@@ -6,7 +6,8 @@ use serde::de::DeserializeOwned;
 
 use crate::api::job::check_job;
 use crate::api::request::written::carrier;
-use crate::api::{Job, Lane, Scheduler};
+use crate::api::undecodable;
+use crate::api::{Client, Job, Lane, Scheduler, Undecodable};
 use crate::domain::{Answer, Error, ErrorKind, Event};
 use crate::node::Node;
 use crate::node::context::Context;
@@ -257,7 +258,55 @@ impl Builder {
     /// the database cannot be reached, [`ErrorKind::Schema`] if its tables do not fit this version,
     /// [`ErrorKind::Unknown`] if the node was to join and heard nothing for two store timeouts.
     pub fn start(self) -> Result<Scheduler, Error> {
-        if let Some(job) = self.twice {
+        self.check_handlers()?;
+        let config = self.config.checked()?;
+        for it in self.handlers.lanes() {
+            config.check_lane_of(it.job, it.lane)?;
+        }
+        #[cfg(feature = "tokio")]
+        let config = with_tasks(config, &self.handlers, self.runtime)?;
+        Node::start(config, self.handlers, self.observers).map(Scheduler::over)
+    }
+
+    /// Decodes the payloads that wait in the database with the handlers of this builder, and gives those that
+    /// cannot be decoded: before a release, so that nothing is left alone after it.
+    ///
+    /// What waits are the active and paused schedules of the application, and its PENDING executions. Of a
+    /// job without a handler here that is told once: another program of the application may have it. At most
+    /// 1,000 findings are given; the check ends there. What is enqueued or changed meanwhile may be missed,
+    /// and executions that run are not looked at.
+    ///
+    /// It only reads: no node joins, nothing is created or upgraded. Within a tokio runtime call it on
+    /// `spawn_blocking`.
+    ///
+    /// ```
+    /// use firetime::{Client, Job, Scheduler};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// // The release before enqueued numbers, and this one wants texts.
+    /// Client::connect("shop", &url)?.enqueue(Job::<u64>::new("remind"), &7).run()?;
+    ///
+    /// const REMIND: Job<String> = Job::new("remind");
+    /// let builder = Scheduler::builder("shop", &url).handler(REMIND, |_, _| Ok(()));
+    /// let found = builder.check_payloads()?;
+    /// assert_eq!(found.len(), 1);
+    /// assert!(found[0].to_string().contains("invalid type: integer `7`, expected a string"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for handlers, a name or a URL that cannot be used, [`ErrorKind::Schema`] if the
+    /// tables are those of another version; or the database's failure.
+    pub fn check_payloads(&self) -> Result<Vec<Undecodable>, Error> {
+        self.check_handlers()?;
+        let client = Client::connect(&self.config.application, &self.config.url)?;
+        undecodable::find(client.store.as_ref(), &client.application, &self.handlers)
+    }
+
+    /// Refuses handlers with which no node could start.
+    fn check_handlers(&self) -> Result<(), Error> {
+        if let Some(job) = &self.twice {
             let message = format!("job {job:?} has two handlers; each job has one");
             return Err(Error::new(ErrorKind::Config, message));
         }
@@ -266,16 +315,7 @@ impl Builder {
             let message = "no handler: call handler(JOB, |context, payload| ...) first";
             return Err(Error::new(ErrorKind::Config, message));
         }
-        for spec in &specs {
-            check_job(spec)?;
-        }
-        let config = self.config.checked()?;
-        for it in self.handlers.lanes() {
-            config.check_lane_of(it.job, it.lane)?;
-        }
-        #[cfg(feature = "tokio")]
-        let config = with_tasks(config, &self.handlers, self.runtime)?;
-        Node::start(config, self.handlers, self.observers).map(Scheduler::over)
+        specs.iter().try_for_each(check_job)
     }
 
     /// As [`Builder::start`], which waits on the runtime's blocking pool. Its async handlers run on the

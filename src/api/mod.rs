@@ -14,6 +14,7 @@ mod lane;
 pub mod request;
 mod scheduler;
 mod target;
+mod undecodable;
 mod views;
 
 pub use audit::{AuditFilter, AuditView};
@@ -37,4 +38,5 @@ pub use request::trigger::Triggered;
 pub(crate) use request::written::carrier;
 pub use scheduler::Scheduler;
 pub use target::Target;
+pub use undecodable::Undecodable;
 pub use views::{ApplicationView, ExecutionFilter, ExecutionView, JobView, NodeView, RateView, ScheduleView};

@@ -22,6 +22,7 @@ use crate::store::request::{CarriedOut, Request, RequestQuery};
 use crate::store::rules::{ChangeKind, HeldRow};
 use crate::store::streak::{Streak, StreakQuery};
 use crate::store::switch::{EndedPause, PassedQuery, Scope, Switch, SwitchOrder, SwitchVerb, Switched};
+use crate::store::waiting::{PayloadPage, PayloadWalk};
 use crate::store::{
     ApplicationRow, Applied, Carrier, Change, Claim, ClaimRequest, Completed, Definition, Ensured,
     ExecutionChange, ExecutionQuery, ExecutionRow, Heartbeat, HeartbeatReply, IfNotMade, JobRow,
@@ -805,6 +806,10 @@ impl Store for Wire<'_> {
 
     fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>> {
         self.store.counts(schedule)
+    }
+
+    fn waiting_payloads(&self, walk: &PayloadWalk) -> Result<PayloadPage> {
+        self.store.waiting_payloads(walk)
     }
 
     fn checkpoint_of(&self, execution: ExecutionId) -> Result<Option<String>> {

@@ -33,6 +33,7 @@ pub(crate) mod sql;
 pub(crate) mod streak;
 pub(crate) mod switch;
 pub(crate) mod transition;
+pub(crate) mod waiting;
 pub(crate) mod when;
 
 #[cfg(not(feature = "sql"))]
@@ -75,6 +76,7 @@ pub(crate) use self::retention::{
 use self::streak::{Streak, StreakQuery};
 use self::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 pub(crate) use self::transition::{ExecutionChange, NextAttempt, Transition};
+use self::waiting::{PayloadPage, PayloadWalk};
 use crate::domain::{Covers, Entry, Error, ExecutionId, Lineage, Millis, ScheduleId, Timestamp};
 use crate::time::TimeSample;
 
@@ -289,6 +291,10 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// What an execution covers, with so many rows of the ledger counted at most; none if there is no such
     /// execution.
     fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>>;
+
+    /// Payloads that handlers have yet to decode. One step of a walk over all rows of an application that may
+    /// have one; what changes meanwhile may be missed.
+    fn waiting_payloads(&self, walk: &PayloadWalk) -> Result<PayloadPage>;
 
     /// How far the handlers of an execution have come, as JSON, if one has said so.
     fn checkpoint_of(&self, execution: ExecutionId) -> Result<Option<String>>;

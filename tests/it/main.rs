@@ -48,6 +48,7 @@ mod life;
 #[cfg(feature = "mysql")]
 mod members;
 mod news;
+mod payloads;
 mod poison;
 mod requests;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -93,6 +94,7 @@ fn main() {
         #[cfg(any(feature = "postgres", feature = "mysql"))]
         roles::add(&mut trials, database);
         news::add(&mut trials, database);
+        payloads::add(&mut trials, database);
         rules::add(&mut trials, database);
         #[cfg(feature = "tokio")]
         tasks::add(&mut trials, database);

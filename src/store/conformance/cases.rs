@@ -477,6 +477,7 @@ macro_rules! conformance {
                 what_a_pause_held_back_is_passed_as_paused,
                 pauses_whose_time_is_up_are_found_until_they_have_ended,
             }
+            waiting { payloads_that_wait_are_found_once_by_steps_of_any_size, }
         }
     };
 }

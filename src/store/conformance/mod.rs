@@ -53,6 +53,7 @@ pub(crate) mod streaks;
 pub(crate) mod switched;
 pub(crate) mod timed_out;
 pub(crate) mod traps;
+pub(crate) mod waiting;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -27,6 +27,7 @@ mod switch;
 mod table;
 mod tables;
 mod tests;
+mod waiting;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -41,6 +42,7 @@ use super::request::{CarriedOut, Request, RequestQuery};
 use super::rules::{ChangeKind, HeldRow};
 use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
+use super::waiting::{PayloadPage, PayloadWalk};
 use super::{
     ApplicationRow, Applied, Carrier, Change, Claim, ClaimRequest, Completed, Definition, Ensured,
     ExecutionChange, ExecutionQuery, ExecutionRow, Heartbeat, HeartbeatReply, IfNotMade, JobRow,
@@ -390,6 +392,10 @@ impl Store for MemoryStore {
 
     fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>> {
         Ok(self.read(|tables| tables.counts(schedule)))
+    }
+
+    fn waiting_payloads(&self, walk: &PayloadWalk) -> Result<PayloadPage> {
+        Ok(self.read(|tables| tables.waiting_payloads(walk)))
     }
 
     fn checkpoint_of(&self, execution: ExecutionId) -> Result<Option<String>> {

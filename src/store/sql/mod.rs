@@ -10,7 +10,7 @@
 //! verbs       the table of changes, and what clients and nodes change
 //! poll        schedules and executions to be planned, and the news of others' changes
 //! misfire     rows that the misfire handler looks for and removes
-//! views       views for people
+//! views       views for people, and of the payloads that wait
 //! migrate     the schema
 //! ```
 
@@ -49,7 +49,7 @@ use session::fault::{Fault, Step};
 use verbs::calls::{calls, shared_verbs};
 pub(crate) use verbs::joined::joined;
 use verbs::{audit, change, ensure, node, order, queue, requests, switch};
-use views::{covers, inspect};
+use views::{covers, inspect, waiting};
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::enqueue::{EnqueueOrder, Keyed};
@@ -58,6 +58,7 @@ use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::request::{CarriedOut, Request, RequestQuery};
 use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
+use super::waiting::{PayloadPage, PayloadWalk};
 use super::{
     ApplicationRow, Applied, Carrier, Change, Claim, ClaimRequest, Completed, Definition, Ensured,
     ExecutionChange, ExecutionQuery, ExecutionRow, Heartbeat, HeartbeatReply, IfNotMade, JobRow,
@@ -267,6 +268,8 @@ impl Store for SqlStore {
             "find a schedule", inspect::schedule_named;
         read counts(schedule: ScheduleId) -> Vec<(String, i64)> =
             "count a schedule's executions", inspect::counts;
+        read waiting_payloads(walk: &PayloadWalk) -> PayloadPage =
+            "read payloads that wait", waiting::waiting;
         read checkpoint_of(execution: ExecutionId) -> Option<String> =
             "read a checkpoint", inspect::checkpoint;
         read covers(execution: ExecutionId, most: usize) -> Option<Covers> =

@@ -26,7 +26,7 @@ use crate::store::sql::session::batch::{BatchRows, update};
 use crate::store::sql::session::statement::{Statement, Value, sql};
 use crate::store::sql::verbs::{change, node};
 use crate::store::sql::views::covers::Stretch;
-use crate::store::sql::views::{covers, inspect};
+use crate::store::sql::views::{covers, inspect, waiting};
 use crate::store::streak::Reach;
 use crate::store::{
     Change, ClaimRequest, ExecutionChange, ExecutionQuery, NewNode, NextAttempt, NodeEnd, OverdueQuery, Page,
@@ -693,6 +693,32 @@ fn executions_are_found_by_tag_and_key_alone(database: &Database) {
     }
 }
 
+/// However many schedules and executions there are.
+fn a_page_of_payloads_reads_that_page_alone(database: &Database) {
+    let (mut session, application) = filled(database);
+    let dialect = database.dialect();
+    let (numbers, token) = (numbers(dialect, 0), name(dialect, &application));
+    let schedule = 2_000_000_000 + 100_000 * i64::from(std::process::id());
+    session
+        .batch(&format!(
+            "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, \
+             due_time, claim_token) SELECT '{application}', {schedule} + n, 0, {START}, 1, 'PENDING', \
+             {START} + n, {token} FROM ({numbers}) AS numbers"
+        ))
+        .unwrap();
+    analyze(session.as_mut());
+    let behind = format!("{application}-100");
+    for statement in [
+        waiting::schedules_page(dialect, &application, &behind, 50),
+        waiting::executions_page(dialect, &application, 0, (START + 5_000, i64::MAX), 50),
+    ] {
+        assert_eq!(session.rows(&statement).unwrap().len(), 50);
+        assert_eq!(scans(session.as_mut(), &statement), Vec::<String>::new(), "{}", statement.text);
+        let read = read(session.as_mut(), &statement);
+        assert!(read < 400 || dialect == Dialect::Sqlite, "{read} rows: {}", statement.text);
+    }
+}
+
 /// Among two million that wait, each took longer than a call may.
 #[cfg(feature = "postgres")]
 #[test]
@@ -901,6 +927,11 @@ macro_rules! plans {
             #[test]
             fn a_poll_leaves_other_jobs_queues_alone() {
                 super::a_poll_leaves_other_jobs_queues_alone(&$make);
+            }
+
+            #[test]
+            fn a_page_of_payloads_reads_that_page_alone() {
+                super::a_page_of_payloads_reads_that_page_alone(&$make);
             }
 
             #[test]

@@ -170,12 +170,7 @@ pub(crate) fn schedules_page(
 ) -> Statement {
     let question = all_schedules();
     let question = match (application, after) {
-        (Some(application), Some(after)) if dialect.pages_by_ranges() => question
-            .push(" AND e.application >= ? AND e.application <= ? AND e.name > ?")
-            .bind_all((application, application, after.name.as_str())),
-        (Some(_), Some(after)) => {
-            of_application(question, "e", application).push(" AND e.name > ?").bind(after.name.as_str())
-        }
+        (Some(application), Some(after)) => behind_name(question, dialect, application, &after.name),
         (None, Some(after)) if dialect.pages_by_ranges() => question
             .push(" AND ((e.application = ? AND e.name > ?) OR e.application > ?)")
             .bind_all((after.application.as_str(), after.name.as_str(), after.application.as_str())),
@@ -185,6 +180,21 @@ pub(crate) fn schedules_page(
         (_, None) => of_application(question, "e", application),
     };
     question.push(" ORDER BY e.application, e.name LIMIT ?").bind(limit)
+}
+
+/// Appends that a row is of an application, in a question for a page behind a key.
+pub(crate) fn page_of(question: Statement, dialect: Dialect, alias: &str, application: &str) -> Statement {
+    match dialect.pages_by_ranges() {
+        true => question
+            .push(&format!(" AND {alias}.application >= ? AND {alias}.application <= ?"))
+            .bind_all((application, application)),
+        false => of_application(question, alias, Some(application)),
+    }
+}
+
+/// Appends that a schedule of an application stands behind a name.
+pub(crate) fn behind_name(question: Statement, dialect: Dialect, application: &str, name: &str) -> Statement {
+    page_of(question, dialect, "e", application).push(" AND e.name > ?").bind(name)
 }
 
 pub(crate) fn executions(session: &mut dyn Session, filter: &ExecutionQuery) -> Step<Vec<ExecutionRow>> {

@@ -1,4 +1,5 @@
-//! Views for people.
+//! Views for people, and of the payloads that wait.
 
 pub(super) mod covers;
 pub(super) mod inspect;
+pub(super) mod waiting;
