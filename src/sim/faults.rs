@@ -54,6 +54,8 @@ pub(super) struct Faults {
     pub snoozes: Millis,
     /// Per execution: its handler completes in a transaction of its own, or means to.
     pub completes: Millis,
+    /// Per execution: its handler stores how far it has come, again and again.
+    pub checkpoints: Millis,
     /// Per second: the application or one of its nodes is switched off for some minutes, by hand.
     pub switches: Millis,
     /// Per second: a client pauses the application, a job or a node, or drains a node.
@@ -116,6 +118,7 @@ impl Faults {
         long_jobs: 0,
         snoozes: 0,
         completes: 0,
+        checkpoints: 0,
         switches: 0,
         levels: 0,
         refusals: 0,
@@ -153,6 +156,7 @@ impl Faults {
         long_jobs: 20_000,
         snoozes: 50_000,
         completes: 200_000,
+        checkpoints: 200_000,
         switches: 2_000,
         levels: 4_000,
         refusals: 1_000,
@@ -191,6 +195,7 @@ impl Faults {
         long_jobs: 200_000,
         snoozes: 100_000,
         completes: 300_000,
+        checkpoints: 300_000,
         switches: 2_000,
         levels: 4_000,
         refusals: 1_000,
@@ -272,7 +277,8 @@ impl Faults {
         ..Self::NONE
     };
 
-    /// Handlers complete in transactions of their own, whose answers are lost, and nodes die meanwhile.
+    /// Handlers complete in transactions of their own, and store checkpoints; the answers are lost, and nodes
+    /// die meanwhile.
     pub(super) const COMPLETING: Self = Self {
         calls: 100_000,
         slow: 50_000,
@@ -280,6 +286,7 @@ impl Faults {
         stops: 4_000,
         snoozes: 100_000,
         completes: 500_000,
+        checkpoints: 500_000,
         ..Self::NONE
     };
 
@@ -372,7 +379,7 @@ impl Faults {
     ];
 
     /// Each rate, with its name on a scenario's line.
-    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 34] {
+    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 35] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -396,6 +403,7 @@ impl Faults {
             ("long_jobs", &mut self.long_jobs),
             ("snoozes", &mut self.snoozes),
             ("completes", &mut self.completes),
+            ("checkpoints", &mut self.checkpoints),
             ("switches", &mut self.switches),
             ("levels", &mut self.levels),
             ("refusals", &mut self.refusals),

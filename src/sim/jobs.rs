@@ -164,3 +164,9 @@ pub(super) fn completes(entry: &Entry, dice: &mut Dice, faults: &Faults) -> Opti
         lingers: dice.below(lingers),
     })
 }
+
+/// After how long a run's handler stores its first checkpoint; none if it stores none.
+pub(super) fn first_checkpoint(dice: &mut Dice, faults: &Faults) -> Option<Millis> {
+    let saves = faults.checkpoints > 0 && dice.happens(faults.checkpoints);
+    saves.then(|| 1 + dice.below(60))
+}

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::judge::{
-    Cancel, Change, Covering, Delay, Effect, Execution, History, Keyed, Limit, Order, Pause, Plan, Request,
-    Switch, is_legal, judge,
+    Cancel, Change, Checkpoint, Covering, Delay, Effect, Execution, History, Keyed, Limit, Order, Pause,
+    Plan, Request, Resume, Switch, is_legal, judge,
 };
 use crate::domain::ExecutionState;
 
@@ -1089,5 +1089,83 @@ fn an_attempt_after_a_commit_is_caught() {
         commit(history);
         let again = Effect { fence: 32, at: 3_400, committed: Vec::new(), ..effect(history, 31).clone() };
         history.effects.push(again);
+    });
+}
+
+/// The first attempt at the second occurrence has stored two checkpoints, and the next goes on from there.
+fn save(history: &mut History) {
+    for (execution, fence, value, asked) in [(21, 21, 1, 2_006), (21, 21, 2, 2_008), (22, 22, 3, 2_107)] {
+        let (stored, heard) = (Some(asked + 1), Some(true));
+        history.checkpoints.push(Checkpoint { execution, fence, value, asked, stored, heard });
+    }
+    let begins = [(21, 21, 2_005, None), (22, 22, 2_105, Some(2)), (31, 31, 3_005, None)];
+    for (execution, fence, at, value) in begins {
+        history.resumes.push(Resume { execution, fence, at, value });
+    }
+}
+
+#[test]
+fn an_attempt_that_goes_on_from_another_checkpoint_is_caught() {
+    let mut history = good();
+    save(&mut history);
+    judge(&history).assert_clean();
+    let goes_on = |run: usize, value: Option<i64>| {
+        caught("goes on from none of", move |history| {
+            save(history);
+            history.resumes[run].value = value;
+        });
+    };
+    goes_on(1, Some(1));
+    goes_on(1, None);
+    // Its own later one, another occurrence's, and one that nobody stored.
+    goes_on(1, Some(3));
+    goes_on(2, Some(3));
+    goes_on(0, Some(9));
+    // It looks once more what it has stored.
+    let looks_again = |value| {
+        let mut history = good();
+        save(&mut history);
+        let (execution, fence, at) = (21, 21, 2_007);
+        history.resumes.push(Resume { execution, fence, at, value });
+        judge(&history).violations
+    };
+    assert_eq!(looks_again(Some(1)), Vec::<String>::new());
+    assert_ne!(looks_again(None), Vec::<String>::new());
+    assert_ne!(looks_again(Some(2)), Vec::<String>::new());
+}
+
+/// One whose answer was lost may be there or not; one that was refused is not.
+#[test]
+fn a_checkpoint_without_an_answer_may_be_the_last() {
+    let history = |heard, value| {
+        let mut history = good();
+        save(&mut history);
+        (history.checkpoints[1].heard, history.checkpoints[1].stored) = (heard, None);
+        history.resumes[1].value = value;
+        judge(&history).violations
+    };
+    assert_eq!((history(None, Some(1)), history(None, Some(2))), (vec![], vec![]));
+    assert_ne!(history(None, None), Vec::<String>::new());
+    assert_ne!(history(Some(false), Some(2)), Vec::<String>::new());
+    // A call of an earlier run does not come behind those of a later one.
+    let mut history = good();
+    save(&mut history);
+    history.checkpoints[0].heard = None;
+    row(&mut history, 22).fence = 23;
+    let (execution, fence, at, value) = (22, 23, 2_110, Some(1));
+    history.resumes.push(Resume { execution, fence, at, value });
+    let violations = judge(&history).violations;
+    assert!(violations.iter().any(|it| it.contains("goes on from none of [Some(3)]")), "{violations:#?}");
+}
+
+#[test]
+fn a_checkpoint_stored_by_a_run_that_is_over_is_caught() {
+    caught("stored by a run that was over at 2020", |history| {
+        save(history);
+        history.checkpoints[1].stored = Some(2_021);
+    });
+    caught("stored by a run that was over at 2020", |history| {
+        save(history);
+        (history.checkpoints[1].stored, history.checkpoints[1].asked) = (None, 2_030);
     });
 }

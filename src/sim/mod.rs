@@ -46,7 +46,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use cluster::Cluster;
 use cluster::situations::Neighbours;
 use faults::Faults;
-use judge::{Effect, Execution, Verdict, judge};
+use judge::{Checkpoint, Effect, Execution, Verdict, judge};
 use play::Played;
 use sabotage::Sabotage;
 use scenario::Scenario;
@@ -668,6 +668,38 @@ fn handlers_complete_in_transactions_of_their_own_whatever_becomes_of_these() {
         ];
         println!("own transactions: seed={seed} {counts:?}");
         assert!(committed > 0, "{scenario}");
+        counts.into_iter().for_each(|(what, count)| *sums.entry(what).or_default() += count);
+    }
+    assert!(sums.values().all(|sum| *sum > 0), "{sums:?}");
+}
+
+/// Together these mixes bring about all that may become of a checkpoint, and of a run that goes on from one.
+#[test]
+fn handlers_go_on_from_their_last_checkpoints_whatever_becomes_of_these() {
+    let mut sums: BTreeMap<&str, usize> = BTreeMap::new();
+    for (seed, faults) in (0..).zip([Faults::MANY, Faults::STORM, Faults::COMPLETING, Faults::LAGGING]) {
+        let scenario = Scenario::of(faults, seed);
+        let mut cluster = Cluster::new(&scenario, database::Database::memory(), &[]);
+        cluster.run();
+        let history = cluster.history();
+        judge(&history).assert_clean();
+        let count = |is: &dyn Fn(&Checkpoint) -> bool| history.checkpoints.iter().filter(|it| is(it)).count();
+        let goes_on = |from_itself: bool| {
+            let stored = history.resumes.iter().filter_map(|resume| {
+                let from = history.checkpoints.iter().find(|it| Some(it.value) == resume.value)?;
+                Some((resume.execution == from.execution) == from_itself)
+            });
+            stored.filter(|it| *it).count()
+        };
+        let counts = [
+            ("stored", count(&|it| it.heard == Some(true))),
+            ("refused", count(&|it| it.heard == Some(false))),
+            ("stored without an answer", count(&|it| it.heard.is_none() && it.stored.is_some())),
+            ("lost on the way", count(&|it| it.heard.is_none() && it.stored.is_none())),
+            ("the same attempt goes on", goes_on(true)),
+            ("the next attempt goes on", goes_on(false)),
+        ];
+        println!("checkpoints: seed={seed} {counts:?}");
         counts.into_iter().for_each(|(what, count)| *sums.entry(what).or_default() += count);
     }
     assert!(sums.values().all(|sum| *sum > 0), "{sums:?}");

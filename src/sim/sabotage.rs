@@ -122,6 +122,8 @@ pub(super) enum Sabotage {
     ForgetResumes,
     /// Unique keys keep nobody away.
     ForgetKeys,
+    /// Attempts begin without the checkpoints of those before.
+    ForgetCheckpoints,
     /// What members of the database fail to do.
     Members(MemberFault),
     /// Fences begin nowhere anew when a copy takes over.
@@ -186,6 +188,7 @@ impl Sabotage {
         const STORM: Faults = Faults::STORM;
         let completing =
             Faults { completes: 900_000, calls: 250_000, snoozes: 800_000, slow: 20_000, ..Faults::NONE };
+        let saving = Faults { completes: 0, checkpoints: 900_000, ..completing };
         let blind = |guard, columns: &[Column]| columns.iter().map(|it| Self::Blind(guard, *it)).collect();
         let mut all = vec![
             ("the claim's guard: state", MANY, blind(&guard::CLAIM, &[State])),
@@ -210,6 +213,9 @@ impl Sabotage {
                 completing,
                 blind(&guard::COMPLETE, &[ClaimToken]),
             ),
+            ("a checkpoint's guard: state", MANY, blind(&guard::CHECKPOINT, &[State])),
+            ("a checkpoint's guard: token", saving, blind(&guard::CHECKPOINT, &[ClaimToken])),
+            ("the checkpoint that an attempt begins with", MANY, vec![Self::ForgetCheckpoints]),
             ("the question whether a handler's transaction was committed", MANY, vec![Self::BelieveHandlers]),
             (
                 "the question, and the state of what its answer is stored over",
@@ -310,6 +316,8 @@ impl Sabotage {
 /// What keeps several members of a database from contradicting one another.
 fn of_members() -> Vec<(&'static str, Faults, Vec<Sabotage>)> {
     let touches = MemberFault::Touches;
+    let saving =
+        Faults { lags: 900_000, moves: 1_000_000, snoozes: 800_000, checkpoints: 900_000, ..Faults::NONE };
     let drained = Faults { levels: 100_000, moves: 200_000, ..Faults::FAR_BEHIND };
     let faults = [
         ("the certification of what is written", Faults::BEHIND, MemberFault::Certifies),
@@ -320,6 +328,7 @@ fn of_members() -> Vec<(&'static str, Faults, Vec<Sabotage>)> {
         ("the wait before a drain ends", drained, MemberFault::Resumes),
         ("the wait before a slot is taken", Faults::FAR_BEHIND, MemberFault::Blocks),
         ("the wait before it is told what is covered", Faults::BEHIND, MemberFault::Covers),
+        ("the wait before a checkpoint is read", saving, MemberFault::Checkpoints),
         ("the job that a claim touches", Faults::BEHIND, touches(Touch::Bounds)),
         ("the execution that a cancel touches", Faults::CANCELLED, touches(Touch::Cancel)),
         ("the key that a retry touches", Faults::RETRIED, touches(Touch::Key)),
@@ -337,6 +346,7 @@ impl Sabotage {
             Self::Bounds(fault) => store.break_bounds(*fault),
             Self::ForgetKeys => store.forget_keys(),
             Self::CarryOutAgain => store.carry_out_again(),
+            Self::ForgetCheckpoints => store.forget_checkpoints(),
             Self::PlanNothing(kind) => store.plan_nothing(*kind),
             Self::Slots(fault) => store.break_slots(*fault),
             Self::Covers(fault) => store.break_covers(*fault),

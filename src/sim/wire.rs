@@ -74,6 +74,9 @@ pub(super) struct Wires {
     /// The transactions that handlers completed in: execution, fence, when it was committed.
     committed: Mutex<Vec<(i64, i64, Millis)>>,
     completions: Mutex<Completions>,
+    /// What handlers stored of how far they had come, and what they were told.
+    checkpoints: Mutex<Vec<judge::Checkpoint>>,
+    resumes: Mutex<Vec<judge::Resume>>,
     /// Claims won, and claims lost.
     claims: Mutex<(u64, u64)>,
     /// True time, and what the database takes it for.
@@ -105,6 +108,8 @@ impl Wires {
             contained: Mutex::default(),
             committed: Mutex::default(),
             completions: Mutex::default(),
+            checkpoints: Mutex::default(),
+            resumes: Mutex::default(),
             claims: Mutex::default(),
             clock: Mutex::default(),
             seen: Mutex::default(),
@@ -168,6 +173,11 @@ impl Wires {
 
     pub(super) fn completions(&self) -> MutexGuard<'_, Completions> {
         lock(&self.completions)
+    }
+
+    /// What handlers stored of how far they had come, and what they were told.
+    pub(super) fn checkpoints(&self) -> (Vec<judge::Checkpoint>, Vec<judge::Resume>) {
+        (lock(&self.checkpoints).clone(), lock(&self.resumes).clone())
     }
 
     /// Schedules that were paused for what failed since the last call, and when.
@@ -472,6 +482,36 @@ impl<'a> Wire<'a> {
 
     pub(super) fn completions(&self) -> MutexGuard<'_, Completions> {
         lock(&self.shared.completions)
+    }
+
+    /// A handler sends a checkpoint: its value.
+    pub(super) fn send_checkpoint(&self, execution: ExecutionId, fence: i64) -> i64 {
+        let mut all = lock(&self.shared.checkpoints);
+        let value = i64::try_from(all.len()).unwrap();
+        let (execution, asked) = (execution.0, self.time);
+        all.push(judge::Checkpoint { execution, fence, value, asked, ..judge::Checkpoint::default() });
+        value
+    }
+
+    /// A checkpoint reaches the database; its handler may hear what becomes of it.
+    pub(super) fn store_checkpoint(&self, value: i64, change: &ExecutionChange, is_heard: bool) {
+        let stored = self.wait_for(row(change.execution)).and_then(|()| self.checkpoint(change));
+        let stored = stored.ok().map(Applied::is_done);
+        let mut all = lock(&self.shared.checkpoints);
+        let it = &mut all[usize::try_from(value).unwrap()];
+        it.stored = (stored == Some(true)).then_some(self.time);
+        it.heard = stored.filter(|_| is_heard);
+    }
+
+    /// A handler asks how far its execution has come.
+    pub(super) fn resume(&self, execution: ExecutionId, fence: i64) {
+        let value = self.checkpoint_of(execution).unwrap().map(|text| text.parse().unwrap());
+        lock(&self.shared.resumes).push(judge::Resume {
+            execution: execution.0,
+            fence,
+            at: self.time,
+            value,
+        });
     }
 
     fn torn<T>() -> Result<T> {

@@ -72,6 +72,8 @@ guards! {
     START = "start", EXECUTION;
     /// An outcome, or a hand-back, of one's own execution.
     OUTCOME = "outcome", EXECUTION;
+    /// How far the handler of one's own execution has come.
+    CHECKPOINT = "checkpoint", EXECUTION;
     /// The success of an execution that its handler's own transaction stores.
     COMPLETE = "complete", EXECUTION;
     /// The handler of an execution that ran out of time has returned, or its node is gone.

@@ -290,7 +290,7 @@ const FINISH: Rule = Rule::of("settle", Table::Execution, &guard::OUTCOME)
     ])
     .repeats();
 
-const CHECKPOINT: Rule = Rule::of("store a checkpoint", Table::Execution, &guard::OUTCOME)
+const CHECKPOINT: Rule = Rule::of("store a checkpoint", Table::Execution, &guard::CHECKPOINT)
     .leads(&[Running], &[Running])
     .sets(&[(Column::Checkpoint, Give(ChangeValue::Checkpoint))]);
 

@@ -450,6 +450,7 @@ impl Cluster {
         let doomed = just.map(|(node, ..)| node.to_string()).collect();
         let (executions, changes) = self.database.ledger();
         let committed = self.wires.committed();
+        let (checkpoints, resumes) = self.wires.checkpoints();
         let mut begun: BTreeMap<(i64, i64), &mut Effect> =
             self.effects.iter_mut().map(|it| ((it.execution, it.fence), it)).collect();
         for (execution, fence, at) in committed {
@@ -479,6 +480,8 @@ impl Cluster {
             executions,
             effects,
             coverings,
+            checkpoints,
+            resumes,
             changes,
             pauses: self.pauses,
             orders: Some(self.plans.orders()),

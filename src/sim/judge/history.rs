@@ -15,6 +15,9 @@ pub struct History {
     pub effects: Vec<Effect>,
     /// What handlers heard that asked what their executions cover, in the order they asked.
     pub coverings: Vec<Covering>,
+    /// What handlers stored of how far they had come, and what they were told of it.
+    pub checkpoints: Vec<Checkpoint>,
+    pub resumes: Vec<Resume>,
     /// In the order they were made. Empty if nobody kept them.
     pub changes: Vec<Change>,
     pub pauses: Vec<Pause>,
@@ -274,6 +277,31 @@ pub struct Covering {
     pub failed: u64,
     pub cancelled: u64,
     pub open: u64,
+}
+
+/// A handler stored how far it had come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checkpoint {
+    pub execution: i64,
+    pub fence: i64,
+    /// No other has it.
+    pub value: i64,
+    /// When its handler asked for it.
+    pub asked: Millis,
+    /// When it was stored, if somebody knows.
+    pub stored: Option<Millis>,
+    /// Whether it was stored, as its handler heard; none if there was no answer.
+    pub heard: Option<bool>,
+}
+
+/// A handler was told how far its execution had come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resume {
+    pub execution: i64,
+    pub fence: i64,
+    pub at: Millis,
+    /// That of a checkpoint; none if there was no checkpoint.
+    pub value: Option<i64>,
 }
 
 /// A change of an execution's row; without a `from` it was inserted, without a `to` removed.

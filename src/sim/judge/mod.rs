@@ -6,6 +6,7 @@
 //! include this very file. All instants are database time, milliseconds.
 
 mod attempts;
+mod checkpoints;
 mod concurrency;
 mod containment;
 mod covers;
@@ -60,6 +61,7 @@ pub fn judge(history: &History) -> Verdict {
     containment::containment(history, &parts, &mut verdict);
     effects(history, &mut verdict);
     transactions::transactions(history, &mut verdict);
+    checkpoints::checkpoints(history, &mut verdict);
     payloads(history, &mut verdict);
     nodes(history, &mut verdict);
     punctuality(history, &mut verdict);

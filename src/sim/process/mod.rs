@@ -1,6 +1,8 @@
 //! One node: the production machines and the pool's own floor, in a process that can be stopped and killed.
 
+mod checkpoints;
 mod completing;
+mod saves;
 mod threads;
 mod transactions;
 
@@ -8,6 +10,7 @@ use std::sync::Arc;
 
 use crossbeam::channel::Receiver;
 
+use self::saves::{Saves, Saving};
 use self::transactions::{Own, Transaction};
 use super::actor::{Actor, Away, Pace, Scene};
 use super::clocks::Clocks;
@@ -96,8 +99,18 @@ struct Job {
     ends: Millis,
     task: Option<Task>,
     own: Option<Own>,
+    /// If it stores checkpoints.
+    saves: Option<Saves>,
     /// It ends with its process.
     kills: bool,
+}
+
+impl Job {
+    /// When it stores its next checkpoint: none once it waits for its own transaction.
+    fn saves_at(&self) -> Millis {
+        let is_waiting = self.own.as_ref().is_some_and(Own::is_waiting);
+        self.saves.as_ref().filter(|_| !is_waiting).map_or(Millis::MAX, |saves| saves.at)
+    }
 }
 
 /// What a handler is if it is async.
@@ -166,6 +179,7 @@ pub(super) struct Process {
     running: Vec<Job>,
     /// Of its handlers, also of those that have ended.
     transactions: Vec<Transaction>,
+    savings: Vec<Saving>,
     is_dead: bool,
     /// A handler has killed it.
     pub is_killed: bool,
@@ -264,6 +278,7 @@ impl Process {
             starting: Vec::new(),
             running: Vec::new(),
             transactions: Vec::new(),
+            savings: Vec::new(),
             is_dead: false,
             is_killed: false,
             unrouted: wire.unrouted(),
@@ -275,7 +290,8 @@ impl Process {
         let looks_at = |it: &Job| {
             it.task.as_ref().map_or(Millis::MAX, |task| task.looks_at.saturating_add(lag).millis())
         };
-        let jobs = self.running.iter().map(|it| it.ends.min(looks_at(it))).min().unwrap_or(Millis::MAX);
+        let acts_at = |it: &Job| it.ends.min(looks_at(it)).min(it.saves_at());
+        let jobs = self.running.iter().map(acts_at).min().unwrap_or(Millis::MAX);
         let own = [self.poll.next_at(lag), self.dispatch.next_at(lag), self.complete.next_at(lag)]
             .into_iter()
             .chain([self.start.next_at(lag), self.misfire.next_at(lag), self.heart.next_at(lag), jobs])
@@ -290,7 +306,7 @@ impl Process {
         [self.poll.sent_at(), self.dispatch.sent_at(), self.complete.sent_at()]
             .into_iter()
             .chain([self.misfire.sent_at(), self.heart.sent_at(), self.transaction_ends_at()])
-            .chain([self.requests.sent_at()])
+            .chain([self.requests.sent_at(), self.checkpoint_arrives_at()])
             .min()
             .unwrap_or(Millis::MAX)
     }
@@ -298,6 +314,7 @@ impl Process {
     /// The process is stopped or dead: only what it sent goes on.
     pub(super) fn perform_sent(&mut self, time: Millis, wire: &Wire<'_>) {
         self.end_transactions(time, wire);
+        self.store_checkpoints(time, wire);
         self.poll.perform_sent(time, wire);
         self.dispatch.perform_sent(time, wire);
         self.complete.perform_sent(time, wire);
@@ -308,6 +325,7 @@ impl Process {
 
     pub(super) fn die(&mut self, dice: &mut Dice) {
         self.abandon_transactions(dice);
+        self.abandon_checkpoints(dice);
         self.poll.die(dice);
         self.dispatch.die(dice);
         self.start.die(dice);
@@ -370,6 +388,7 @@ impl Process {
             return self.perform_sent(around.time, around.wire);
         }
         self.end_transactions(around.time, around.wire);
+        self.store_checkpoints(around.time, around.wire);
         if let Some(since) = self.frozen_since.take() {
             self.clocks.lag += around.time - since;
         }

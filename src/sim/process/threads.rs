@@ -5,6 +5,8 @@ use std::sync::{Arc, MutexGuard};
 
 use crossbeam::channel::{TryRecvError, bounded};
 
+use super::checkpoints::resume;
+use super::saves::Saves;
 use super::transactions::Own;
 use super::{GRACE, Job, Process, Surroundings, Task};
 use crate::domain::{Answer, Boot, Event, ExecutionId, JobPolicy, Millis};
@@ -87,9 +89,12 @@ impl Process {
                     committed: Vec::new(),
                 });
                 ask(claimed.execution(), 0, around);
+                resume(claimed, around);
                 let kills = claimed.payload() == jobs::KILLS;
                 let (answer, takes) = jobs::run(claimed.entry(), around.dice, around.faults);
                 let own = jobs::completes(claimed.entry(), around.dice, around.faults).map(Own::new);
+                let every = jobs::first_checkpoint(around.dice, around.faults);
+                let saves = every.map(|every| Saves { at: around.time + every, every });
                 let (began, ends) = (now.boot, around.time + takes);
                 let task = self.of_tasks[lane.place()].then(|| Task {
                     begun: Begun {
@@ -102,7 +107,7 @@ impl Process {
                     told: None,
                     dropped: None,
                 });
-                self.running.push(Job { lane, running, answer, began, ends, task, own, kills });
+                self.running.push(Job { lane, running, answer, began, ends, task, own, saves, kills });
             }
             Lifecycle::GiveBack(settlement) | Lifecycle::Cancel(settlement) => {
                 self.complete.receive(CompleteInput::Settle(settlement, None));
@@ -132,6 +137,7 @@ impl Process {
             );
             said = true;
         }
+        self.send_checkpoints(around);
         self.heed_cancels(around.time);
         self.drop_impatiently(around.time, around.wire.is(Sabotage::NeverDrop));
         let (ended, running) =

@@ -35,6 +35,8 @@ macro_rules! conformance {
                 a_settlement_loses_if_only_the_state_differs,
                 a_completion_loses_if_only_the_state_differs,
                 a_completion_loses_if_only_the_token_differs,
+                a_checkpoint_loses_if_only_the_state_differs,
+                a_checkpoint_loses_if_only_the_token_differs,
                 a_repair_loses_if_only_the_id_differs,
                 a_repair_loses_if_only_the_state_differs,
                 a_repair_loses_if_only_prev_differs,

@@ -205,6 +205,26 @@ pub(crate) fn a_completion_loses_if_only_the_token_differs(db: &Bench) {
     });
 }
 
+fn a_checkpoint_loses(db: &Bench, altered: impl Fn(&ExecutionChange) -> Altered<'static>) {
+    let claimed = db.run_head(&db.schedule("s"));
+    let transition = Transition::Checkpoint("1".to_owned());
+    let checkpoint = ExecutionChange { transition, ..claimed.complete(db.now) };
+    altered(&checkpoint).decides(db, || db.store.checkpoint(&checkpoint).unwrap() == Applied::Done);
+}
+
+pub(crate) fn a_checkpoint_loses_if_only_the_state_differs(db: &Bench) {
+    a_checkpoint_loses(db, |it| {
+        Altered::text(RowKey::Execution(it.execution), "state", "RUNNING", ExecutionState::TimedOut.as_str())
+    });
+}
+
+pub(crate) fn a_checkpoint_loses_if_only_the_token_differs(db: &Bench) {
+    a_checkpoint_loses(db, |it| {
+        let (seen, other) = (it.token.to_string(), Token::fresh().to_string());
+        Altered::text(RowKey::Execution(it.execution), "claim_token", &seen, &other)
+    });
+}
+
 fn a_repair_loses(db: &Bench, altered: impl Fn(RowKey<'static>, &Entry) -> Altered<'static>) {
     let entry = db.schedule("s");
     let row = RowKey::Schedule(entry.id);

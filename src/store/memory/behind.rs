@@ -85,6 +85,11 @@ impl MemoryStore {
         self.tables().hooks.forgets_keys = true;
     }
 
+    /// Attempts begin without the checkpoints of those before.
+    pub(crate) fn forget_checkpoints(&self) {
+        self.tables().hooks.forgets_checkpoints = true;
+    }
+
     /// Streaks go back beyond the ends of pauses.
     pub(crate) fn forget_resumes(&self) {
         self.tables().hooks.forgets_resumes = true;

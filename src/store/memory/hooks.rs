@@ -22,6 +22,8 @@ pub(crate) struct Hooks {
     pub(super) forgets_resumes: bool,
     /// Keys of enqueued executions keep nobody away.
     pub(super) forgets_keys: bool,
+    /// An attempt begins without the checkpoint of the one before.
+    pub(super) forgets_checkpoints: bool,
     /// A protection of slots that is switched off.
     pub(super) slot_fault: Option<SlotFault>,
     /// How the answer to what an execution covers is wrong.
@@ -133,6 +135,8 @@ pub(crate) enum MemberFault {
     Blocks,
     /// It tells what an execution covers before it has the others' commits.
     Covers,
+    /// It tells how far an execution has come before it has the others' commits.
+    Checkpoints,
     /// It commits what others' commits forbid.
     Certifies,
     /// It does not ask whether the transaction of an execution is still open: ended for another's commit, it

@@ -399,6 +399,7 @@ impl Store for MemoryStore {
     }
 
     fn checkpoint_of(&self, execution: ExecutionId) -> Result<Option<String>> {
+        self.catch_up(MemberFault::Checkpoints);
         Ok(self.read(|tables| {
             tables.run(execution).and_then(|run| run.checkpoint.as_deref().map(str::to_owned))
         }))

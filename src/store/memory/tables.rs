@@ -312,7 +312,8 @@ impl Tables {
         if self.unique.contains_key(&run.key()) {
             return Ok(());
         }
-        self.insert_run(run).map(|_| ())
+        let checkpoint = run.checkpoint.clone().filter(|_| !self.hooks.forgets_checkpoints);
+        self.insert_run(Execution { checkpoint, ..run }).map(|_| ())
     }
 
     pub(super) fn swap_schedule(&mut self, id: i64, row: Option<Schedule>) -> Option<Schedule> {

@@ -437,6 +437,8 @@ impl Cluster {
             executions: history::executions(&mut self.hand),
             effects: history::effects(&files, &history::committed(&mut self.hand)),
             coverings: Vec::new(),
+            checkpoints: Vec::new(),
+            resumes: Vec::new(),
             changes: changes.iter().map(|it| it.change.clone()).collect(),
             orders: self.deeds.orders.clone(),
             requests: Vec::new(),
