@@ -21,6 +21,7 @@ use super::judge::{Bounds, Cancel, History, Keyed, Order, Pause, Switch, Verdict
 use super::load::Load;
 use super::proxy::{Cut, Mode, Proxy};
 use super::report::{self, Report};
+use super::saved;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use super::servers::Servers;
 use super::wire::{Commit, Protocol};
@@ -432,13 +433,14 @@ impl Cluster {
         self.stop_all();
         let files: Vec<PathBuf> = (0..self.pids.len()).map(|node| self.file("effects", node)).collect();
         let changes = history::changes(&mut self.hand);
+        let (checkpoints, resumes) = saved::checkpoints(&files);
         let history = History {
             plans: history::plans(&mut self.hand, &self.load),
             executions: history::executions(&mut self.hand),
             effects: history::effects(&files, &history::committed(&mut self.hand)),
             coverings: Vec::new(),
-            checkpoints: Vec::new(),
-            resumes: Vec::new(),
+            checkpoints,
+            resumes,
             changes: changes.iter().map(|it| it.change.clone()).collect(),
             orders: self.deeds.orders.clone(),
             requests: Vec::new(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cluster::{Cluster, Settled};
 use super::history::Audited;
-use super::judge::{Change, Effect, Execution};
+use super::judge::{Change, Effect, Execution, Resume};
 
 fn is_owned(state: Option<&String>) -> bool {
     state.is_some_and(|it| matches!(it.as_str(), "CLAIMED" | "RUNNING"))
@@ -79,6 +79,25 @@ impl Settled {
             .iter()
             .filter(|it| claims.get(&it.execution).is_some_and(|(at, _)| *at > back));
         since.map(|it| it.at).min().unwrap() - back
+    }
+
+    /// How many attempts went on from a checkpoint of the attempt before.
+    pub fn gone_on(&self) -> i64 {
+        let checkpoints = &self.history.checkpoints;
+        let goes_on = |it: &&Resume| {
+            checkpoints.iter().any(|from| Some(from.value) == it.value && from.execution != it.execution)
+        };
+        self.history.resumes.iter().filter(goes_on).count().try_into().unwrap()
+    }
+
+    /// Of how many checkpoints nobody heard whether they were stored.
+    pub fn unanswered(&self) -> i64 {
+        self.history.checkpoints.iter().filter(|it| it.heard.is_none()).count().try_into().unwrap()
+    }
+
+    /// How many steps were done, each of which asks for a checkpoint.
+    pub fn steps(&self) -> i64 {
+        self.history.checkpoints.len().try_into().unwrap()
     }
 
     /// No attempt was given up and made again: where no node died, each is told its fate.

@@ -7,8 +7,9 @@ use super::hand::Hand;
 use super::job::PAID;
 use super::judge::{Change, Effect, Execution, Plan};
 use super::load::Load;
+use super::saved;
 
-fn number(text: &str) -> i64 {
+pub fn number(text: &str) -> i64 {
     text.parse().unwrap_or_else(|_| panic!("{text:?} is no number"))
 }
 
@@ -121,7 +122,8 @@ pub fn effects(files: &[PathBuf], committed: &[[i64; 3]]) -> Vec<Effect> {
 
 fn effects_of(file: &Path) -> Vec<Effect> {
     let mut effects: Vec<Effect> = Vec::new();
-    for line in fs::read_to_string(file).unwrap().lines() {
+    let text = fs::read_to_string(file).unwrap();
+    for line in text.lines().filter(|line| !line.starts_with(saved::LINE)) {
         let parts: Vec<&str> = line.split('\t').collect();
         let [what, execution, schedule, scheduled, attempt, fence, at] = parts[..] else {
             panic!("{line:?} in {}", file.display())

@@ -10,6 +10,7 @@ use chrono::Utc;
 use firetime::{Builder, Context, Job};
 
 use super::paid::pay;
+use super::saved::save;
 use crate::support::node::say;
 
 /// Takes as many milliseconds as its payload says.
@@ -28,6 +29,9 @@ pub const BULKY: Job<String> = Job::new("bulky");
 /// Writes into the application's table and completes in the same transaction; each step takes as many
 /// milliseconds as its payload says. However it ends then, and whatever it says (`paid.rs`).
 pub const PAID: Job<u64> = Job::new("paid");
+/// Stores how far it has come after each of its steps, which take as many milliseconds as its payload says, and
+/// goes on from there (`saved.rs`).
+pub const SAVED: Job<u64> = Job::new("saved");
 /// No node lists it.
 pub const UNLISTED: Job<u64> = Job::new("unlisted");
 
@@ -51,16 +55,27 @@ pub fn true_time() -> i64 {
     Utc::now().timestamp_millis() - ahead
 }
 
-struct Log(Option<File>);
+pub struct Log(Option<File>);
 
 impl Log {
-    fn write(&self, what: &str, context: &Context) {
+    fn append(&self, line: &str) {
         let Some(mut file) = self.0.as_ref() else { return };
+        assert_eq!(file.write(line.as_bytes()).unwrap(), line.len());
+    }
+
+    /// Writes down what the handler of an execution says.
+    pub fn note(&self, context: &Context, said: &str) {
+        self.append(&format!("{said}\t{}\t{}\t{}\n", context.execution(), context.fence(), true_time()));
+    }
+
+    fn write(&self, what: &str, context: &Context) {
+        if self.0.is_none() {
+            return;
+        }
         let (execution, fire) = (context.execution(), context.fire_time().timestamp_millis());
         let (schedule, attempt, fence) = (context.schedule(), context.attempt(), context.fence());
         let at = true_time();
-        let line = format!("{what}\t{execution}\t{schedule}\t{fire}\t{attempt}\t{fence}\t{at}\n");
-        assert_eq!(file.write(line.as_bytes()).unwrap(), line.len());
+        self.append(&format!("{what}\t{execution}\t{schedule}\t{fire}\t{attempt}\t{fence}\t{at}\n"));
         if what == "began" {
             say(&format!("began\t{schedule}\t{fire}\t{attempt}\t{fence}\t{at}"));
         }
@@ -94,6 +109,13 @@ pub fn add(builder: Builder) -> Builder {
         let paid = pay(context, Duration::from_millis(millis));
         paying.write("ended", context);
         paid
+    });
+    let saving = Arc::clone(&log);
+    let builder = builder.handler(SAVED, move |context, millis| {
+        saving.write("began", context);
+        let saved = save(&saving, context, Duration::from_millis(millis));
+        saving.write("ended", context);
+        saved
     });
     builder.handler(BULKY, move |context, _| {
         log.run(context, 10);

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use firetime::{Client, Job, MisfirePolicy, Overlap, Schedule, Trigger};
 
 use super::cluster::now;
-use super::job::{FAILING, HELD, PAID, PULSE, TICK};
+use super::job::{FAILING, HELD, PAID, PULSE, SAVED, TICK};
 use super::judge::Delay;
 
 /// A first fire time that lies far enough ahead: on a slow machine the request that makes the schedule would
@@ -104,6 +104,11 @@ impl Load {
         for (n, at) in (at..).step_by(gap).take(count).enumerate() {
             self.one(client, &format!("{}-{n:03}", PAID.name()), PAID, at, millis);
         }
+    }
+
+    /// `count` one-shots at `at` that store how far they have come after each step, which takes `millis`.
+    pub fn saved(&mut self, client: &Client, count: usize, at: i64, millis: u64) {
+        self.once(client, SAVED.name(), SAVED, count, at, millis);
     }
 
     /// `count` quick one-shots at `at`.

@@ -6,7 +6,7 @@
 //! servers             servers that work together
 //! cluster             the processes, their faults, the wait for the end
 //! proxy, wire         between node and database
-//! job, paid           what the nodes run, written down outside the database, or in the same transaction
+//! job, paid, saved    what the nodes run, written down outside the database, or in the same transaction
 //! audit, history      what a run left behind
 //! figures, report     how long things took, and their bounds
 //! ```
@@ -35,6 +35,7 @@ mod proxy_checks;
 mod pulse_runs;
 mod report;
 mod runs;
+mod saved;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub mod servers;
 #[cfg(feature = "postgres")]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, PATIENT, QUICK, Setup, now};
 use super::proxy::{Cut, Mode};
+use super::saved;
 use super::wire::Commit;
 use crate::support::database::ServerKind;
 
@@ -26,6 +27,7 @@ pub fn a_killed_nodes_work_is_done_by_others(kind: ServerKind) {
     cluster.load.ticks(&cluster.client, 24, from, from + 30_000);
     cluster.load.held(&cluster.client, 12, from + 4_000, 12_000);
     cluster.pay(100, (from + 3_400, 20));
+    cluster.load.saved(&cluster.client, 12, from + 2_500, 400);
     let victim = cluster.await_begin("held");
     let id = cluster.node_id(victim);
     cluster.load.quick(&cluster.client, "late", 10, now() + 300);
@@ -48,6 +50,14 @@ pub fn a_killed_nodes_work_is_done_by_others(kind: ServerKind) {
     cluster.report.note("paid", committed.try_into().unwrap());
     cluster.report.note("pay_cut", cut.len().try_into().unwrap());
     assert!(committed >= 50, "{committed} of {} have committed", paid.len());
+    let (gone_on, again) = (settled.gone_on(), settled.steps() - 12 * saved::STEPS);
+    cluster.report.note("gone_on", gone_on);
+    assert!(gone_on > 0, "nothing went on from a checkpoint: {:?}", settled.history.resumes);
+    let unanswered = settled.unanswered();
+    assert!(
+        (0..=unanswered).contains(&again),
+        "{again} steps were done again, {unanswered} without an answer"
+    );
     cluster.conclude(&settled);
 }
 
@@ -57,6 +67,7 @@ pub fn a_commit_without_an_answer_is_found_out(kind: ServerKind) {
     let from = now() + 2_000;
     cluster.load.ticks(&cluster.client, 24, from, from + 30_000);
     cluster.pay(200, (from + 1_000, 100));
+    cluster.load.saved(&cluster.client, 16, from, 400);
     cluster.await_begin("tick");
     let kinds = [
         (Cut::After, Commit::Claim),
@@ -64,7 +75,7 @@ pub fn a_commit_without_an_answer_is_found_out(kind: ServerKind) {
         (Cut::After, Commit::Other),
         (Cut::Before, Commit::Other),
     ];
-    for n in 0..24 {
+    for n in 0..32 {
         let (how, kind) = kinds[n % 4];
         cluster.cut_commit(n % 3, how, kind);
     }
@@ -72,12 +83,15 @@ pub fn a_commit_without_an_answer_is_found_out(kind: ServerKind) {
     let settled = cluster.settle(false);
     let unknown = cluster.said("is unknown: asking the database");
     cluster.report.note("unknown_claims", unknown.try_into().unwrap());
-    // Of the twelve claims that are cut some are the look for what became of one before: that has a name of
+    // Of the sixteen claims that are cut some are the look for what became of one before: that has a name of
     // its own, and leaves no second commit unknown.
     let names = ["claim", "resolving an unknown commit"];
     let failed: usize =
         names.iter().map(|name| cluster.said(&format!("{name} failed, will be tried again"))).sum();
-    assert!(failed >= 12 && unknown >= 6, "{failed} failed claims, {unknown} unknown ones");
+    assert!(failed >= 16 && unknown >= 7, "{failed} failed claims, {unknown} unknown ones");
+    let unanswered = settled.unanswered();
+    cluster.report.note("unanswered_checkpoints", unanswered);
+    assert!(unanswered > 0, "no checkpoint's commit was cut");
     settled.assert_none_abandoned();
     cluster.conclude(&settled);
 }
