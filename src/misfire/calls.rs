@@ -43,8 +43,9 @@ calls! { []
     } |store| store.streak(&query);
     /// Pauses a schedule for its streak.
     contain = Contain {
-        "pausing a schedule that fails", asks (streak: Streak), keeps (StreakQuery, Streak), brings Applied
-    } |store| { let (change, audit) = streak.pause(); store.apply_audited(change, &audit) };
+        "pausing a schedule that fails", asks (query: StreakQuery, streak: Streak),
+        keeps (StreakQuery, Streak), brings Applied
+    } |store| store.contain(&query, &streak);
     find_overdue = FindOverdue {
         "looking for misfires", asks (query: OverdueQuery), keeps (), brings OverduePage
     } |store| store.overdue(&query);

@@ -94,7 +94,7 @@ impl Containment {
 
     /// The pause of the schedule that was counted last.
     pub(super) fn pause(&mut self) -> Option<Call> {
-        self.next.take().map(|(query, streak)| Asked::contain(streak.clone(), (query, streak)))
+        self.next.take().map(|(query, streak)| Asked::contain(query.clone(), streak.clone(), (query, streak)))
     }
 
     /// The next count; without `with_dying` only of a schedule that has failed here.

@@ -120,7 +120,7 @@ impl Rows for MisfireOp {
                 changes.iter().filter_map(Change::schedule).collect()
             }
             Self::Quarantine(broken) => vec![broken.seen.id],
-            Self::Contain(streak) => vec![streak.schedule],
+            Self::Contain(_, streak) => vec![streak.schedule],
             _ => Vec::new(),
         }
     }

@@ -118,6 +118,8 @@ pub(super) enum Sabotage {
     CountNothing,
     /// Streaks are not counted before a death is stored.
     CountNoDeaths,
+    /// A schedule is paused for what was counted before, whatever has happened since.
+    CountOnce,
     /// Streaks go back beyond the ends of pauses.
     ForgetResumes,
     /// Unique keys keep nobody away.
@@ -278,6 +280,7 @@ impl Sabotage {
             ("the pause of a snooze", MANY, vec![Self::SnoozeForNothing]),
             ("the count of what failed in a row", Faults::FAILING, vec![Self::CountNothing]),
             ("the count before a death is stored", Faults::FAILING, vec![Self::CountNoDeaths]),
+            ("the count in the transaction of a pause", MANY, vec![Self::CountOnce]),
             ("the resume that ends a streak", Faults::FAILING, vec![Self::ForgetResumes]),
             ("the time limit", Faults::OVERDUE, vec![Self::NoLimits]),
             ("the grace of an async handler", Faults::OVERDUE, vec![Self::NeverDrop]),
@@ -319,6 +322,7 @@ fn of_members() -> Vec<(&'static str, Faults, Vec<Sabotage>)> {
     let saving =
         Faults { lags: 900_000, moves: 1_000_000, snoozes: 800_000, checkpoints: 900_000, ..Faults::NONE };
     let drained = Faults { levels: 100_000, moves: 200_000, ..Faults::FAR_BEHIND };
+    let failing = Faults { fails: 300_000, ..Faults::FAR_BEHIND };
     let faults = [
         ("the certification of what is written", Faults::BEHIND, MemberFault::Certifies),
         ("the question whether a transaction is still open", Faults::BEHIND, MemberFault::Asks),
@@ -329,6 +333,7 @@ fn of_members() -> Vec<(&'static str, Faults, Vec<Sabotage>)> {
         ("the wait before a slot is taken", Faults::FAR_BEHIND, MemberFault::Blocks),
         ("the wait before it is told what is covered", Faults::BEHIND, MemberFault::Covers),
         ("the wait before a checkpoint is read", saving, MemberFault::Checkpoints),
+        ("the wait before a schedule is paused", failing, MemberFault::Contains),
         ("the job that a claim touches", Faults::BEHIND, touches(Touch::Bounds)),
         ("the execution that a cancel touches", Faults::CANCELLED, touches(Touch::Cancel)),
         ("the key that a retry touches", Faults::RETRIED, touches(Touch::Key)),

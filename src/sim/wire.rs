@@ -574,12 +574,7 @@ impl Verbs for Wire<'_> {
 
     fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
         self.before(&change)?;
-        let is_containment = matches!(&change, Change::Contain(_));
-        let applied = self.store.apply_audited(change, entry)?;
-        if is_containment && applied.is_done() {
-            lock(&self.shared.contained).push((entry.target.clone(), self.time));
-        }
-        Ok(applied)
+        self.store.apply_audited(change, entry)
     }
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {
@@ -818,6 +813,19 @@ impl Store for Wire<'_> {
             return Ok(None);
         }
         self.store.streak(query)
+    }
+
+    fn contain(&self, query: &StreakQuery, streak: &Streak) -> Result<Applied> {
+        let applied = if self.is(Sabotage::CountOnce) {
+            let (change, audit) = streak.pause();
+            self.store.apply_audited(change, &audit)?
+        } else {
+            self.store.contain(query, streak)?
+        };
+        if applied.is_done() {
+            lock(&self.shared.contained).push((streak.name.to_string(), self.time));
+        }
+        Ok(applied)
     }
 
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {

@@ -267,6 +267,10 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// The streak for which an active schedule is to be paused by its own rule; none if there is none.
     fn streak(&self, query: &StreakQuery) -> Result<Option<Streak>>;
 
+    /// Pauses a schedule for a streak that this query has found, and records it, if it would find the same
+    /// now. It waits for no row that another transaction holds: then it is lost.
+    fn contain(&self, query: &StreakQuery, streak: &Streak) -> Result<Applied>;
+
     /// Notes that the node that runs these executions has heard that they are to be cancelled.
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()>;
 

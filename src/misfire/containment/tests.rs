@@ -1,16 +1,13 @@
 //! Schedules that are paused for their failures.
 
-use std::sync::Arc;
-
 use super::*;
 use crate::domain::{Error, ErrorKind, Event, ExecutionState};
 use crate::fixtures::stranded;
 use crate::machine::{Operation, Step, Stepped};
 use crate::misfire::calls::{Answer, Op};
 use crate::misfire::takeover::FIRST;
-use crate::misfire::tests::{NOW, at, id, in_a_pass, keeping, nothing_found, polled, written};
+use crate::misfire::tests::{at, id, in_a_pass, keeping, nothing_found, polled, written};
 use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput};
-use crate::store::memory::MemoryStore;
 use crate::store::{Applied, StrandedPage};
 
 fn streak(query: &StreakQuery) -> Option<Streak> {
@@ -45,7 +42,7 @@ fn asked(
             Step::Do(op) => {
                 asked.push(match &op {
                     Op::Count(query) => format!("count {}", query.schedule),
-                    Op::Contain(streak) => format!("pause {}", streak.schedule),
+                    Op::Contain(_, streak) => format!("pause {}", streak.schedule),
                     op => op.name().to_owned(),
                 });
                 machine.done(at(after), answer(op));
@@ -60,7 +57,7 @@ fn asked(
 fn contains(op: Op) -> Result<Answer, Error> {
     Ok(match op {
         Op::Count(query) => Answer::Count(streak(&query)),
-        Op::Contain(_) => Answer::Contain(Applied::Done),
+        Op::Contain(..) => Answer::Contain(Applied::Done),
         op => panic!("{}", op.name()),
     })
 }
@@ -104,7 +101,7 @@ fn a_schedule_that_was_changed_meanwhile_is_counted_anew() {
     machine.receive(at(0), MisfireInput::Failed(ScheduleId(7)));
     let mut is_first = true;
     let mut answer = |op| match op {
-        Op::Contain(_) if std::mem::take(&mut is_first) => Ok(Answer::Contain(Applied::Lost)),
+        Op::Contain(..) if std::mem::take(&mut is_first) => Ok(Answer::Contain(Applied::Lost)),
         op => contains(op),
     };
     assert_eq!(asked(&mut machine, 0, &mut answer), ["count 7", "pause 7"]);
@@ -206,24 +203,12 @@ fn counts_that_fail_or_take_long_keep_nothing_else_from_being_reached() {
     }
 }
 
-/// The machine that takes over dead nodes' executions pauses schedules, too.
-#[test]
-fn a_pause_waits_for_nobody_who_holds_the_schedules_row() {
-    let store = Arc::new(MemoryStore::new(NOW));
-    let held = store.hold(ScheduleId(7));
-    let query = StreakQuery { schedule: ScheduleId(7), dying: Vec::new(), reach: Reach::MOST };
-    let streak = streak(&query).unwrap();
-    let answer = Op::Contain(streak).perform(&*store);
-    assert!(matches!(answer, Ok(Answer::Contain(Applied::Lost))));
-    drop(held);
-}
-
 #[test]
 fn a_pause_that_is_lost_again_and_again_is_tried_ever_more_rarely_and_holds_up_no_other() {
     let mut machine = in_a_pass(None);
     machine.receive(at(0), MisfireInput::Failed(ScheduleId(7)));
     let mut lost = |op| match op {
-        Op::Contain(streak) if streak.schedule.0 == 7 => Ok(Answer::Contain(Applied::Lost)),
+        Op::Contain(_, streak) if streak.schedule.0 == 7 => Ok(Answer::Contain(Applied::Lost)),
         op => contains(op),
     };
     let mut tries = Vec::new();

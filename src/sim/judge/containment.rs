@@ -7,8 +7,6 @@ use super::history::{Change, Execution, History, Millis, Part, Plan, Verdict, is
 
 /// So many deaths in a row pause any schedule that may be paused at all.
 const MOST_DEATHS: u32 = 2;
-/// A pause may have been asked for so long before it is made.
-const UNDER_WAY: Millis = 10_000;
 
 /// An attempt's state, and whether its handler is gone if it ran out of time.
 type Stood = (String, bool);
@@ -56,8 +54,8 @@ impl Ledger<'_> {
         }
     }
 
-    /// That of the latest generation since an instant, at the least; or as somebody may have counted it for a
-    /// pause at `paused`: with what is about to be taken from a dead node, and before the last cancels.
+    /// That of the latest generation since an instant, at the least; or as a pause at `paused` may have counted
+    /// it: with what is about to be taken from a dead node, and before a cancel at that instant.
     fn streak(&self, since: Millis, paused: Option<Millis>) -> Streak {
         let (mut failures, mut nodes, mut deaths_in_a_row) = (0, BTreeSet::new(), 0);
         let own = self
@@ -67,7 +65,7 @@ impl Ledger<'_> {
             let Some(row) = self.rows.get(id) else { continue };
             let may_be_dead = self.history.dead.contains(&row.node) || self.moved_on.contains(id);
             let is_dying = paused.is_some() && may_be_dead;
-            let counted = paused.map_or(Millis::MAX, |at| at - UNDER_WAY);
+            let counted = paused.unwrap_or(Millis::MAX);
             let is_cancelled = self.cancelled.get(id).is_some_and(|asked| *asked < counted);
             let death = match state.as_str() {
                 "SUCCEEDED" => break,
@@ -97,7 +95,7 @@ struct Watch<'a> {
     /// When it paused itself, and that was not looked at yet.
     pauses: VecDeque<Millis>,
     is_watched: bool,
-    /// When it was to be paused last.
+    /// When it was to be paused last, if only until a change at that instant.
     due_at: Millis,
 }
 
@@ -115,8 +113,7 @@ impl Watch<'_> {
     /// The pauses before an instant had a reason.
     fn justify(&mut self, until: Millis, verdict: &mut Verdict) {
         while let Some(at) = self.pauses.pop_front_if(|at| *at < until) {
-            let was_due = (self.resumed(at).max(at - UNDER_WAY)..=at).contains(&self.due_at);
-            if !was_due && !self.is_due(at) {
+            if self.due_at != at && !self.is_due(at) {
                 verdict.blame(format!(
                     "{}: paused itself at {at}, and had failed too seldom",
                     self.plan.schedule
@@ -140,7 +137,7 @@ impl Watch<'_> {
     }
 
     fn note(&mut self, change: &Change) {
-        // Who counts may have read what held until this change.
+        // A pause at this instant may have counted what held until this change.
         let was_due = self.is_watched && self.is_due(change.at);
         self.ledger.note(change);
         if was_due || self.is_watched && self.is_due(change.at) {

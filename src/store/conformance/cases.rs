@@ -199,6 +199,7 @@ macro_rules! conformance {
                 a_time_limit_counts_once_the_handler_is_gone,
                 a_schedule_that_is_not_active_has_no_streak,
                 the_pause_for_a_streak_loses_against_an_edit,
+                the_pause_for_a_streak_loses_against_a_success,
                 a_streak_reaches_beyond_many_skipped_occurrences,
                 what_was_not_run_takes_no_place_of_a_failure,
                 what_was_to_be_cancelled_as_its_node_died_is_no_death,
@@ -496,6 +497,7 @@ macro_rules! conformance_of_row_locks {
                 a_claim_that_was_given_up_is_lost_however_late_it_comes,
             }
             repairs { a_locked_row_is_left_out_of_a_page_of_repairs, }
+            streaks { the_pause_for_a_streak_waits_for_nobody_who_holds_the_row, }
             settle { a_held_execution_holds_up_no_outcome_of_another, }
             delays { the_end_of_a_run_does_not_wait_for_a_held_row, }
             concurrency { a_held_row_of_a_job_keeps_its_own_claims_waiting_and_no_others, }

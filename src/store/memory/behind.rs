@@ -33,24 +33,16 @@ impl Drop for RowLock {
 }
 
 impl MemoryStore {
-    /// Holds a schedule's row as another transaction would.
-    pub(crate) fn hold(&self, id: ScheduleId) -> RowLock {
-        self.hold_row(HeldKey::Schedule(id))
-    }
-
-    /// Holds the row of a schedule, an execution or a job.
+    /// Holds the row of a schedule, an execution or a job as another transaction would.
     pub(crate) fn hold_by_key(&self, row: RowKey<'_>) -> RowLock {
         let job = |application: &str, name: &str| self.tables().index(application)?.jobs.get(name).copied();
-        self.hold_row(match row {
+        let key = match row {
             RowKey::Schedule(id) => HeldKey::Schedule(id),
             RowKey::Execution(id) => HeldKey::Execution(id),
             RowKey::Job(application, name) => HeldKey::Job(job(application, name).expect("the job exists")),
             RowKey::Request(id) => HeldKey::Request(id),
             RowKey::App(_) | RowKey::Node(_) | RowKey::Bounded(_) => panic!("nothing waits for {row:?}"),
-        })
-    }
-
-    fn hold_row(&self, key: HeldKey) -> RowLock {
+        };
         self.tables().hooks.held.insert(key);
         RowLock { shared: Arc::clone(&self.shared), key }
     }

@@ -137,6 +137,8 @@ pub(crate) enum MemberFault {
     Covers,
     /// It tells how far an execution has come before it has the others' commits.
     Checkpoints,
+    /// It pauses a schedule for its streak before it has the others' commits.
+    Contains,
     /// It commits what others' commits forbid.
     Certifies,
     /// It does not ask whether the transaction of an execution is still open: ended for another's commit, it

@@ -166,15 +166,7 @@ impl Verbs for MemoryStore {
 
     fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
         let waited_for = (change.rule().held == HeldRow::Wait).then(|| change.schedule()).flatten();
-        let apply = || {
-            self.locking(waited_for.into_iter(), |tables| {
-                let applied = tables.apply(std::slice::from_ref(&change))?.pop().unwrap_or(Applied::Lost);
-                if applied.is_done() {
-                    tables.record(entry);
-                }
-                Ok(applied)
-            })
-        };
+        let apply = || self.locking(waited_for.into_iter(), |tables| tables.apply_audited(&change, entry));
         match apply()? {
             lost if !lost.is_done() && self.catch_up(MemberFault::Loses) => apply(),
             applied => Ok(applied),
@@ -360,6 +352,11 @@ impl Store for MemoryStore {
 
     fn streak(&self, query: &StreakQuery) -> Result<Option<Streak>> {
         Ok(self.read(|tables| tables.streak(query)))
+    }
+
+    fn contain(&self, query: &StreakQuery, streak: &Streak) -> Result<Applied> {
+        self.catch_up(MemberFault::Contains);
+        self.transaction(|tables| tables.contain(query, streak))
     }
 
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {

@@ -156,11 +156,7 @@ impl Verbs for Within<'_> {
     }
 
     fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
-        let applied = self.apply(std::slice::from_ref(&change))?.pop().unwrap_or(Applied::Lost);
-        if applied.is_done() {
-            self.0.borrow_mut().record(entry);
-        }
-        Ok(applied)
+        self.0.borrow_mut().apply_audited(&change, entry)
     }
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {

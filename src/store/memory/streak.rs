@@ -6,7 +6,7 @@ use crate::domain::{ExecutionId, ExecutionState, ScheduleState};
 use crate::store::columns::NO_TIME;
 use crate::store::repairs::called;
 use crate::store::streak::{AttemptRow, Count, Streak, StreakQuery, count};
-use crate::store::when;
+use crate::store::{Applied, Result, when};
 
 impl Tables {
     pub(super) fn streak(&self, query: &StreakQuery) -> Option<Streak> {
@@ -29,6 +29,14 @@ impl Tables {
         let Count::Due(reason) = count(&rows, &query.dying, pause_after) else { return None };
         let (application, name) = (row.application.to_string(), called(&row.name, id));
         Some(Streak { schedule: id, version: row.version, application, name, reason })
+    }
+
+    pub(super) fn contain(&mut self, query: &StreakQuery, counted: &Streak) -> Result<Applied> {
+        if self.streak(query).as_ref() != Some(counted) {
+            return Ok(Applied::Lost);
+        }
+        let (change, audit) = counted.pause();
+        self.apply_audited(&change, &audit)
     }
 
     fn attempt_row(&self, id: ExecutionId, run: &Execution) -> AttemptRow {

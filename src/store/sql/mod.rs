@@ -261,6 +261,8 @@ impl Store for SqlStore {
             "purge executions without a schedule", orphans::purge;
         write ended_pauses(application: &str) -> Vec<EndedPause> = "look for ended pauses", switch::ended;
         read streak(query: &StreakQuery) -> Option<Streak> = "count what failed in a row", streak::streak;
+        write_caught_up contain(query: &StreakQuery, streak: &Streak) -> Applied =
+            "pause a schedule that fails", streak::contain;
         write saw_cancels(executions: &[ExecutionId]) -> () =
             "note that cancels were seen", order::saw_cancels;
         read jobs(application: &str) -> Vec<JobRow> = "list jobs", inspect::jobs;

@@ -6,8 +6,9 @@ use crate::store::repairs::called;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, Statement, answer, sql};
+use crate::store::sql::verbs::switch::apply_audited;
 use crate::store::streak::{AttemptRow, Count, Reach, Streak, StreakQuery, count};
-use crate::store::when;
+use crate::store::{Applied, when};
 
 answer! {
     /// What a schedule's row says of its streaks.
@@ -48,6 +49,16 @@ pub(crate) fn streak(session: &mut dyn Session, query: &StreakQuery) -> Step<Opt
         }
     }
     Ok(None)
+}
+
+/// What has succeeded since the first count ends the streak, however long that is ago: the process may have
+/// been stopped in between.
+pub(crate) fn contain(session: &mut dyn Session, query: &StreakQuery, counted: &Streak) -> Step<Applied> {
+    if streak(session, query)?.as_ref() != Some(counted) {
+        return Ok(Applied::Lost);
+    }
+    let (change, audit) = counted.pause();
+    apply_audited(session, &change, &audit)
 }
 
 /// The newest attempts at occurrences that were planned after an instant, but for what was never run. It is a
