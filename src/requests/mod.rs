@@ -92,18 +92,24 @@ impl Walk {
         self.blocked.extend(request.subject());
     }
 
-    /// The next request that may be carried out.
+    /// The next request that may be carried out: the first, or after a failure the last, so that what
+    /// somebody holds does not keep all that was written since waiting.
     fn next(&mut self, aside: &HashMap<i64, Aside>) -> Option<Request> {
-        while let Some(request) = self.page.pop_front() {
-            if aside.contains_key(&request.id)
-                || request.subject().is_some_and(|it| self.blocked.contains(&it))
-            {
-                self.block(&request);
-            } else {
-                return Some(request);
+        let (blocked, mut earlier) = (&mut self.blocked, HashSet::new());
+        let mut may_go = |request: &Request| {
+            let subject = request.subject();
+            if aside.contains_key(&request.id) {
+                blocked.extend(subject);
+                return false;
             }
+            subject.is_none_or(|it| !blocked.contains(&it) && earlier.insert(it))
+        };
+        let mut free = (0..self.page.len()).filter(|n| may_go(&self.page[*n]));
+        let next = if self.failures == 0 { free.next() } else { free.last() };
+        if next.is_none() {
+            self.page.clear();
         }
-        None
+        self.page.remove(next?)
     }
 }
 

@@ -133,11 +133,21 @@ fn a_walk_tries_one_that_has_failed() {
 }
 
 #[test]
+fn what_somebody_holds_keeps_no_later_request_waiting() {
+    let keys = ["a", "b", "c", "d", "e", "f"];
+    let held = (1..).zip(keys.iter().copied()).chain([(7, "a"), (8, ""), (9, "")]);
+    let mut bench = Bench::new(&held.collect::<Vec<(i64, &str)>>());
+    let (tried, _) = bench.run(|id| if id < 8 { busy() } else { Ok(CarriedOut::Done) });
+    assert_eq!(tried[..5], [1, 9, 2, 8, 3], "one that fails, and one that does not");
+    assert!(!tried.contains(&7), "it waits for the first of its key");
+}
+
+#[test]
 fn an_outage_ends_the_walk() {
     let many: Vec<(i64, &str)> = (1..=250).map(|id| (id, "")).collect();
     let mut bench = Bench::new(&many);
     let (tried, until) = bench.run(|_| busy());
-    assert_eq!((tried, until), (vec![1, 2, 3], Boot::at(2_000)));
+    assert_eq!((tried, until), (vec![1, 100, 99], Boot::at(2_000)));
     bench.now = 2_000;
     assert_eq!(bench.run(|_| Ok(CarriedOut::Done)).0.len(), 250);
 }

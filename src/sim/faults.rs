@@ -293,6 +293,7 @@ impl Faults {
     /// Other programs write requests, and nodes that carry them out are killed or lose their answers.
     pub(super) const WRITTEN: Self = Self {
         requests: 700_000,
+        completes: 100_000,
         calls: 100_000,
         slow: 50_000,
         kills: 12_000,
@@ -365,7 +366,6 @@ impl Faults {
         Self::FORGETFUL,
         Self::FAILING,
         Self::COMPLETING,
-        Self::WRITTEN,
         Self::BELATED,
         Self::LAGGING,
         Self::BEHIND,
@@ -376,6 +376,7 @@ impl Faults {
         Self::CANCELLED,
         Self::RETRIED,
         Self::AGED,
+        Self::WRITTEN,
     ];
 
     /// Each rate, with its name on a scenario's line.

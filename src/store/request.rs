@@ -10,6 +10,10 @@ use serde_json::value::RawValue;
 
 use crate::domain::ExecutionId;
 
+/// The most characters of arguments. A page of requests is held in memory, and whoever may insert writes what
+/// they like.
+pub(crate) const MOST_ARGUMENTS: usize = 65_536;
+
 /// A request whose row says REQUESTED.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
@@ -157,6 +161,13 @@ impl Asked {
         fn of<T: DeserializeOwned>(arguments: &str, asked: fn(T) -> Asked) -> Result<Asked, String> {
             serde_json::from_str(arguments).map(asked).map_err(|error| error.to_string())
         }
+        if arguments.chars().nth(MOST_ARGUMENTS).is_some() {
+            return Err(format!("the arguments of {verb} have more than {MOST_ARGUMENTS} characters"));
+        }
+        // An array of the values would do for serde, and would change its meaning with each new argument.
+        if !arguments.trim_start().starts_with('{') {
+            return Err(format!("the arguments of {verb} are no JSON object"));
+        }
         let asked = match verb {
             "enqueue" => of(arguments, Self::Enqueue),
             "trigger" => of(arguments, Self::Trigger),
@@ -240,7 +251,9 @@ mod tests {
             ("enqueue", r#"{"job": "a", "due": "tomorrow"}"#, "with its offset"),
             ("enqueue", r#"{"job": "a", "due": "2030-01-31T08:00:00"}"#, "with its offset"),
             ("enqueue", r#"{"job": "a", "on_conflict": "ignore"}"#, "unknown variant `ignore`"),
-            ("pause", "", "the arguments of pause: EOF"),
+            ("pause", "", "the arguments of pause are no JSON object"),
+            ("pause", r#"["nightly", null, null]"#, "no JSON object"),
+            ("pause", "{", "the arguments of pause: EOF"),
         ] {
             let problem = read(verb, arguments).asked.unwrap_err();
             assert!(problem.contains(word), "{problem}");

@@ -44,8 +44,8 @@ impl Glances {
             self.pause = FIRST_PAUSE;
         }
         self.rest(now);
-        let is_silent = !self.is_told;
-        let first = News { work: true, cancel: is_silent, members: is_silent, request: is_silent };
+        // Of requests that wait the first poll tells.
+        let first = News { work: true, cancel: !self.is_told, members: !self.is_told, ..News::default() };
         if is_first { first } else { news }
     }
 
@@ -87,6 +87,7 @@ mod tests {
 
     const NONE: News = News { work: false, cancel: false, members: false, request: false };
     const WORK: News = News { work: true, ..NONE };
+    const FIRST: News = News { request: false, ..News::ANY };
     const SEEN: Glance =
         Glance { marks: Marks { run: 7, audit: 3, request: 2, told: Timestamp::at(5) }, news: NONE };
 
@@ -102,7 +103,7 @@ mod tests {
     fn the_first_answer_is_news_and_the_next_question_begins_behind_it() {
         let mut glances = glances();
         assert_eq!(glances.due(at(1_000)), Some(Marks::END));
-        assert_eq!(glances.answered(at(1_002), SEEN), News::ANY);
+        assert_eq!(glances.answered(at(1_002), SEEN), FIRST);
         assert_eq!(glances.at, Boot::at(1_202));
         assert_eq!(glances.due(at(1_201)), None);
         assert_eq!(glances.due(at(1_202)), Some(SEEN.marks));
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(follow(&mut glances, |_| News::default()), [4_200, 4_300, 4_500, 4_900, 5_700]);
         glances.told(at(9_000), false);
         assert_eq!(glances.due(at(9_000)), Some(Marks::END));
-        assert_eq!(glances.answered(at(9_001), SEEN), News::ANY);
+        assert_eq!(glances.answered(at(9_001), SEEN), FIRST);
     }
 
     #[test]

@@ -105,6 +105,12 @@ pub(crate) fn a_refused_request_leaves_nothing_but_its_reason(db: &Bench) {
     assert!(matches!(db.carry_out(&long, done).unwrap(), CarriedOut::Refused(_)));
     let (state, answer, _) = db.became(&long);
     assert!(state == "REFUSED" && answer.starts_with("unknown verb"), "{answer}");
+    let odd = db.written("enqueue", r#"{"job": "mail", "\u0000\u001b": 1}"#);
+    assert!(matches!(db.carry_out(&odd, done).unwrap(), CarriedOut::Refused(_)));
+    assert!(db.became(&odd).1.contains(r"unknown field `\u{0}\u{1b}`"), "{:?}", db.became(&odd));
+    let huge = db.written("enqueue", &format!(r#"{{"job": "{}"}}"#, "x".repeat(100_000)));
+    assert!(matches!(db.carry_out(&huge, done).unwrap(), CarriedOut::Refused(_)));
+    assert!(db.became(&huge).1.contains("more than 65536 characters"));
     let endless = db.written("enqueue", &format!("{{\"job\": \"mail\", \"{}\": 1}}", "ä".repeat(600)));
     assert!(matches!(db.carry_out(&endless, done).unwrap(), CarriedOut::Refused(_)));
     assert_eq!(db.became(&endless).1.chars().count(), 500, "as much as the column holds");

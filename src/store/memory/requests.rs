@@ -6,7 +6,7 @@ use super::MemoryStore;
 use super::hooks::HeldKey;
 use super::rows::{RequestEnd, RequestRow};
 use super::tables::Tables;
-use crate::domain::text::shortened;
+use crate::domain::text::{escaped, shortened};
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, Timestamp};
 use crate::store::audit::AuditEntry;
 use crate::store::enqueue::{EnqueueOrder, Keyed};
@@ -117,7 +117,7 @@ impl Tables {
             "state" => {
                 Some(end.map_or("REQUESTED", |end| if end.is_done { "DONE" } else { "REFUSED" }).to_owned())
             }
-            "answer" => Some(end.map_or(String::new(), |end| shortened(&end.answer, 499))),
+            "answer" => Some(end.map_or(String::new(), |end| shortened(&escaped(&end.answer), 499))),
             "execution_id" => end.and_then(|end| end.execution).map(|id| id.0.to_string()),
             _ => return None,
         })

@@ -1,8 +1,8 @@
 //! Requests that other programs have written: their rows are read, locked and ended.
 
-use crate::domain::text::shortened;
+use crate::domain::text::{escaped, shortened};
 use crate::domain::{ErrorKind, Timestamp};
-use crate::store::request::{Answered, CarriedOut, Request, RequestQuery};
+use crate::store::request::{Answered, CarriedOut, MOST_ARGUMENTS, Request, RequestQuery};
 use crate::store::sql::connection::call::SqlStore;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
@@ -15,9 +15,11 @@ const LONGEST_ANSWER: usize = 499;
 
 /// The requests of a page, by id.
 pub(crate) fn page(session: &mut dyn Session, query: &RequestQuery) -> Step<Vec<Request>> {
-    let question =
-        sql("SELECT q.id, q.actor, q.verb, q.arguments FROM QRTZ_REQUEST q WHERE q.application = ? \
-                        AND q.state = 'REQUESTED' AND q.id > ? ORDER BY q.id LIMIT ?");
+    let question = sql(format!(
+        "SELECT q.id, q.actor, q.verb, SUBSTR(q.arguments, 1, {}) AS arguments FROM QRTZ_REQUEST q \
+         WHERE q.application = ? AND q.state = 'REQUESTED' AND q.id > ? ORDER BY q.id LIMIT ?",
+        MOST_ARGUMENTS + 1
+    ));
     let application = query.application.as_str();
     session.all(&question.bind(application).bind(query.after).bind(query.limit), |row| {
         let (id, actor) = (row.int()?, row.loose_text()?);
@@ -51,9 +53,10 @@ pub(crate) fn carry_out(store: &SqlStore, request: &Request, carrier: &dyn Carri
                 Err(undone())
             }
             Err(error) => {
+                // Where rows are held the same call would wait once more: others come first.
                 let kind = match error.kind() {
                     ErrorKind::Conflict => FaultKind::Conflict,
-                    _ => FaultKind::Refused,
+                    _ => FaultKind::Senseless,
                 };
                 failure = Some(Err(error));
                 Err(Fault { kind, ..undone() })
@@ -101,7 +104,8 @@ fn end(
         session.dialect().clock()
     ));
     let execution = execution.map_or(Value::NoNumber, Value::Int);
-    let answer = shortened(answer, LONGEST_ANSWER);
+    // It may repeat characters of the request that no text column takes.
+    let answer = shortened(&escaped(answer), LONGEST_ANSWER);
     match session.execute(&ended.bind(state).bind(answer).bind(execution).bind(request))? {
         1 => Ok(()),
         _ => Err(Fault::new(FaultKind::Conflict, "a request has been ended meanwhile")),
