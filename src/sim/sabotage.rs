@@ -321,8 +321,8 @@ fn of_members() -> Vec<(&'static str, Faults, Vec<Sabotage>)> {
     let touches = MemberFault::Touches;
     let saving =
         Faults { lags: 900_000, moves: 1_000_000, snoozes: 800_000, checkpoints: 900_000, ..Faults::NONE };
+    let failing = Faults { lags: 900_000, moves: 300_000, ..Faults::MANY };
     let drained = Faults { levels: 100_000, moves: 200_000, ..Faults::FAR_BEHIND };
-    let failing = Faults { fails: 300_000, ..Faults::FAR_BEHIND };
     let faults = [
         ("the certification of what is written", Faults::BEHIND, MemberFault::Certifies),
         ("the question whether a transaction is still open", Faults::BEHIND, MemberFault::Asks),
@@ -332,8 +332,8 @@ fn of_members() -> Vec<(&'static str, Faults, Vec<Sabotage>)> {
         ("the wait before a drain ends", drained, MemberFault::Resumes),
         ("the wait before a slot is taken", Faults::FAR_BEHIND, MemberFault::Blocks),
         ("the wait before it is told what is covered", Faults::BEHIND, MemberFault::Covers),
-        ("the wait before a checkpoint is read", saving, MemberFault::Checkpoints),
         ("the wait before a schedule is paused", failing, MemberFault::Contains),
+        ("the wait before a checkpoint is read", saving, MemberFault::Checkpoints),
         ("the job that a claim touches", Faults::BEHIND, touches(Touch::Bounds)),
         ("the execution that a cancel touches", Faults::CANCELLED, touches(Touch::Cancel)),
         ("the key that a retry touches", Faults::RETRIED, touches(Touch::Key)),
