@@ -60,7 +60,7 @@ fn main() {
         return expand_once();
     }
     support::headline(
-        "The next fire time, ns a call, from instants of ten years, and (in brackets) croner's as a multiple",
+        "The next fire time, ns of processor time a call, from instants of ten years; croner's as a multiple",
     );
     println!("{:<26} {:>18} {:>18} {:>18}", "", "UTC", "Europe/Berlin", "America/New_York");
     for (name, expression) in EXPRESSIONS {

@@ -31,7 +31,7 @@ const CANCELLED: i64 = 30;
 
 fn main() {
     support::headline(
-        "Nanoseconds per entry, and (in brackets) the ratio to the fastest of the four in this run",
+        "Nanoseconds of processor time per entry, and (in brackets) the ratio to the fastest of the four in this run",
     );
     println!(
         "{:>9} {:>5} {:>9} {:>7}  {:<14} {:<14} {:<14} {:<14}",

@@ -16,7 +16,7 @@ pub fn headline(what: &str) {
     let rustc = Command::new("rustc").arg("--version").output();
     let rustc =
         rustc.map_or_else(|_| "rustc unknown".into(), |it| String::from_utf8_lossy(&it.stdout).into_owned());
-    println!("{what}\n{model}, {cores} cores, {}, medians of processor time\n", rustc.trim());
+    println!("{what}\n{model}, {cores} cores, {}\n", rustc.trim());
 }
 
 /// The middle one; half-way between the two in the middle of an even number.
