@@ -28,6 +28,7 @@ missing() {
         compgen -G '/usr/lib*/galera*/libgalera_smm.so' >/dev/null || echo "Galera: galera-4"
         have wsrep_sst_rsync && have rsync || echo "Galera's state transfer: mariadb-server"
     fi
+    have promtool || echo "Prometheus' checker: prometheus"
     have openssl || echo "certificates: openssl"
     have sqlite3 || echo "SQLite's client: sqlite3"
     python doctest || echo "Python: python3" # python3-minimal lacks it

@@ -58,14 +58,14 @@ mod store;
 mod time;
 pub mod trigger;
 
-#[doc(inline)]
-pub use api::request;
 pub use api::{
     ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Difference, Draining, Enqueued,
-    ExecutionDetails, ExecutionFilter, ExecutionView, Health, Job, JobView, Lane, NodeView, Paused, RateView,
-    Removed, Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target,
+    ExecutionDetails, ExecutionFilter, ExecutionView, Health, Job, JobView, Lane, Metrics, NodeView, Paused,
+    RateView, Removed, Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target,
     Triggered, Undecodable,
 };
+#[doc(inline)]
+pub use api::{metrics, request};
 pub use domain::{
     Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, LaneHealth,
     LeftOut, Lineage, MisfirePolicy, NodeId, Overlap, Receipt, Retry, ScheduleId, ScheduleState, UnknownWord,
@@ -130,6 +130,10 @@ struct CatchingUp;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/lanes.md")]
 struct Lanes;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/observing.md")]
+struct Observing;
 
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/errors.md")]

@@ -1,20 +1,24 @@
-//! A shop behind axum: routes that enqueue a charge, cancel it and tell its status, and a shutdown that loses
-//! none. Start it twice, on one database, and end one of them: the other goes on. On Unix.
+//! A shop behind axum: routes that enqueue a charge, cancel it and tell its status, others for probes and
+//! Prometheus, and a shutdown that loses none. Start it twice, on one database, and end one of them: the other goes on. On Unix.
 //!
 //! ```text
 //! ADDRESS=127.0.0.1:3000 DATABASE_URL=postgres://... cargo run --example axum --features tokio,postgres
 //! curl -X POST localhost:3000/orders/7/charge -H 'content-type: application/json' -d '{"cents": 1990}'
 //! curl localhost:3000/executions/1
 //! curl -X DELETE localhost:3000/executions/1
+//! curl localhost:3000/metrics
 //! ```
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderName, StatusCode, header::CONTENT_TYPE};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use firetime::{Answer, Cancellation, Cancelled, Client, Enqueued, ErrorKind, Job, Retry, Scheduler};
+use firetime::{
+    Answer, Cancellation, Cancelled, Client, Enqueued, ErrorKind, Health, Job, Metrics, Retry, Scheduler,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -61,10 +65,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .misfire_interval(Duration::from_secs(5))
         .start_async()
         .await?;
+    let scheduler = Arc::new(scheduler);
+    // For probes and Prometheus alone: they ask no database. Keep them from strangers.
+    let inside = Router::new()
+        .route("/health/live", get(live))
+        .route("/health/ready", get(ready))
+        .route("/metrics", get(metrics))
+        .with_state(Arc::clone(&scheduler));
     let routes = Router::new()
         .route("/orders/{order}/charge", post(charge))
         .route("/executions/{id}", get(status).delete(cancel))
-        .with_state(scheduler.client());
+        .with_state(scheduler.client())
+        .merge(inside);
     println!("listening on {}", listener.local_addr()?);
     // First no more requests: those under way have 5 s to end. Then the charges that run here have 20 s, less
     // a quarter, after which they are handed back. Waiting charges are left to others.
@@ -126,6 +138,26 @@ async fn cancel(State(client): State<Client>, Path(id): Path<i64>) -> Result<Jso
         Cancelled::Asked { .. } => "asked to end",
         _ => "it has ended",
     })))
+}
+
+/// Whether only another process helps.
+async fn live(State(scheduler): State<Arc<Scheduler>>) -> (StatusCode, Json<Health>) {
+    let health = scheduler.health();
+    (status_of(health.is_live()), Json(health))
+}
+
+/// Whether it works; its body says why not.
+async fn ready(State(scheduler): State<Arc<Scheduler>>) -> (StatusCode, Json<Health>) {
+    let health = scheduler.health();
+    (status_of(health.is_ready()), Json(health))
+}
+
+fn status_of(is_well: bool) -> StatusCode {
+    if is_well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}
+
+async fn metrics(State(scheduler): State<Arc<Scheduler>>) -> ([(HeaderName, &'static str); 1], String) {
+    ([(CONTENT_TYPE, Metrics::CONTENT_TYPE)], scheduler.metrics().to_prometheus())
 }
 
 /// A database's own words are for the log, and not for whoever asked.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::api::metrics::{self, Metrics};
 use crate::api::{Client, Health};
 use crate::domain::NodeId;
 use crate::node::Node;
@@ -66,10 +67,16 @@ impl Scheduler {
         self.node.id
     }
 
-    /// Whether this node may claim and can run what it claims, and what each of its lanes is doing.
+    /// Whether this node lives, may claim and can run what it claims, and what each of its lanes is doing.
     #[must_use]
     pub fn health(&self) -> Health {
-        Health::of(self.node.lanes(), self.node.lease())
+        Health::of(self.node.lanes(), self.node.lease(), self.node.stage())
+    }
+
+    /// The node's figures for dashboards and alarms, read from memory: see [`Metrics`].
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        metrics::of_node(&self.node, &self.health())
     }
 
     /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended; true if it was clean.

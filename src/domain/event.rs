@@ -108,6 +108,15 @@ pub enum Event {
         /// How many in a row.
         in_a_row: u32,
     },
+    /// Occurrences of a schedule were skipped here: the ledger has them with this reason.
+    Skipped {
+        /// The schedule's name.
+        schedule: Arc<str>,
+        /// As the ledger says it, such as `overlap` or `misfire`.
+        reason: &'static str,
+        /// How many.
+        occurrences: u64,
+    },
     /// A job changed lanes: its runs are slow, or quick again
     /// ([`Lane::automatic`](crate::Lane::automatic)). What it has been claimed for stays where it is.
     LaneChanged {
@@ -320,7 +329,9 @@ impl Event {
     pub(crate) fn level(&self) -> log::Level {
         match self {
             Self::Polled { .. } | Self::ClaimLost { .. } => log::Level::Trace,
-            Self::Finished { error: None, .. } | Self::Purged { .. } => log::Level::Debug,
+            Self::Finished { error: None, .. } | Self::Skipped { .. } | Self::Purged { .. } => {
+                log::Level::Debug
+            }
             Self::Finished { state: ExecutionState::Cancelled | ExecutionState::TimedOut, .. }
             | Self::Joined { .. }
             | Self::Listening
@@ -384,6 +395,9 @@ impl Event {
                     "schedule {schedule:?}: {in_a_row} occurrences in a row skipped, execution {holder} has not \
                      {has_not}"
                 )
+            }
+            Self::Skipped { schedule, reason, occurrences } => {
+                format!("schedule {schedule:?}: {} skipped: {reason}", counted(occurrences, "occurrence"))
             }
             Self::LaneChanged { job, lane } => format!("job {job:?} changes to lane {lane:?}"),
             Self::Quarantined { schedule, reason } => format!("schedule {schedule:?} quarantined: {reason}"),
@@ -524,6 +538,7 @@ mod tests {
         };
         vec![
             Event::ClaimLost { schedule: name() },
+            Event::Skipped { schedule: name(), reason: "overlap", occurrences: 2 },
             Event::LaneChanged { job: name(), lane: Arc::from("slow") },
             Event::StoreFailed { operation: "poll", error: Error::new(ErrorKind::Refused, text) },
             Event::LeaveFailed { error: Error::new(ErrorKind::Refused, text) },

@@ -9,9 +9,10 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded, never, unb
 
 use crate::domain::user_code::guarded;
 use crate::domain::{Error, ErrorKind, Millis};
+use crate::machine::store_calls::StoreCalls;
 use crate::machine::{Machine, Operation, Step};
 use crate::store::Store;
-use crate::time::{Clock, MOST_ABANDONED, span};
+use crate::time::{Clock, MOST_ABANDONED, boot, span};
 
 /// Is told which machine panicked and what it said.
 pub(crate) type OnPanic = Arc<dyn Fn(&str, &str) + Send + Sync>;
@@ -24,6 +25,7 @@ pub(crate) struct Surroundings {
     /// The watchdog's limit for one store call.
     pub call: Millis,
     pub abandoned: Arc<AtomicUsize>,
+    pub calls: Arc<StoreCalls>,
     /// Called when a machine panicked, with its name and what it said: the loop has ended.
     pub panicked: OnPanic,
 }
@@ -114,9 +116,11 @@ fn run<M: Machine>(
         }
         match machine.next(clock.now()) {
             Step::Do((op, asked)) => {
+                let (operation, sent) = (op.name(), boot());
                 let answer = hands.perform(op, || {
                     std::iter::from_fn(|| machine.meanwhile()).for_each(&mut tell);
                 });
+                hands.surroundings.calls.ended(operation, (boot() - sent).duration(), answer.is_err());
                 machine.done(clock.now(), asked, answer);
             }
             Step::Tell(output) => tell(output),
@@ -347,6 +351,7 @@ mod tests {
             store: Arc::new(MemoryStore::new(Timestamp::at(0))),
             call,
             abandoned: Arc::new(AtomicUsize::new(0)),
+            calls: Arc::default(),
             panicked: Arc::new(move |name, said| {
                 tell.lock().unwrap().send(format!("{name}: {said}")).unwrap()
             }),

@@ -9,6 +9,7 @@
 
 pub(crate) mod calls;
 pub(crate) mod driver;
+pub(crate) mod store_calls;
 
 use crate::domain::{Boot, Error};
 use crate::store::Store;

@@ -19,6 +19,8 @@ pub(crate) struct Standing {
     incarnation: AtomicU64,
     /// The [`Boot`] instant until which its latest lease holds.
     lease: AtomicI64,
+    /// Whether the node drains.
+    drains: AtomicBool,
     bell: Bell,
 }
 
@@ -29,6 +31,7 @@ impl Default for Standing {
             asked: Mutex::default(),
             incarnation: AtomicU64::new(0),
             lease: AtomicI64::new(Boot::MAX.millis()),
+            drains: AtomicBool::new(false),
             bell: Bell::default(),
         }
     }
@@ -59,6 +62,15 @@ impl Standing {
     pub(crate) fn end(&self) {
         self.incarnation.fetch_add(1, Ordering::Relaxed);
         self.bell.ring();
+    }
+
+    /// The node drains, or does so no more.
+    pub(super) fn note_drain(&self, drains: bool) {
+        self.drains.store(drains, Ordering::Relaxed);
+    }
+
+    pub(crate) fn drains(&self) -> bool {
+        self.drains.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_cancelled(&self, execution: ExecutionId) -> bool {

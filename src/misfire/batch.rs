@@ -58,6 +58,16 @@ pub(super) enum Unwritten {
 }
 
 impl Unwritten {
+    /// The name of the schedule whose cursor it moves.
+    fn schedule(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Overdue(it) => Some(&it.entry.name),
+            Self::Ahead(it) => Some(&it.entry.name),
+            Self::HeldBack(entry) => Some(&entry.name),
+            Self::Revocation(_) | Self::Withdrawn(_) => None,
+        }
+    }
+
     /// The event of a won repair or revocation.
     pub(super) fn repaired(&self) -> Event {
         let (schedule, what) = match self {
@@ -96,6 +106,8 @@ pub(crate) struct Batch {
     pub(super) sent: Boot,
     /// The schedules that are still overdue once they are repaired, by their places in the batch.
     still_behind: Vec<(usize, Overdue)>,
+    /// The occurrences that are recorded as skipped, by the places of their repairs in the batch.
+    skipped: Vec<(usize, Event)>,
 }
 
 impl Batch {
@@ -107,7 +119,13 @@ impl Batch {
         least_threshold: Millis,
         now: Now,
     ) -> Option<(Vec<Change>, Self)> {
-        let mut batch = Self { list: VecDeque::new(), rows: 0, sent: now.boot, still_behind: Vec::new() };
+        let mut batch = Self {
+            list: VecDeque::new(),
+            rows: 0,
+            sent: now.boot,
+            still_behind: Vec::new(),
+            skipped: Vec::new(),
+        };
         let (mut changes, mut searched) = (Vec::new(), 0);
         while searched < MOST_PASSED
             && let Some(unwritten) = list.pop_front()
@@ -136,11 +154,25 @@ impl Batch {
                 searched += repair::searched(&overdue.entry, repair);
                 batch.still_behind.extend(overdue.after(repair).map(|it| (batch.list.len(), it)));
             }
+            if let (Some(schedule), Change::Repair(repair)) = (unwritten.schedule(), &change) {
+                let place = batch.list.len();
+                batch.skipped.extend(repair.skips().map(|(reason, occurrences)| {
+                    let (schedule, reason) = (Arc::clone(schedule), reason.as_str());
+                    (place, Event::Skipped { schedule, reason, occurrences })
+                }));
+            }
             batch.rows += rows;
             batch.list.push_back(unwritten);
             changes.push(change);
         }
         (!changes.is_empty()).then_some((changes, batch))
+    }
+
+    /// What is told of the occurrences that its won repairs have skipped.
+    pub(super) fn take_skipped(&mut self, applied: &[Applied]) -> impl Iterator<Item = Event> {
+        let is_won = |place: usize| applied.get(place) == Some(&Applied::Done);
+        let skipped = std::mem::take(&mut self.skipped).into_iter();
+        skipped.filter_map(move |(place, event)| is_won(place).then_some(event))
     }
 
     /// The schedules whose won repairs did not reach the present. A lost one is left to the next pass: its

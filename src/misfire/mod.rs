@@ -417,8 +417,9 @@ impl MisfireMachine {
         now.db - self.window.least_threshold()
     }
 
-    fn written(&mut self, batch: Batch, applied: &[Applied], now: Now) {
+    fn written(&mut self, mut batch: Batch, applied: &[Applied], now: Now) {
         self.limit.written(batch.rows, now.boot - batch.sent);
+        self.outbox.extend(batch.take_skipped(applied).map(MisfireOutput::Event));
         for (it, _) in batch.list.iter().zip(applied).filter(|(_, applied)| applied.is_done()) {
             self.repaired = true;
             self.emit(it.repaired());

@@ -1,14 +1,17 @@
 //! One node: its machines wired together, its handlers, the life of a claimed execution, its start and end.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::domain::{LaneHealth, NodeId};
 use crate::machine::driver::Driver;
+use crate::machine::store_calls::StoreCalls;
 use crate::members::{HeartbeatInput, Standing};
 use crate::node::context::Stopping;
+use crate::node::counters::Counters;
 use crate::node::inboxes::{Inboxes, send};
+use crate::node::phase::Phase;
 use crate::node::pools::Pools;
 use crate::node::teller::Events;
 use crate::pipeline::poll::PollInput;
@@ -17,6 +20,7 @@ use crate::store::news::Notifier;
 use crate::time::{Clock, Window, span};
 
 pub(crate) mod context;
+pub(crate) mod counters;
 pub(crate) mod handlers;
 pub(crate) mod host;
 mod inboxes;
@@ -45,6 +49,10 @@ pub(crate) struct Node {
     window: Window,
     standing: Arc<Standing>,
     events: Arc<Events>,
+    /// Those of its machines.
+    pub(crate) calls: Arc<StoreCalls>,
+    /// How many changes wait for the completer.
+    unsettled: Arc<AtomicUsize>,
     pools: Arc<Pools>,
     loops: Loops,
     inboxes: Inboxes,
@@ -60,6 +68,19 @@ pub(crate) struct LeaseFigures {
     pub left: Duration,
     /// How long ago the heartbeat was sent that it counts from.
     pub sent: Duration,
+}
+
+/// How far a node has come in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It has joined, and its first poll has not ended.
+    Begins,
+    Up,
+    Drains,
+    Stops,
+    Stopped,
+    /// It cannot go on.
+    GivenUp,
 }
 
 /// A change by a client.
@@ -95,6 +116,31 @@ impl Node {
     pub(crate) fn lease(&self) -> LeaseFigures {
         let (now, until) = (self.clock.now().boot, self.standing.lease_until());
         LeaseFigures { left: span(until - now), sent: span(now - (until - self.window.lease())) }
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        match *self.inboxes.life.phase() {
+            Phase::GivenUp => Stage::GivenUp,
+            Phase::Stopping => Stage::Stops,
+            Phase::Stopped { .. } => Stage::Stopped,
+            Phase::Up if self.standing.drains() => Stage::Drains,
+            Phase::Up if !self.counters().has_polled() => Stage::Begins,
+            Phase::Up => Stage::Up,
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        self.events.counters()
+    }
+
+    /// How many events neither the log nor the observers were given.
+    pub(crate) fn events_dropped(&self) -> u64 {
+        self.events.dropped()
+    }
+
+    /// How many starts and outcomes wait to be stored.
+    pub(crate) fn unsettled(&self) -> usize {
+        self.unsettled.load(Ordering::Relaxed) + self.inboxes.complete.len()
     }
 
     /// Tells this node's poll of a changed schedule and its heartbeat of a cancel, so that neither need wait

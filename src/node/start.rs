@@ -11,6 +11,7 @@ use crate::members::listener::ListenMachine;
 use crate::members::{HeartbeatMachine, OwnTokens, Standing, members};
 use crate::misfire::MisfireMachine;
 use crate::node::context::Ledger;
+use crate::node::counters::Counters;
 use crate::node::handlers::Handlers;
 use crate::node::host::{host_ip, host_name};
 use crate::node::inboxes::{Inboxes, inboxes, send};
@@ -92,7 +93,8 @@ impl Node {
         handlers: Handlers,
         observers: Vec<Observer>,
     ) -> Result<Self, Error> {
-        let (events, teller) = events(observers);
+        let counters = Counters::new(handlers.specs().into_iter().map(|spec| spec.name));
+        let (events, teller) = events(observers, counters);
         driver::spawn("firetime-events", || teller.run())?;
         let (node, call, heart) = (NodeId::fresh(), config.window.call, Arc::clone(&stores.heart));
         let begun = Self::begin(config, handlers, Arc::new(events), Arc::clone(&clock), stores, node);
@@ -123,14 +125,12 @@ impl Node {
         standing.renew(&lease, clock.now());
         let runner = runner(&inboxes, &handlers, &standing, &stores);
         let pools = Arc::new(pools(&config, &lanes, &runner, &inboxes));
-        let (store, call, panicked) = (stores.work, window.call, stop_on_panic(inboxes.clone()));
-        let around =
-            Surroundings { clock: Arc::clone(&clock), store, call, abandoned: Arc::default(), panicked };
-        // The heartbeat's store calls go over a connection of their own.
-        let alone = Surroundings { store: stores.heart, ..around.clone() };
+        let (around, alone) = surroundings(&inboxes, &stores, window.call);
+        let calls = Arc::clone(&around.calls);
         let (held, now, carrier) = (Arc::new(OwnTokens::default()), clock.now(), config.carrier);
         let dispatch = DispatchMachine::new(node, Arc::clone(&held), lease, lanes, Arc::clone(&pools), now);
         let complete = CompleteMachine::new(Arc::clone(&held));
+        let unsettled = complete.unsettled();
         let misfire = MisfireMachine::new(application.clone(), window);
         let requests = RequestsMachine::new(application.clone(), carrier(application, &stores.clients));
         let hearing = around.store.hearing();
@@ -168,11 +168,27 @@ impl Node {
             window,
             standing,
             events,
+            calls,
+            unsettled,
             pools,
             stopping: runner.stopping,
             closed: runner.closed,
         })
     }
+}
+
+/// What surrounds a node's machines, and its heartbeat, whose store calls go over a connection of their own.
+fn surroundings(to: &Inboxes, stores: &Stores, call: Millis) -> (Surroundings, Surroundings) {
+    let around = Surroundings {
+        clock: Arc::clone(&to.clock),
+        store: Arc::clone(&stores.work),
+        call,
+        abandoned: Arc::default(),
+        calls: Arc::default(),
+        panicked: stop_on_panic(to.clone()),
+    };
+    let alone = Surroundings { store: Arc::clone(&stores.heart), ..around.clone() };
+    (around, alone)
 }
 
 /// The runner of a lane's executions, as yet without its lane and without a runtime for async handlers.

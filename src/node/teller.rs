@@ -8,6 +8,7 @@ use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::domain::Event;
 use crate::domain::user_code::guarded;
+use crate::node::counters::Counters;
 
 pub(crate) type Observer = Box<dyn Fn(&Event) + Send + Sync>;
 
@@ -27,8 +28,11 @@ enum Message {
 pub(crate) struct Events {
     /// Whether somebody wants events that the log does not.
     observed: bool,
+    counters: Counters,
     messages: Sender<Message>,
     missed: Arc<AtomicU64>,
+    /// How many were missed since the start.
+    dropped: AtomicU64,
     /// Dropped with the last of the loops: ends the teller's nap.
     _awake: Sender<()>,
 }
@@ -42,23 +46,40 @@ pub(crate) struct Teller {
     awake: Receiver<()>,
 }
 
-/// The two ends of one queue of events.
-pub(crate) fn events(observers: Vec<Observer>) -> (Events, Teller) {
+/// The two ends of one queue of events, which are counted as they go in.
+pub(crate) fn events(observers: Vec<Observer>, counters: Counters) -> (Events, Teller) {
     let (send, messages) = unbounded();
     let (_awake, awake) = bounded(0);
     let missed = Arc::new(AtomicU64::new(0));
-    let events =
-        Events { observed: !observers.is_empty(), messages: send, missed: Arc::clone(&missed), _awake };
+    let events = Events {
+        observed: !observers.is_empty(),
+        counters,
+        messages: send,
+        missed: Arc::clone(&missed),
+        dropped: AtomicU64::new(0),
+        _awake,
+    };
     (events, Teller { observers, messages, missed, awake })
 }
 
 impl Events {
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// How many events neither the log nor the observers were given.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn emit(&self, event: Event) {
+        self.counters.count(&event);
         if !self.observed && event.level() > log::max_level() {
             return;
         }
         if self.messages.len() >= WAITING && !event.is_last_word() {
             self.missed.fetch_add(1, Ordering::Relaxed);
+            self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
         // A teller that has ended has panicked, which it cannot tell either.
@@ -132,7 +153,7 @@ mod tests {
     }
 
     fn events_to(observer: impl Fn(&Event) + Send + Sync + 'static) -> (Events, Teller) {
-        super::events(vec![Box::new(observer)])
+        super::events(vec![Box::new(observer)], Counters::new([]))
     }
 
     fn skipped(told: &Receiver<Event>) -> u64 {
@@ -196,11 +217,11 @@ mod tests {
                 let _its_own = &panics;
             })
         };
-        let (events, teller) = super::events(vec![observer(), observer()]);
+        let (events, teller) = super::events(vec![observer(), observer()], Counters::new([]));
         drop(events);
         teller.run();
         // A thread for it may be refused.
-        drop(super::events(vec![observer(), observer()]));
+        drop(super::events(vec![observer(), observer()], Counters::new([])));
     }
 
     #[test]
@@ -250,7 +271,7 @@ mod tests {
 
     #[test]
     fn an_event_nobody_wants_is_not_kept() {
-        let (events, teller) = super::events(Vec::new());
+        let (events, teller) = super::events(Vec::new(), Counters::new([]));
         events.emit(Event::Polled { tick: None, planned: 0, pending: 0, took: Duration::ZERO });
         assert!(teller.messages.is_empty());
     }

@@ -11,6 +11,7 @@ use crate::domain::{Error, Event, JobPolicy, JobSpec};
 use crate::machine::driver;
 use crate::members::HeartbeatInput;
 use crate::node::Node;
+use crate::node::counters::Counters;
 use crate::node::handlers::Handlers;
 use crate::node::inboxes::inboxes;
 use crate::node::phase::Phase;
@@ -175,7 +176,7 @@ fn a_node_that_is_shut_down_leaves_nothing_behind() {
 /// Nobody is told of an event before the loops have been stopped.
 #[test]
 fn a_panicked_loop_stops_the_node_whatever_the_log_does() {
-    let (events, teller) = events(vec![Box::new(|_: &Event| panic!("an observer"))]);
+    let (events, teller) = events(vec![Box::new(|_: &Event| panic!("an observer"))], Counters::new([]));
     let (to, messages) = inboxes(&Arc::default(), &Arc::new(events));
     let life = Arc::clone(&to.life);
     stop_on_panic(to)("a loop", "said");

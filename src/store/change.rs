@@ -317,6 +317,14 @@ impl Repair {
         }
     }
 
+    /// The occurrences that it records as skipped: why, and how many.
+    pub(crate) fn skips(&self) -> impl Iterator<Item = (Reason, u64)> {
+        self.rows.iter().filter_map(|row| match *row {
+            LedgerRow::Skipped { reason, count, .. } => Some((reason, count)),
+            LedgerRow::Pending { .. } => None,
+        })
+    }
+
     /// How many rows it writes.
     pub(crate) fn writes(&self) -> usize {
         1 + self.rows.len() + self.supersede.len()

@@ -113,6 +113,11 @@ fn a_shop_that_is_killed_loses_no_charge() {
     let (status, body) = shops[1].ask("POST", "/orders/1000/charge", "{\"cents\":1990}");
     assert!(status == 200 && body.contains(&again.to_string()), "one charge for each order: {status} {body}");
     assert_eq!(shops[0].ask("GET", "/executions/999999", "").0, 404);
+    until("it is ready", || (shops[0].ask("GET", "/health/ready", "").0 == 200).then_some(()));
+    assert_eq!(shops[0].ask("GET", "/health/live", "").0, 200);
+    let scraped = |shop: &Shop| shop.ask("GET", "/metrics", "").1;
+    let charged = "firetime_executions_begun_total{application=\"shop\",job=\"charge\"}";
+    assert!(scraped(&shops[0]).contains(charged), "{}", scraped(&shops[0]));
     let charges: Vec<i64> = (0..60).map(|n| shops[n % 2].charge(n)).collect();
     let [killed, left] = shops;
     // While it runs some of them.

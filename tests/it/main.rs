@@ -48,6 +48,7 @@ mod life;
 #[cfg(feature = "mysql")]
 mod members;
 mod news;
+mod observed;
 mod payloads;
 mod poison;
 mod requests;
@@ -91,6 +92,7 @@ fn main() {
         #[cfg(all(feature = "sqlx", feature = "tokio-postgres", feature = "diesel-async"))]
         drivers::add(&mut trials, database);
         life::add(&mut trials, database);
+        observed::add(&mut trials, database);
         #[cfg(any(feature = "postgres", feature = "mysql"))]
         roles::add(&mut trials, database);
         news::add(&mut trials, database);

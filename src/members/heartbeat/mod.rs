@@ -382,9 +382,14 @@ impl<F: Fn() -> LaneReport + Send + 'static> Machine for HeartbeatMachine<F> {
                 self.hurry(now.boot.max(self.sent + pause));
             }
             HeartbeatInput::LeftAlone(schedules) => self.left_alone = schedules,
-            HeartbeatInput::Drain(false) => self.drain = Drain::No,
-            HeartbeatInput::Drain(true) if self.drain == Drain::No => self.drain = Drain::Begun(now.boot),
-            HeartbeatInput::Drain(true) => {}
+            HeartbeatInput::Drain(drains) => {
+                self.standing.note_drain(drains);
+                match drains {
+                    false => self.drain = Drain::No,
+                    true if self.drain == Drain::No => self.drain = Drain::Begun(now.boot),
+                    true => {}
+                }
+            }
             HeartbeatInput::Withdraw => {
                 (self.withdrawn, self.tells) = (true, true);
                 self.next_beat = self.next_beat.min(now.boot);

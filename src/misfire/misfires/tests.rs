@@ -70,10 +70,14 @@ fn repairs_are_told_and_wake_the_poll_when_all_are_done() {
                 assert_eq!(&*schedule, "schedule-1");
                 "told"
             }
+            Step::Tell(MisfireOutput::Event(Event::Skipped { schedule, reason: "misfire", occurrences })) => {
+                assert!(&*schedule == "schedule-1" && occurrences > 0, "{schedule}: {occurrences}");
+                "skipped"
+            }
             Step::Tell(MisfireOutput::WakePoll) => "woken",
             Step::Wait(Boot::MAX) => break,
             _ => "something else",
         });
     }
-    assert_eq!(seen, ["repair", "told", "woken"], "the second was lost to another");
+    assert_eq!(seen, ["repair", "skipped", "told", "woken"], "the second was lost to another");
 }

@@ -9,9 +9,10 @@ use crate::domain::{Boot, Timestamp};
 use crate::fixtures::{claim_under, definition};
 use crate::machine::driver::spawn;
 use crate::node::context::Ledger;
+use crate::node::counters::Counters;
 use crate::node::handlers::Handlers;
 use crate::node::runner::{Runner, RunnerLane};
-use crate::node::teller::events;
+use crate::node::teller::{Observer, events};
 use crate::pipeline::complete::CompleteInput;
 use crate::pipeline::dispatch::DispatchInput;
 use crate::store::memory::MemoryStore;
@@ -44,9 +45,8 @@ impl RunnerBench {
         let ((complete, settled), (dispatch, ran)) = (unbounded(), unbounded());
         let told = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&told);
-        let (events, teller) = events(vec![Box::new(move |event| {
-            heard.lock().unwrap().push(event.to_string());
-        })]);
+        let observer: Observer = Box::new(move |event| heard.lock().unwrap().push(event.to_string()));
+        let (events, teller) = events(vec![observer], Counters::new([]));
         spawn("events", || teller.run()).unwrap();
         let runner = Runner {
             clock: Arc::default(),

@@ -16,6 +16,7 @@ pub(crate) mod time_limits;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam::channel::Sender;
 
@@ -197,6 +198,8 @@ pub(crate) struct CompleteMachine {
     /// The number of successful calls.
     succeeded: u64,
     outbox: VecDeque<CompleteOutput>,
+    /// How many changes wait, for who looks from outside.
+    unsettled: Arc<AtomicUsize>,
     closing: bool,
     abandoned: bool,
 }
@@ -268,9 +271,15 @@ impl CompleteMachine {
             held_pace: Pace::new(),
             succeeded: 0,
             outbox: VecDeque::new(),
+            unsettled: Arc::default(),
             closing: false,
             abandoned: false,
         }
+    }
+
+    /// How many changes wait to be stored, as of its last step.
+    pub(crate) fn unsettled(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.unsettled)
     }
 
     /// The time of handlers that have not returned is up.
@@ -475,7 +484,9 @@ impl Machine for CompleteMachine {
         if let Some(output) = self.outbox.pop_front() {
             return Step::Tell(output);
         }
-        let is_settled = self.queue.is_empty() && self.aside.is_empty() && self.held.is_empty();
+        let unsettled = self.queue.len() + self.aside.len() + self.held.len();
+        self.unsettled.store(unsettled, Ordering::Relaxed);
+        let is_settled = unsettled == 0;
         if self.abandoned || (self.closing && is_settled) {
             return Step::Stop;
         }

@@ -312,6 +312,7 @@ impl<S: Seats> DispatchMachine<S> {
         for ((item, pass), applied) in passes.into_iter().zip(applied) {
             if applied.is_done() {
                 self.plan.passed(item, now.boot);
+                self.outbox.extend(pass.skipped().map(DispatchOutput::Event));
                 let told = self.overlapping.passed(&pass, now.boot);
                 if self.overlapping.lets_begin(&pass) {
                     self.outbox.push_back(DispatchOutput::WakePoll);

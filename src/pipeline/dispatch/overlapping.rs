@@ -36,6 +36,17 @@ pub(crate) struct Pass {
     pub repair: Repair,
 }
 
+impl Pass {
+    /// What is told once it is passed over for good.
+    pub(super) fn skipped(&self) -> Option<Event> {
+        self.repair.skips().next().map(|(reason, occurrences)| Event::Skipped {
+            schedule: Arc::clone(&self.entry.name),
+            reason: reason.as_str(),
+            occurrences,
+        })
+    }
+}
+
 /// The consequence of a call that failed.
 pub(super) enum Failed {
     /// The next call stores one alone.

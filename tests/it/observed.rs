@@ -1,0 +1,155 @@
+//! A node seen from outside: its metrics and its health.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use chrono::{TimeDelta, Utc};
+use firetime::metrics::{Kind, Metrics, Value};
+use firetime::{Answer, Draining, Event, Job, Overlap, Retry, Schedule, Scheduler, Trigger};
+use libtest_mimic::Trial;
+
+use crate::support::database::ServerKind;
+use crate::support::scheduler::{SOON, builder, listen, until, wait_for};
+use crate::trial;
+
+pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
+    let tests: &[(&str, fn(ServerKind))] = &[
+        ("metrics_tell_what_a_node_did", metrics_tell_what_a_node_did),
+        ("skipped_occurrences_are_counted_by_reason", skipped_occurrences_are_counted_by_reason),
+        ("a_node_is_ready_from_its_first_poll_to_its_end", a_node_is_ready_from_its_first_poll_to_its_end),
+    ];
+    for (name, test) in tests {
+        trials.push(trial(format!("{}::observed::{name}", kind.name()), move || test(kind)));
+    }
+}
+
+const MAIL: Job<u32> = Job::new("mail").retry(Retry::fixed(Duration::from_millis(1)).at_most(1));
+
+const GUIDE: &str = include_str!("../../docs/guide/observing.md");
+
+/// The official reader of the format, which also knows how metrics should be named.
+fn assert_well_formed(metrics: &Metrics) {
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool of the package prometheus");
+    let text = metrics.to_prometheus();
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let ended = promtool.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && said.is_empty(), "{said}\n{text}");
+}
+
+fn metrics_tell_what_a_node_did(kind: ServerKind) {
+    let database = kind.fresh();
+    let (builder, events) = listen(builder(&database).handler(MAIL, |_, n| match n {
+        0 => Ok(Answer::Done),
+        _ => Err("no such address".into()),
+    }));
+    let scheduler = builder.start().unwrap();
+    let client = scheduler.client();
+    client.enqueue_many(MAIL, &[0, 0, 1]).run().unwrap();
+    for _ in 0..4 {
+        wait_for(&events, |event| matches!(event, Event::Finished { .. }).then_some(()));
+    }
+    until("outcomes wait", || {
+        let waiting = scheduler.metrics().number("firetime_outcomes_waiting", &[]);
+        (waiting == Some(0.0)).then_some(())
+    });
+    let metrics = scheduler.metrics();
+    let mail = ("job", "mail");
+    let ended = |outcome| metrics.number("firetime_executions_ended_total", &[mail, ("outcome", outcome)]);
+    assert_eq!(metrics.number("firetime_executions_begun_total", &[mail]), Some(4.0));
+    let outcomes = ["succeeded", "retried", "failed", "snoozed"];
+    assert_eq!(outcomes.map(ended), [Some(2.0), Some(1.0), Some(1.0), Some(0.0)]);
+    let spans = |name: &str| metrics.histogram(name, &[mail]).unwrap().count();
+    let names = ["execution_duration", "execution_lateness", "enqueue_to_start"];
+    assert_eq!(names.map(|name| spans(&format!("firetime_{name}_seconds"))), [4, 4, 3]);
+    let calls = metrics.family("firetime_store_call_duration_seconds").unwrap();
+    let operations: Vec<&str> = calls.samples.iter().map(|it| it.labels[1].1.as_str()).collect();
+    assert!(operations.contains(&"claim") && operations.contains(&"poll"), "{operations:?}");
+    let lease = metrics.number("firetime_lease_seconds", &[]).unwrap();
+    assert!((1.0..=25.0).contains(&lease), "{lease}");
+    assert_eq!(metrics.number("firetime_lane_threads", &[("lane", "default")]), Some(16.0));
+    assert_eq!(metrics.number("firetime_node_ready", &[]), Some(1.0));
+    assert_well_formed(&metrics);
+    let is_labelled = |value: &Value, labels: &[(&str, String)]| {
+        labels[0].0 == "application"
+            && !labels.iter().any(|it| it.1.contains("no such address") || it.1 == "1")
+            || matches!(value, Value::Histogram(_))
+    };
+    for family in &metrics.families {
+        assert!(family.samples.iter().all(|it| is_labelled(&it.value, &it.labels)), "{family:?}");
+        assert_eq!(family.kind == Kind::Counter, family.name.ends_with("_total"), "{}", family.name);
+        assert!(GUIDE.contains(&format!("`{}`", family.name)), "the guide lacks {}", family.name);
+    }
+    assert!(scheduler.shutdown(SOON));
+}
+
+fn skipped_occurrences_are_counted_by_reason(kind: ServerKind) {
+    let database = kind.fresh();
+    let (let_go, hang) = channel::<()>();
+    let hang = Mutex::new(hang);
+    let (builder, events) = listen(builder(&database).handler(MAIL, move |_, _| {
+        hang.lock().unwrap().recv().ok();
+        Ok(())
+    }));
+    let scheduler = builder.start().unwrap();
+    let every = Trigger::every(Duration::from_millis(200)).unwrap();
+    let schedule = Schedule::new("often", MAIL, &0, every).unwrap().overlap(Overlap::Skip);
+    scheduler.client().ensure(&schedule).run().unwrap();
+    let skipped = wait_for(&events, |event| match event {
+        Event::Skipped { schedule, reason, occurrences } => {
+            Some((schedule.to_string(), *reason, *occurrences))
+        }
+        _ => None,
+    });
+    assert_eq!(skipped, ("often".to_owned(), "overlap", 1));
+    let counted = scheduler.metrics().number("firetime_occurrences_skipped_total", &[("reason", "overlap")]);
+    assert!(counted >= Some(1.0), "{counted:?}");
+    scheduler.client().remove("often").run().unwrap();
+    drop(let_go);
+    assert!(scheduler.shutdown(SOON));
+}
+
+fn a_node_is_ready_from_its_first_poll_to_its_end(kind: ServerKind) {
+    let database = kind.fresh();
+    let (let_go, hang) = channel::<()>();
+    let hang = Mutex::new(hang);
+    let (builder, events) = listen(builder(&database).handler(MAIL, move |_, _| {
+        hang.lock().unwrap().recv().ok();
+        Ok(())
+    }));
+    let scheduler = builder.start().unwrap();
+    until("it is not ready", || scheduler.health().is_ready().then_some(()));
+    wait_for(&events, |event| matches!(event, Event::Polled { .. }).then_some(()));
+    let client = scheduler.client();
+    let node = scheduler.node().to_string();
+    assert_eq!(client.drain(&node).run().unwrap(), Draining::Begun);
+    let problem = |scheduler: &Scheduler| scheduler.health().problems.first().cloned();
+    until("it does not drain", || problem(&scheduler).filter(|it| it.contains("drains")));
+    assert!(scheduler.health().is_live() && !scheduler.health().is_ready());
+    client.resume(firetime::Target::node(&node)).run().unwrap();
+    until("it is not ready again", || scheduler.health().is_ready().then_some(()));
+    let at = Trigger::once(Utc::now() + TimeDelta::milliseconds(100)).unwrap();
+    client.ensure(&Schedule::new("once", MAIL, &0, at).unwrap()).run().unwrap();
+    until("its handler has not begun", || {
+        let begun = scheduler.metrics().number("firetime_executions_begun_total", &[("job", "mail")]);
+        (begun == Some(1.0)).then_some(())
+    });
+    std::thread::scope(|scope| {
+        let stopped = scope.spawn(|| scheduler.shutdown(SOON));
+        until("it does not stop", || problem(&scheduler).filter(|it| it.contains("shutting down")));
+        assert!(scheduler.health().is_live());
+        drop(let_go);
+        assert!(stopped.join().unwrap());
+    });
+    assert_eq!(problem(&scheduler).as_deref(), Some("it has stopped"));
+    assert!(!scheduler.health().is_live());
+}
