@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::api::config;
+use crate::api::metrics::{self, Metrics};
 use crate::api::{
     ApplicationView, AuditFilter, AuditView, ExecutionDetails, ExecutionFilter, ExecutionView, JobView,
     NodeView, ScheduleDetails, ScheduleView, Target,
@@ -14,6 +15,7 @@ use crate::domain::{Entry, Error, ErrorKind, ExecutionId, NextFire, ScheduleId, 
 use crate::node::Changed;
 use crate::node::host::this_process;
 use crate::store::audit::{Attribution, AuditQuery};
+use crate::store::figures::FiguresQuery;
 use crate::store::news::Notifier;
 use crate::store::switch::Switch;
 use crate::store::{self, ExecutionQuery, LeftAlone, Store, Verbs};
@@ -364,6 +366,34 @@ impl Client {
             ..ExecutionQuery::default()
         };
         Ok(self.store.executions(&query)?.into_iter().map(ExecutionView::from).collect())
+    }
+
+    /// The cluster's figures for dashboards and alarms: what waits, how schedules stand, who lives, and how
+    /// long ago each schedule last succeeded. `docs/guide/observing.md` lists the families.
+    ///
+    /// Each call reads the database: some statements, and one more for each job that has enqueued executions
+    /// waiting. Of what waits at most 10,000 executions are counted for each job. Nodes whose metrics are
+    /// read have these figures, too ([`Scheduler::metrics`](crate::Scheduler::metrics)).
+    ///
+    /// ```
+    /// use firetime::{Client, Job};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// const RESIZE: Job<u64> = Job::new("resize");
+    /// let client = Client::connect("shop", &url)?;
+    /// client.enqueue(RESIZE, &7).run()?;
+    /// let waiting = client.metrics()?.number("firetime_cluster_waiting", &[("job", "resize")]);
+    /// assert_eq!(waiting, Some(1.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The database's failure.
+    pub fn metrics(&self) -> Result<Metrics, Error> {
+        let now = self.store.now()?;
+        let query = FiguresQuery { application: self.application.to_string(), now };
+        Ok(metrics::of_cluster(&self.application, &self.store.figures(&query)?, now))
     }
 
     /// The database's clock, by which everything is due. To the millisecond.

@@ -4,6 +4,7 @@ use super::batch::Batch;
 use crate::domain::{Entry, ExecutionId, Millis, Timestamp};
 use crate::machine::calls::calls;
 use crate::store::audit::AuditEntry;
+use crate::store::figures::{Figures, FiguresQuery};
 use crate::store::streak::{Streak, StreakQuery};
 use crate::store::switch::{EndedPause, PassedQuery, SeenSwitch};
 use crate::store::{
@@ -60,6 +61,9 @@ calls! { []
     quarantine = Quarantine {
         "putting a broken row into quarantine", asks (row: UnreadableRow), keeps UnreadableRow, brings Applied
     } |store| store.apply_one(Change::Quarantine(row));
+    read_figures = ReadFigures {
+        "reading the cluster's figures", asks (query: FiguresQuery), keeps (), brings Figures
+    } |store| store.figures(&query);
     purge = Purge { "purging the ledger", asks (purge: Purge), keeps (), brings Purged }
         |store| store.purge(&purge);
     purge_queues = PurgeQueues {

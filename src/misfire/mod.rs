@@ -4,6 +4,7 @@
 //! The elected node works in passes; [`repair`](crate::repair) holds the pure decisions. A pass has five
 //! duties, in this order: the end of [`pauses`] whose time is up, [`takeover`] of dead nodes' executions,
 //! repair of [`misfires`], [`quarantine`] of unreadable rows and schedules ahead of the clock, [`retention`].
+//! While somebody looks at the cluster's [`figures`], a pass reads these, too.
 //! [`containment`] pauses schedules: before a takeover ends an execution for good, and on every node after
 //! failures of its own.
 //!
@@ -15,6 +16,7 @@ mod batch;
 mod calls;
 mod containment;
 mod election;
+mod figures;
 mod misfires;
 mod pass;
 mod pauses;
@@ -24,6 +26,7 @@ mod takeover;
 mod turns;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use batch::{Batch, BatchLimit, MOST_ROWS, Unwritten};
 #[cfg(test)]
@@ -31,6 +34,7 @@ pub(crate) use calls::Op as MisfireOp;
 use calls::{Answer, Answered, Asked, Call, Op, join};
 use containment::Containment;
 use election::Election;
+pub(crate) use figures::FiguresBoard;
 use pass::{FAILURE_PAUSE, Pass, Task};
 use quarantine::Quarantine;
 use retention::Retention;
@@ -105,6 +109,7 @@ pub(crate) struct MisfireMachine {
     quarantine: Quarantine,
     retention: Retention,
     containment: Containment,
+    board: Arc<FiguresBoard>,
     /// No call is sent before this after one has failed.
     hold: Boot,
     /// Something was repaired since the poll was last woken.
@@ -163,6 +168,7 @@ impl Machine for MisfireMachine {
                 self.emit(Event::Quarantined { schedule: row.name, reason: row.reason });
             }
             Ok(Answered::Quarantine(..)) => {}
+            Ok(Answered::ReadFigures((), figures)) => self.board.put(figures, now.boot),
             Ok(Answered::Purge((), purged)) => {
                 self.outbox.extend(self.retention.purged(purged).map(MisfireOutput::Event));
             }
@@ -204,11 +210,17 @@ impl MisfireMachine {
             quarantine: Quarantine::new(),
             retention: Retention::new(window.retention),
             containment: Containment::new(),
+            board: Arc::default(),
             hold: Boot::MIN,
             repaired: false,
             outbox: VecDeque::new(),
             stopping: false,
         }
+    }
+
+    /// Where it puts the cluster's figures while somebody looks there.
+    pub(crate) fn board(&self) -> Arc<FiguresBoard> {
+        Arc::clone(&self.board)
     }
 
     /// A sabotage: the database's clock is believed however briefly it has run.
@@ -278,6 +290,7 @@ impl MisfireMachine {
             let overdue = any_late.then(|| floor..self.overdue_before(now));
             self.pass.last(self.quarantine.search(&self.application, overdue, now));
         }
+        self.board.search(&self.application, now).into_iter().for_each(|call| self.pass.last(call));
         self.retention.begin_pass(now);
     }
 
@@ -459,8 +472,8 @@ impl MisfireMachine {
                     self.pass.write_next(batch.list);
                 }
             }
-            // The next pass looks for misfires again; the rest of this one does not depend on them.
-            Asked::FindOverdue(()) => {}
+            // The next pass looks again; the rest of this one does not depend on these.
+            Asked::FindOverdue(()) | Asked::ReadFigures(()) => {}
             // Mostly it concerns that row alone.
             Asked::Quarantine(_)
                 if matches!(error.kind(), ErrorKind::Data | ErrorKind::Refused | ErrorKind::Unavailable) =>

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::domain::{LaneHealth, NodeId};
+use crate::domain::{LaneHealth, NodeId, Timestamp};
 use crate::machine::driver::Driver;
 use crate::machine::store_calls::StoreCalls;
 use crate::members::{HeartbeatInput, Standing};
+use crate::misfire::FiguresBoard;
 use crate::node::context::Stopping;
 use crate::node::counters::Counters;
 use crate::node::inboxes::{Inboxes, send};
@@ -16,6 +17,7 @@ use crate::node::pools::Pools;
 use crate::node::teller::Events;
 use crate::pipeline::poll::PollInput;
 use crate::store::Store;
+use crate::store::figures::Figures;
 use crate::store::news::Notifier;
 use crate::time::{Clock, Window, span};
 
@@ -53,6 +55,7 @@ pub(crate) struct Node {
     pub(crate) calls: Arc<StoreCalls>,
     /// How many changes wait for the completer.
     unsettled: Arc<AtomicUsize>,
+    board: Arc<FiguresBoard>,
     pools: Arc<Pools>,
     loops: Loops,
     inboxes: Inboxes,
@@ -136,6 +139,15 @@ impl Node {
     /// How many events neither the log nor the observers were given.
     pub(crate) fn events_dropped(&self) -> u64 {
         self.events.dropped()
+    }
+
+    /// The cluster's figures, if this node has read them a short time ago, and database time. Whoever looks
+    /// makes the elected node read them.
+    pub(crate) fn figures(&self) -> Option<(Arc<Figures>, Timestamp)> {
+        let now = self.clock.now();
+        let fresh = 2 * self.window.election + self.window.call;
+        let (_, figures) = self.board.look(now.boot).filter(|(read, _)| now.boot - *read <= fresh)?;
+        Some((figures, now.db))
     }
 
     /// How many starts and outcomes wait to be stored.

@@ -126,12 +126,12 @@ impl Node {
         let runner = runner(&inboxes, &handlers, &standing, &stores);
         let pools = Arc::new(pools(&config, &lanes, &runner, &inboxes));
         let (around, alone) = surroundings(&inboxes, &stores, window.call);
-        let calls = Arc::clone(&around.calls);
         let (held, now, carrier) = (Arc::new(OwnTokens::default()), clock.now(), config.carrier);
         let dispatch = DispatchMachine::new(node, Arc::clone(&held), lease, lanes, Arc::clone(&pools), now);
         let complete = CompleteMachine::new(Arc::clone(&held));
         let unsettled = complete.unsettled();
         let misfire = MisfireMachine::new(application.clone(), window);
+        let board = misfire.board();
         let requests = RequestsMachine::new(application.clone(), carrier(application, &stores.clients));
         let hearing = around.store.hearing();
         let report = report(&pools, &handlers);
@@ -168,8 +168,9 @@ impl Node {
             window,
             standing,
             events,
-            calls,
+            calls: around.calls,
             unsettled,
+            board,
             pools,
             stopping: runner.stopping,
             closed: runner.closed,

@@ -16,6 +16,7 @@ use crate::domain::{
 };
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 use crate::store::enqueue::{EnqueueOrder, Keyed};
+use crate::store::figures::{Figures, FiguresQuery};
 use crate::store::news::{Ear, Glance, GlanceQuery, Hearing, News};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::request::{CarriedOut, Request, RequestQuery};
@@ -858,6 +859,10 @@ impl Store for Wire<'_> {
 
     fn waiting_payloads(&self, walk: &PayloadWalk) -> Result<PayloadPage> {
         self.store.waiting_payloads(walk)
+    }
+
+    fn figures(&self, query: &FiguresQuery) -> Result<Figures> {
+        self.store.figures(query)
     }
 
     fn checkpoint_of(&self, execution: ExecutionId) -> Result<Option<String>> {

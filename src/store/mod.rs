@@ -15,6 +15,7 @@ pub(crate) mod columns;
 pub(crate) mod conformance;
 mod definition;
 pub(crate) mod enqueue;
+pub(crate) mod figures;
 pub(crate) mod guard;
 mod limits;
 mod listing;
@@ -67,6 +68,7 @@ pub(crate) use sql::{Target, check_schema, joined, migrate, open};
 use self::audit::{AuditEntry, AuditQuery, AuditRow};
 pub use self::enqueue::OnConflict;
 use self::enqueue::{EnqueueOrder, Keyed};
+use self::figures::{Figures, FiguresQuery};
 use self::news::{Ear, Glance, GlanceQuery, Hearing};
 use self::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use self::request::{Answered, Asked, CarriedOut, Request, RequestQuery};
@@ -299,6 +301,9 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// Payloads that handlers have yet to decode. One step of a walk over all rows of an application that may
     /// have one; what changes meanwhile may be missed.
     fn waiting_payloads(&self, walk: &PayloadWalk) -> Result<PayloadPage>;
+
+    /// An application's figures: what waits, how its schedules stand, who lives.
+    fn figures(&self, query: &FiguresQuery) -> Result<Figures>;
 
     /// How far the handlers of an execution have come, as JSON, if one has said so.
     fn checkpoint_of(&self, execution: ExecutionId) -> Result<Option<String>>;

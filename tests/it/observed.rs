@@ -12,7 +12,7 @@ use firetime::{Answer, Draining, Event, Job, Overlap, Retry, Schedule, Scheduler
 use libtest_mimic::Trial;
 
 use crate::support::database::ServerKind;
-use crate::support::scheduler::{SOON, builder, listen, until, wait_for};
+use crate::support::scheduler::{APPLICATION, SOON, builder, client, listen, until, wait_for};
 use crate::trial;
 
 pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
@@ -24,6 +24,13 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
     for (name, test) in tests {
         trials.push(trial(format!("{}::observed::{name}", kind.name()), move || test(kind)));
     }
+    #[cfg(feature = "cli")]
+    trials.push(trial(
+        format!("{}::observed::the_exporter_serves_the_clusters_figures", kind.name()),
+        move || {
+            the_exporter_serves_the_clusters_figures(kind);
+        },
+    ));
 }
 
 const MAIL: Job<u32> = Job::new("mail").retry(Retry::fixed(Duration::from_millis(1)).at_most(1));
@@ -89,6 +96,17 @@ fn metrics_tell_what_a_node_did(kind: ServerKind) {
         assert_eq!(family.kind == Kind::Counter, family.name.ends_with("_total"), "{}", family.name);
         assert!(GUIDE.contains(&format!("`{}`", family.name)), "the guide lacks {}", family.name);
     }
+    until("the cluster's figures are not read", || {
+        scheduler.metrics().family("firetime_cluster_nodes").map(drop)
+    });
+    let cluster = scheduler.client().metrics().unwrap();
+    assert_eq!(cluster.number("firetime_cluster_nodes", &[("state", "active")]), Some(1.0));
+    for metrics in [scheduler.metrics(), cluster] {
+        assert_well_formed(&metrics);
+        for family in &metrics.families {
+            assert!(GUIDE.contains(&format!("`{}`", family.name)), "the guide lacks {}", family.name);
+        }
+    }
     assert!(scheduler.shutdown(SOON));
 }
 
@@ -152,4 +170,43 @@ fn a_node_is_ready_from_its_first_poll_to_its_end(kind: ServerKind) {
     });
     assert_eq!(problem(&scheduler).as_deref(), Some("it has stopped"));
     assert!(!scheduler.health().is_live());
+}
+
+/// A scraper that never reads its answer keeps no other waiting.
+#[cfg(feature = "cli")]
+fn the_exporter_serves_the_clusters_figures(kind: ServerKind) {
+    use std::io::{BufRead, BufReader, Read};
+    use std::net::TcpStream;
+
+    let database = kind.fresh();
+    let client = client(&database);
+    client.enqueue_many(MAIL, &[1, 2]).run().unwrap();
+    let mut exporter = Command::new(env!("CARGO_BIN_EXE_firetime"))
+        .args(["exporter", "--listen", "127.0.0.1:0"])
+        .env("FIRETIME_DATABASE_URL", &database.url)
+        .env("FIRETIME_APPLICATION", APPLICATION)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(exporter.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("listening on http://").unwrap().strip_suffix("/metrics").unwrap();
+    let ask = |path: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        stream
+    };
+    let _hang: Vec<TcpStream> = (0..20).map(|_| ask("/metrics")).collect();
+    let read = |path| {
+        let mut answer = String::new();
+        ask(path).read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let answer = read("/metrics");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("version=0.0.4"), "{answer}");
+    assert!(answer.contains("firetime_cluster_waiting{application=\"life\",job=\"mail\"} 2"), "{answer}");
+    assert!(read("/x").starts_with("HTTP/1.1 404"));
+    exporter.kill().unwrap();
+    exporter.wait().unwrap();
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Family, Kind, Metrics, Value, count};
+use super::cluster;
+use super::family::{Family, Kind, Metrics, Value, count};
 use crate::api::Health;
 use crate::domain::LaneHealth;
 use crate::node::Node;
@@ -15,6 +16,8 @@ pub(in crate::api) fn of(node: &Node, health: &Health) -> Metrics {
         let (name, help) = plain.about();
         Family::new(Kind::Counter, name, help).number(&[], count(value))
     });
+    let cluster = node.figures().map(|(figures, now)| cluster::families(&figures, now));
+    let cluster = cluster.into_iter().flatten();
     let families = of_jobs(&counters.jobs())
         .into_iter()
         .chain([skipped(&counters.skips())])
@@ -23,6 +26,7 @@ pub(in crate::api) fn of(node: &Node, health: &Health) -> Metrics {
         .chain(store_calls(node))
         .chain(of_health(node, health))
         .chain(of_lanes(&health.lanes))
+        .chain(cluster)
         .collect();
     Metrics::of(&node.application, families)
 }

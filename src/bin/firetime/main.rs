@@ -8,6 +8,7 @@
 //! inspect  migrate, and the listings
 //! show     one schedule or execution whole
 //! check    whether an application is well
+//! exporter the cluster's figures for Prometheus
 //! add      schedules add and set, jobs enqueue
 //! control  the commands that change something
 //! cron     cron next; batch: a file of questions, one answer a line
@@ -26,6 +27,7 @@ mod control;
 mod cron;
 #[path = "../demo/mod.rs"]
 mod demo;
+mod exporter;
 mod failure;
 mod help;
 mod inspect;
@@ -107,6 +109,7 @@ fn run(args: RawArgs) -> Result {
         Command::Migrate(database, output) => inspect::migrate(&database, output, &mut out),
         Command::List(target, listing, how) => inspect::list(&target, &listing, &how, &mut out),
         Command::Check(target, output) => check::check(&target, output, &mut out),
+        Command::Export(target, listen) => exporter::serve(&target, listen, &mut out),
         Command::ShowSchedule(target, name, output) => show::schedule(&target, &name, output, &mut out),
         Command::ShowExecution(target, id, output) => show::execution(&target, id, output, &mut out),
         Command::Enqueue(target, execution, output) => add::enqueue(&target, &execution, output, &mut out),

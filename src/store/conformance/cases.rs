@@ -18,6 +18,11 @@ macro_rules! conformance {
                 a_pause_holds_planned_pendings_and_lets_manual_ones_run,
                 an_empty_batch_is_no_claim,
             }
+            figures {
+                what_waits_is_counted_by_job,
+                schedules_and_nodes_are_counted_by_their_states,
+                the_last_success_of_each_active_schedule_is_found,
+            }
             guards {
                 a_claim_loses_if_only_the_id_differs,
                 a_claim_loses_if_only_the_state_differs,

@@ -33,6 +33,7 @@ pub(crate) mod definitions;
 pub(crate) mod delays;
 pub(crate) mod edited;
 pub(crate) mod enqueued;
+pub(crate) mod figures;
 pub(crate) mod guards;
 pub(crate) mod ledger;
 pub(crate) mod news;

@@ -11,6 +11,7 @@ mod change;
 mod claims;
 pub(crate) mod commits;
 mod covers;
+mod figures;
 pub(crate) mod hooks;
 pub(crate) mod members;
 mod nodes;
@@ -36,6 +37,7 @@ use self::members::Members;
 use self::tables::Tables;
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::enqueue::{EnqueueOrder, Keyed};
+use super::figures::{Figures, FiguresQuery};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::request::{CarriedOut, Request, RequestQuery};
@@ -393,6 +395,10 @@ impl Store for MemoryStore {
 
     fn waiting_payloads(&self, walk: &PayloadWalk) -> Result<PayloadPage> {
         Ok(self.read(|tables| tables.waiting_payloads(walk)))
+    }
+
+    fn figures(&self, query: &FiguresQuery) -> Result<Figures> {
+        Ok(self.read(|tables| tables.figures(query)))
     }
 
     fn checkpoint_of(&self, execution: ExecutionId) -> Result<Option<String>> {

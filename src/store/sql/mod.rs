@@ -49,10 +49,11 @@ use session::fault::{Fault, Step};
 use verbs::calls::{calls, shared_verbs};
 pub(crate) use verbs::joined::joined;
 use verbs::{audit, change, ensure, node, order, queue, requests, switch};
-use views::{covers, inspect, waiting};
+use views::{covers, figures, inspect, waiting};
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::enqueue::{EnqueueOrder, Keyed};
+use super::figures::{Figures, FiguresQuery};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::request::{CarriedOut, Request, RequestQuery};
@@ -272,6 +273,7 @@ impl Store for SqlStore {
             "count a schedule's executions", inspect::counts;
         read waiting_payloads(walk: &PayloadWalk) -> PayloadPage =
             "read payloads that wait", waiting::waiting;
+        read figures(query: &FiguresQuery) -> Figures = "read the cluster's figures", figures::figures;
         read checkpoint_of(execution: ExecutionId) -> Option<String> =
             "read a checkpoint", inspect::checkpoint;
         read covers(execution: ExecutionId, most: usize) -> Option<Covers> =

@@ -4,6 +4,7 @@ mod raw;
 
 use std::ffi::OsString;
 use std::io::Read;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Demo(demo::Options),
     DemoNode(Target),
     Check(Target, Output),
+    Export(Target, SocketAddr),
     List(Target, Listing, How),
     ShowSchedule(Target, String, Output),
     ShowExecution(Target, i64, Output),
@@ -89,6 +91,7 @@ impl RawArgs {
                 Command::Demo(demo::Options { place, output: output.output, logging: logging.clone() })
             }
             RawCommand::DemoNode => Command::DemoNode(around.target()?),
+            RawCommand::Exporter { listen } => Command::Export(around.target()?, listen),
             RawCommand::Check(output) => Command::Check(around.target()?, output.output),
             RawCommand::Schedules(RawListed { verb, list }) => {
                 around.schedule(verb.unwrap_or(RawScheduleVerb::List(list)))?

@@ -1,5 +1,6 @@
 //! The command line as clap reads it.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -58,6 +59,17 @@ pub(super) enum RawCommand {
     /// paused. Ends with code 3 if there is a problem.
     #[command(after_help = DATABASE_HELP)]
     Check(RawOutput),
+    /// Serves the figures of an application's cluster to Prometheus, until it is ended
+    ///
+    /// GET /metrics reads them from the database, at most once in 5 s. For applications that have no route of
+    /// their own for their nodes' metrics. docs/guide/observing.md lists the figures. Whoever reaches the
+    /// address can read the names of jobs and schedules.
+    #[command(after_help = DATABASE_HELP)]
+    Exporter {
+        /// The address and port to listen on
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9464")]
+        listen: SocketAddr,
+    },
     /// Shows a cluster at work: three processes, one killed half-way, and the ledger's verdict
     ///
     /// Starts three nodes on a SQLite file of its own or on a database of yours, shows every execution as it

@@ -13,6 +13,7 @@ use crate::domain::{
 };
 use crate::store::change::PolicyChange;
 use crate::store::enqueue::HIGHEST_BY_HAND;
+use crate::store::figures::FiguresQuery;
 use crate::store::sql::claim::{self, bounds, planned};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::dialect::mariadb::claims as mariadb_claims;
@@ -26,7 +27,7 @@ use crate::store::sql::session::batch::{BatchRows, update};
 use crate::store::sql::session::statement::{Statement, Value, sql};
 use crate::store::sql::verbs::{change, node};
 use crate::store::sql::views::covers::Stretch;
-use crate::store::sql::views::{covers, inspect, waiting};
+use crate::store::sql::views::{covers, figures, inspect, waiting};
 use crate::store::streak::Reach;
 use crate::store::{
     Change, ClaimRequest, ExecutionChange, ExecutionQuery, NewNode, NextAttempt, NodeEnd, OverdueQuery, Page,
@@ -719,6 +720,32 @@ fn a_page_of_payloads_reads_that_page_alone(database: &Database) {
     }
 }
 
+/// However many schedules and executions there are.
+fn figures_do_not_read_the_ledger(database: &Database) {
+    let (mut session, application) = filled(database);
+    let dialect = database.dialect();
+    let (numbers, token) = (numbers(dialect, 0), name(dialect, &application));
+    let queue = 3_000_000_000 + 100_000 * i64::from(std::process::id());
+    session
+        .batch(&format!(
+            "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, \
+             state, due_time, claim_token) SELECT '{application}', {queue}, 0, {HIGHEST_BY_HAND} + n, \
+             {START}, 1, 'PENDING', {START} + n, {token} FROM ({numbers}) AS numbers"
+        ))
+        .unwrap();
+    analyze(session.as_mut());
+    let query = FiguresQuery { application, now: START + 1_000_000_000 };
+    for statement in [
+        figures::successes(&query),
+        figures::planned(dialect, &query),
+        figures::queues(dialect, &query),
+        figures::enqueued(dialect, &query, queue),
+    ] {
+        session.rows(&statement).unwrap();
+        assert_eq!(scans(session.as_mut(), &statement), Vec::<String>::new(), "{}", statement.text);
+    }
+}
+
 /// Among two million that wait, each took longer than a call may.
 #[cfg(feature = "postgres")]
 #[test]
@@ -932,6 +959,11 @@ macro_rules! plans {
             #[test]
             fn a_page_of_payloads_reads_that_page_alone() {
                 super::a_page_of_payloads_reads_that_page_alone(&$make);
+            }
+
+            #[test]
+            fn figures_do_not_read_the_ledger() {
+                super::figures_do_not_read_the_ledger(&$make);
             }
 
             #[test]

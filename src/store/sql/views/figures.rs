@@ -1,0 +1,159 @@
+//! A cluster's figures: a handful of statements, and one for each job that has enqueued executions waiting.
+
+use std::collections::BTreeMap;
+
+use crate::domain::{ExecutionState, Timestamp};
+use crate::store::NodeRow;
+use crate::store::figures::{
+    DEATHS_SHOWN, Figures, FiguresQuery, LONGEST_LOOK, LastSuccess, MOST_INTERVALS, MOST_JOBS,
+    MOST_SCHEDULES, MOST_WAITING, REPAIRED, SchedulesAlike,
+};
+use crate::store::sql::dialect::Dialect;
+use crate::store::sql::session::Session;
+use crate::store::sql::session::fault::Step;
+use crate::store::sql::session::statement::{Row, Statement, answer, single, sql};
+use crate::store::switch::Switch;
+
+pub(crate) fn figures(session: &mut dyn Session, query: &FiguresQuery) -> Step<Figures> {
+    let (application, dialect) = (query.application.as_str(), session.dialect());
+    let app = sql("SELECT a.state FROM QRTZ_APP a WHERE a.application = ?").bind(application);
+    let app = session.one(&app, Row::loose_text)?;
+    let nodes = sql(format!(
+        "SELECT {} FROM QRTZ_NODE n WHERE n.application = ? AND n.ended_time = -1",
+        NodeRow::columns()
+    ));
+    let died = sql("SELECT COUNT(*) FROM QRTZ_NODE n WHERE n.application = ? AND n.ended_time >= ? \
+                    AND n.end_reason = 'dead'")
+    .bind_all((application, query.now - DEATHS_SHOWN));
+    let successes = session.all(&successes(query), LastSuccess::read)?;
+    let mut figures = Figures {
+        at: query.now,
+        app_is_paused: app.is_some_and(|state| Switch::read(&state, false) != Switch::On),
+        nodes: session.all(&nodes.bind(application), NodeRow::read)?,
+        died: single(session.rows(&died)?)?,
+        schedules: session.all(&schedules(query), SchedulesAlike::read)?,
+        waiting: BTreeMap::new(),
+        successes,
+        left_out: 0,
+    };
+    let active = figures.schedules.iter().filter(|it| it.state == "EXECUTING").map(|it| it.schedules);
+    figures.left_out = active.sum::<i64>() - i64::try_from(figures.successes.len()).unwrap_or(i64::MAX);
+    let planned: Vec<Planned> = session.all(&planned(dialect, query), Planned::read)?;
+    for Planned { job, executions, oldest } in planned {
+        figures.add_waiting(job, executions, oldest);
+    }
+    let queues: Vec<Queue> = session.all(&queues(dialect, query), Queue::read)?;
+    for Queue { job, id, oldest } in queues {
+        let Some(oldest) = oldest else { continue };
+        let executions = single(session.rows(&enqueued(dialect, query, id))?)?;
+        figures.add_waiting(job, executions, oldest);
+    }
+    Ok(figures)
+}
+
+answer! {
+    SchedulesAlike() {
+        job = "j.job_class", Row::loose_text;
+        job_is_paused = "j.state AS job_state", |row| {
+            Ok(Switch::read(&row.loose_text()?, true) == Switch::Off)
+        };
+        state = "e.state", Row::loose_text;
+        contained = "CASE WHEN e.paused_by = 'firetime' THEN 1 ELSE 0 END AS contained", Row::flag;
+        schedules = "COUNT(*) AS schedules", Row::int;
+        overdue = "COUNT(CASE WHEN e.next_fire_time >= 0 AND e.next_fire_time < ? - e.threshold \
+            THEN 1 END) AS overdue", Row::int;
+    }
+}
+
+pub(crate) fn schedules(query: &FiguresQuery) -> Statement {
+    sql(format!(
+        "SELECT {} FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE e.application = ? \
+         AND (e.state IS NULL OR e.state <> 'REMOVED') AND (e.job_type IS NULL OR e.job_type <> 'QUEUE') \
+         GROUP BY j.job_class, j.state, e.state, CASE WHEN e.paused_by = 'firetime' THEN 1 ELSE 0 END",
+        SchedulesAlike::columns()
+    ))
+    .bind_all((query.now - REPAIRED, query.application.as_str()))
+}
+
+answer! {
+    LastSuccess() {
+        schedule = "e.name", Row::loose_text;
+        ended = "(SELECT r.finished_time FROM QRTZ_RUN r WHERE r.execute_id = e.id \
+            AND r.generation = e.generation AND r.origin = 0 AND r.state = 'SUCCEEDED' \
+            AND r.scheduled_time >= e.prev_fire_time - CASE WHEN e.next_fire_time > e.prev_fire_time \
+            THEN ? * (e.next_fire_time - e.prev_fire_time) ELSE ? END \
+            ORDER BY r.generation DESC, r.origin DESC, r.scheduled_time DESC, r.attempt DESC \
+            LIMIT 1) AS ended",
+            Row::time;
+    }
+}
+
+/// By the ledger's unique key, from each schedule's newest occurrence backwards.
+pub(crate) fn successes(query: &FiguresQuery) -> Statement {
+    sql(format!(
+        "SELECT {} FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.state = 'EXECUTING' \
+         ORDER BY e.application, e.name LIMIT ?",
+        LastSuccess::columns()
+    ))
+    .bind_all((MOST_INTERVALS, LONGEST_LOOK, query.application.as_str(), MOST_SCHEDULES))
+}
+
+answer! {
+    struct Planned() {
+        job: String = "j.job_class", Row::loose_text;
+        executions: i64 = "COUNT(*) AS executions", Row::int;
+        oldest: Timestamp = "MIN(w.due_time) AS oldest", Row::instant;
+    }
+}
+
+/// That an execution of an application waits in a queue and is due.
+fn is_due(dialect: Dialect) -> String {
+    let (pending, waits) = (ExecutionState::Pending.as_str(), dialect.pending());
+    format!("r.application = ? AND r.state = '{pending}'{waits} AND r.due_time <= ?")
+}
+
+/// Executions of schedules, which lie in queue 0.
+pub(crate) fn planned(dialect: Dialect, query: &FiguresQuery) -> Statement {
+    sql(format!(
+        "SELECT {} FROM (SELECT r.execute_id, r.due_time FROM QRTZ_RUN r WHERE {} AND r.queue = 0 \
+         ORDER BY r.application, r.queue, r.due_time, r.id LIMIT ?) w \
+         JOIN QRTZ_EXECUTE e ON e.id = w.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+         GROUP BY j.job_class",
+        Planned::columns(),
+        is_due(dialect)
+    ))
+    .bind_all((query.application.as_str(), query.now, MOST_WAITING))
+}
+
+answer! {
+    struct Queue(dialect: Dialect) {
+        job: String = "j.job_class", Row::loose_text;
+        id: i64 = "e.id", Row::int;
+        oldest: Option<Timestamp> = format!(
+            "(SELECT r.due_time FROM QRTZ_RUN r WHERE {} AND r.queue = e.id \
+             ORDER BY r.application, r.queue, r.due_time, r.id LIMIT 1) AS oldest",
+            is_due(dialect)
+        ), Row::time;
+    }
+}
+
+/// The queues of an application's jobs, with the due time of the first that waits in each.
+pub(crate) fn queues(dialect: Dialect, query: &FiguresQuery) -> Statement {
+    sql(format!(
+        "SELECT {} FROM QRTZ_JOB j {} QRTZ_EXECUTE e \
+         ON e.application = j.application AND e.name = {} WHERE j.application = ? \
+         ORDER BY j.job_class LIMIT ?",
+        Queue::columns(dialect),
+        dialect.join(),
+        dialect.queue_of("j.job_class")
+    ))
+    .bind_all((query.application.as_str(), query.now, query.application.as_str(), MOST_JOBS))
+}
+
+pub(crate) fn enqueued(dialect: Dialect, query: &FiguresQuery, queue: i64) -> Statement {
+    sql(format!(
+        "SELECT COUNT(*) AS executions FROM (SELECT r.id FROM QRTZ_RUN r WHERE {} AND r.queue = ? LIMIT ?) w",
+        is_due(dialect)
+    ))
+    .bind_all((query.application.as_str(), query.now, queue, MOST_WAITING))
+}
