@@ -24,6 +24,10 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
     for (name, test) in tests {
         trials.push(trial(format!("{}::observed::{name}", kind.name()), move || test(kind)));
     }
+    if kind == ServerKind::Sqlite {
+        let name = "observed::the_alerts_and_the_dashboard_hold".to_owned();
+        trials.push(trial(name, the_alerts_and_the_dashboard_hold));
+    }
     #[cfg(feature = "cli")]
     trials.push(trial(
         format!("{}::observed::the_exporter_serves_the_clusters_figures", kind.name()),
@@ -209,4 +213,41 @@ fn the_exporter_serves_the_clusters_figures(kind: ServerKind) {
     assert!(read("/x").starts_with("HTTP/1.1 404"));
     exporter.kill().unwrap();
     exporter.wait().unwrap();
+}
+
+/// The files for Prometheus and Grafana are read by Prometheus' own checker, and name families that there are.
+fn the_alerts_and_the_dashboard_hold() {
+    let promtool = |arguments: &[&str]| {
+        let ended =
+            Command::new("promtool").args(arguments).current_dir("examples/monitoring").output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+    };
+    promtool(&["check", "rules", "alerts.yml"]);
+    promtool(&["test", "rules", "alerts_test.yml"]);
+    let dashboard = std::fs::read_to_string("examples/monitoring/dashboard.json").unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let expressions = panels.iter().map(|panel| panel["targets"][0]["expr"].as_str().unwrap());
+    let expressions: Vec<String> =
+        expressions.map(|it| it.replace("$__rate_interval", "5m").replace("$application", "shop")).collect();
+    let rules: Vec<_> = expressions
+        .iter()
+        .enumerate()
+        .map(|(place, expr)| serde_json::json!({ "record": format!("panel:{place}"), "expr": expr }))
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("panels.yml");
+    let groups = serde_json::json!({ "groups": [{ "name": "panels", "rules": rules }] });
+    std::fs::write(&file, groups.to_string()).unwrap();
+    promtool(&["check", "rules", file.to_str().unwrap()]);
+    let alerts = std::fs::read_to_string("examples/monitoring/alerts.yml").unwrap();
+    let is_of_name = |c: char| !(c.is_ascii_lowercase() || c == '_');
+    let words =
+        expressions.iter().map(String::as_str).chain([&*alerts]).flat_map(|text| text.split(is_of_name));
+    let names: Vec<&str> = words
+        .filter(|word| word.starts_with("firetime_"))
+        .map(|word| word.trim_end_matches("_bucket"))
+        .collect();
+    assert!(names.len() > 25, "{names:?}");
+    names.iter().for_each(|name| assert!(GUIDE.contains(&format!("`{name}`")), "there is no {name}"));
 }
