@@ -71,6 +71,7 @@ pub use domain::{
     LeftOut, Lineage, MisfirePolicy, NodeId, Overlap, Receipt, Retry, ScheduleId, ScheduleState, UnknownWord,
 };
 pub use node::context::{Cancellation, Context};
+pub use node::event_stream::EventStream;
 pub use node::handlers::HandlerError;
 #[cfg(all(feature = "sql", feature = "tokio"))]
 #[doc(inline)]

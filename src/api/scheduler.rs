@@ -7,6 +7,7 @@ use crate::api::metrics::{self, Metrics};
 use crate::api::{Client, Health};
 use crate::domain::NodeId;
 use crate::node::Node;
+use crate::node::event_stream::EventStream;
 
 /// A running node. Dropping it stops claiming and says so; [`Scheduler::shutdown`] is the orderly way.
 ///
@@ -77,6 +78,12 @@ impl Scheduler {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         metrics::of_node(&self.node, &self.health())
+    }
+
+    /// The node's events from now on, to be pulled: bounded, so that nobody waits for who does not pull. An
+    /// observer that is called with each is [`Builder::on_event`](crate::Builder::on_event).
+    pub fn events(&self) -> EventStream {
+        self.node.event_stream()
     }
 
     /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended; true if it was clean.

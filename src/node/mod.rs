@@ -11,6 +11,7 @@ use crate::members::{HeartbeatInput, Standing};
 use crate::misfire::FiguresBoard;
 use crate::node::context::Stopping;
 use crate::node::counters::Counters;
+use crate::node::event_stream::EventStream;
 use crate::node::inboxes::{Inboxes, send};
 use crate::node::phase::Phase;
 use crate::node::pools::Pools;
@@ -23,10 +24,12 @@ use crate::time::{Clock, Window, span};
 
 pub(crate) mod context;
 pub(crate) mod counters;
+pub(crate) mod event_stream;
 pub(crate) mod handlers;
 pub(crate) mod host;
 mod inboxes;
 pub(crate) mod lifecycle;
+mod log_lines;
 mod passed_on;
 mod phase;
 pub(crate) mod pools;
@@ -134,6 +137,11 @@ impl Node {
 
     pub(crate) fn counters(&self) -> &Counters {
         self.events.counters()
+    }
+
+    /// A stream of its events from now on.
+    pub(crate) fn event_stream(&self) -> EventStream {
+        self.events.stream()
     }
 
     /// How many events neither the log nor the observers were given.

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 
-use crate::domain::Event;
 use crate::domain::user_code::guarded;
+use crate::domain::{Boot, Event};
 use crate::node::counters::Counters;
+use crate::node::event_stream::{EventStream, Subscribers};
+use crate::node::log_lines::{Line, LogLines};
+use crate::time::boot;
 
 pub(crate) type Observer = Box<dyn Fn(&Event) + Send + Sync>;
 
@@ -28,6 +31,7 @@ enum Message {
 pub(crate) struct Events {
     /// Whether somebody wants events that the log does not.
     observed: bool,
+    streams: Arc<Subscribers>,
     counters: Counters,
     messages: Sender<Message>,
     missed: Arc<AtomicU64>,
@@ -41,6 +45,8 @@ pub(crate) struct Events {
 /// own.
 pub(crate) struct Teller {
     observers: Vec<Observer>,
+    streams: Arc<Subscribers>,
+    lines: LogLines,
     messages: Receiver<Message>,
     missed: Arc<AtomicU64>,
     awake: Receiver<()>,
@@ -50,16 +56,17 @@ pub(crate) struct Teller {
 pub(crate) fn events(observers: Vec<Observer>, counters: Counters) -> (Events, Teller) {
     let (send, messages) = unbounded();
     let (_awake, awake) = bounded(0);
-    let missed = Arc::new(AtomicU64::new(0));
+    let (missed, streams) = (Arc::new(AtomicU64::new(0)), Arc::<Subscribers>::default());
     let events = Events {
         observed: !observers.is_empty(),
+        streams: Arc::clone(&streams),
         counters,
         messages: send,
         missed: Arc::clone(&missed),
         dropped: AtomicU64::new(0),
         _awake,
     };
-    (events, Teller { observers, messages, missed, awake })
+    (events, Teller { observers, streams, lines: LogLines::default(), messages, missed, awake })
 }
 
 impl Events {
@@ -74,7 +81,7 @@ impl Events {
 
     pub(crate) fn emit(&self, event: Event) {
         self.counters.count(&event);
-        if !self.observed && event.level() > log::max_level() {
+        if !self.observed && event.level() > log::max_level() && self.streams.is_empty() {
             return;
         }
         if self.messages.len() >= WAITING && !event.is_last_word() {
@@ -84,6 +91,11 @@ impl Events {
         }
         // A teller that has ended has panicked, which it cannot tell either.
         self.messages.send(Message::Event(event)).ok();
+    }
+
+    /// A stream of the events from now on.
+    pub(crate) fn stream(&self) -> EventStream {
+        self.streams.add()
     }
 
     /// Waits until everything emitted before has been told; false if that takes longer than `within`.
@@ -97,6 +109,7 @@ impl Events {
 /// the process.
 impl Drop for Teller {
     fn drop(&mut self) {
+        self.streams.end();
         for observer in self.observers.drain(..) {
             guarded(|| drop(observer)).ok();
         }
@@ -105,15 +118,21 @@ impl Drop for Teller {
 
 impl Teller {
     /// Ends when the last [`Events`] is gone and everything has been told.
-    pub(crate) fn run(self) {
-        while let Ok(first) = self.messages.recv() {
+    pub(crate) fn run(mut self) {
+        let messages = self.messages.clone();
+        while let Ok(first) = messages.recv() {
             // In turns, or events that keep coming would keep from view how many were missed.
-            let turn = std::iter::once(first).chain(self.messages.try_iter().take(WAITING));
-            turn.for_each(|message| match message {
-                Message::Event(event) => self.tell(&event),
-                // The caller of `flush` may have given up.
-                Message::Flush(told) => told.send(()).unwrap_or_default(),
-            });
+            for message in std::iter::once(first).chain(messages.try_iter().take(WAITING)) {
+                match message {
+                    Message::Event(event) => self.tell(&event),
+                    Message::Flush(told) => {
+                        self.lines.turn_ends().into_iter().for_each(log);
+                        // The caller of `flush` may have given up.
+                        told.send(()).ok();
+                    }
+                }
+            }
+            self.lines.turn_ends().into_iter().for_each(log);
             match self.missed.swap(0, Ordering::Relaxed) {
                 0 => {}
                 count => self.tell(&Event::EventsMissed { count }),
@@ -122,16 +141,24 @@ impl Teller {
         }
     }
 
-    fn tell(&self, event: &Event) {
-        let log = || log::log!(target: "firetime", event.level(), "{event}");
-        // A logger that panics has nobody to tell; the panic hook has.
-        guarded(log).ok();
+    fn tell(&mut self, event: &Event) {
+        self.lines.of(event, Boot::at(boot().millis())).into_iter().for_each(log);
+        self.streams.tell(event);
         for observer in &self.observers {
             if guarded(|| observer(event)).is_err() {
                 guarded(|| log::error!(target: "firetime", "an event observer panicked")).ok();
             }
         }
     }
+}
+
+fn log(line: Line<'_>) {
+    let write = || match &line {
+        Line::Event(event) => log::log!(target: "firetime", event.level(), "{event}"),
+        Line::Text(level, text) => log::log!(target: "firetime", *level, "{text}"),
+    };
+    // A logger that panics has nobody to tell; the panic hook has.
+    guarded(write).ok();
 }
 
 #[cfg(test)]
@@ -267,6 +294,24 @@ mod tests {
         crate::machine::driver::spawn("events", || teller.run()).unwrap();
         let is_told = (0..20 * WAITING).any(|_| told.recv_timeout(SOON).unwrap());
         assert!(is_told, "{} missed, none of it told", events.missed.load(Ordering::Relaxed));
+    }
+
+    /// Those who were there before it are not told.
+    #[test]
+    fn a_stream_that_nobody_reads_is_bounded_and_says_so() {
+        let (events, teller) = super::events(Vec::new(), Counters::new([]));
+        crate::machine::driver::spawn("events", || teller.run()).unwrap();
+        events.emit(Event::ClockJumped);
+        assert!(events.flush(SOON));
+        let (stream, gone) = (events.stream(), events.stream());
+        drop(gone);
+        for count in 0..1_024 + 3 {
+            events.emit(Event::TicksSkipped { count });
+            assert!(events.flush(SOON));
+        }
+        assert_eq!(stream.dropped(), 3);
+        drop(events);
+        assert_eq!(stream.count(), 1_024, "and then it ends");
     }
 
     #[test]
