@@ -113,6 +113,10 @@ struct Control;
 struct TimeLimitsAndRetries;
 
 #[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/saying.md")]
+struct Saying;
+
+#[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/containment.md")]
 struct Containment;
 

@@ -242,12 +242,13 @@ impl Client {
         let (payload, checkpoint) = asked
             .map(|row| (row.payload.clone(), row.checkpoint.clone()))
             .ok_or_else(|| self.unknown_execution(id))?;
+        let result = rows.iter().rev().find_map(|row| row.result.clone());
         let attempts: Vec<ExecutionView> = rows.into_iter().map(ExecutionView::from).collect();
         let execution = attempts.iter().find(|view| view.id == id.get()).cloned();
         let execution = execution.ok_or_else(|| self.unknown_execution(id))?;
         let nodes = self.nodes()?.into_iter();
         let nodes = nodes.filter(|node| attempts.iter().any(|attempt| attempt.node == node.id)).collect();
-        Ok(ExecutionDetails { execution, payload, checkpoint, attempts, nodes })
+        Ok(ExecutionDetails { execution, payload, checkpoint, result, attempts, nodes })
     }
 
     /// The application's jobs by name: those that a node has had a handler for, or that have a schedule.

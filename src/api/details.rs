@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::api::{ExecutionView, NodeView, Schedule, ScheduleView};
-use crate::domain::{Millis, Timestamp};
+use crate::domain::{Error, ErrorKind, Millis, Timestamp, payload};
 use crate::store::columns::When;
 use crate::trigger::{Timing, Trigger};
 
@@ -65,6 +66,10 @@ pub struct ExecutionDetails {
     ///
     /// [`Context::checkpoint`]: crate::Context::checkpoint
     pub checkpoint: Option<String>,
+    /// What the attempt that has succeeded left, as JSON, if it left something ([`Context::result`]).
+    ///
+    /// [`Context::result`]: crate::Context::result
+    pub result: Option<String>,
     /// All attempts at its occurrence, the first first.
     pub attempts: Vec<ExecutionView>,
     /// The nodes that ran them, as far as their rows are still there.
@@ -140,6 +145,26 @@ impl ExecutionDetails {
     #[must_use]
     pub fn last(&self) -> &ExecutionView {
         self.attempts.last().unwrap_or(&self.execution)
+    }
+
+    /// The [`result`](Self::result) as a value of the type that its handler left; none if it left none.
+    ///
+    /// ```
+    /// use firetime::{Error, ExecutionDetails};
+    ///
+    /// fn words(execution: &ExecutionDetails) -> Result<usize, Error> {
+    ///     Ok(execution.result_as()?.unwrap_or(0))
+    /// }
+    /// # let _ = words;
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Data`] if it is none of `T`, as after a release that changed it.
+    pub fn result_as<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+        let none =
+            |text: &str, said| Error::new(ErrorKind::Data, format!("reading a result: {said}: {text}"));
+        let read = |text: &String| payload::decode(text).map_err(|said| none(text, said));
+        self.result.as_ref().map(read).transpose()
     }
 }
 

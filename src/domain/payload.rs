@@ -10,6 +10,21 @@ pub(crate) fn encode(payload: &impl Serialize) -> Result<String, serde_json::Err
     serde_json::to_string(payload)
 }
 
+/// The same JSON with all characters beyond ASCII escaped: a database may have an encoding without them.
+pub(crate) fn in_ascii(json: &str) -> String {
+    let mut ascii = String::with_capacity(json.len());
+    for character in json.chars() {
+        if character.is_ascii() {
+            ascii.push(character);
+        } else {
+            let mut units = [0; 2];
+            let units = character.encode_utf16(&mut units).iter();
+            ascii.extend(units.map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    ascii
+}
+
 /// What a handler of `P` is given for this text, or why it cannot be: also asked before the claims of each
 /// version of a schedule.
 pub(crate) fn decode<P: DeserializeOwned>(text: &str) -> Result<P, String> {
@@ -37,6 +52,14 @@ mod tests {
             assert!(decode::<HashMap<String, serde_json::Value>>(&deep).is_err());
             assert!(decode::<()>(&deep).is_err());
         }
+    }
+
+    #[test]
+    fn json_in_ascii_says_the_same() {
+        let json = encode(&["naïve ☕ 🚂", "\\ \"quoted\" \u{7f}"]).unwrap();
+        let ascii = in_ascii(&json);
+        assert!(ascii.is_ascii() && ascii.contains("\\ud83d\\ude82"), "{ascii}");
+        assert_eq!(decode::<Vec<String>>(&ascii), decode::<Vec<String>>(&json));
     }
 
     #[test]

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use chrono::{DateTime, Utc};
-#[cfg(feature = "sql")]
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -18,8 +17,8 @@ use crate::domain::{Boot, Cause, Covers, Error, ErrorKind, ExecutionId, LeftOut}
 use crate::members::Standing;
 #[cfg(feature = "tokio")]
 use crate::members::bell::woken;
+use crate::node::saying::Saying;
 use crate::store::Store;
-#[cfg(feature = "sql")]
 use crate::store::order::too_large;
 #[cfg(feature = "sql")]
 use crate::store::{Applied, CallerConnection, Completed, ExecutionChange, Transition, joined};
@@ -44,23 +43,8 @@ pub struct Context {
     /// What a transaction of the handler's own stores, but for the time.
     #[cfg(feature = "sql")]
     pub(crate) outcome: ExecutionChange,
-    #[cfg(feature = "sql")]
-    pub(crate) completing: Completing,
-}
-
-/// Whether the handler of a run has begun to store its outcome in a transaction of its own.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Completing(Arc<AtomicBool>);
-
-impl Completing {
-    #[cfg(any(test, feature = "sql"))]
-    pub(crate) fn begin(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    pub(super) fn has_begun(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
+    /// What it has said of itself.
+    pub(crate) saying: Saying,
 }
 
 /// How far a node's shutdown has come.
@@ -160,6 +144,13 @@ impl Begun {
         let instants = self.time_is_up_at.into_iter().chain([standing.lease_until()]);
         instants.filter(|at| *at > now.boot).min().unwrap_or(Boot::MAX)
     }
+}
+
+/// A value as JSON, as far as one may be stored with an execution.
+fn json(what: &str, value: &impl Serialize) -> Result<String, Error> {
+    let refused = |why: String| Error::new(ErrorKind::Config, format!("storing {what}: {why}"));
+    let text = payload::encode(value).map_err(|error| refused(error.to_string()))?;
+    too_large(what, text.len()).map_or(Ok(text), |size| Err(refused(size)))
 }
 
 /// What a handler is told of its checkpoint.
@@ -404,10 +395,11 @@ impl Context {
     pub fn complete_in<'c, C: CallerConnection>(&self, connection: &'c mut C) -> C::Outcome<'c, Receipt> {
         let now = self.clock.now();
         let outcome = ExecutionChange { now: now.db, ..self.outcome.clone() };
+        let outcome = outcome.with_result(self.saying.result());
         let (receipt, execution) =
             (Receipt { execution: outcome.execution, token: outcome.token }, self.execution());
         let ended = self.begun.cancellation(&self.standing, false, now);
-        self.completing.begin();
+        self.saying.complete();
         joined(Arc::clone(&self.ledger.0), connection, move |verbs| {
             let refused = |why: &str| {
                 let message = format!("execution {execution} cannot be completed: {why}; roll back");
@@ -482,11 +474,7 @@ impl Context {
 
     #[cfg(feature = "sql")]
     pub(crate) fn checkpoint_of(&self, value: &impl Serialize) -> Result<ExecutionChange, Error> {
-        let refused = |why: String| Error::new(ErrorKind::Config, format!("storing a checkpoint: {why}"));
-        let text = payload::encode(value).map_err(|error| refused(error.to_string()))?;
-        if let Some(size) = too_large("a checkpoint", text.len()) {
-            return Err(refused(size));
-        }
+        let text = json("a checkpoint", value)?;
         let (transition, now) = (Transition::Checkpoint(text), self.clock.now().db);
         Ok(ExecutionChange { transition, now, ..self.outcome.clone() })
     }
@@ -502,6 +490,31 @@ impl Context {
         let Some(text) = self.ledger.0.checkpoint_of(self.execution())? else { return Ok(None) };
         let none = |said| Error::new(ErrorKind::Data, format!("reading a checkpoint: {said}: {text}"));
         payload::decode(&text).map(Some).map_err(none)
+    }
+
+    /// Leaves a result, in place of one that this run has left before: it is stored with the execution's
+    /// success, and with nothing else. Any serde value, up to 8 KiB of JSON.
+    /// [`ExecutionDetails::result`](crate::ExecutionDetails::result) has it, and `firetime executions show`.
+    ///
+    /// No statement is sent: it goes with the outcome. With [`complete_in`](Self::complete_in) it is stored by
+    /// that transaction, if it was left before that call.
+    ///
+    /// ```
+    /// use firetime::{Context, HandlerError};
+    ///
+    /// fn count(context: &Context, words: Vec<String>) -> Result<(), HandlerError> {
+    ///     context.result(&words.len())?;
+    ///     Ok(())
+    /// }
+    /// # let _ = count;
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if the value has more than 8 KiB of JSON or cannot be written as JSON; the result
+    /// stays what it was.
+    pub fn result(&self, value: &impl Serialize) -> Result<(), Error> {
+        self.saying.leave(json("a result", value)?);
+        Ok(())
     }
 
     /// Whether the scheduler is shutting down: a long job may end early.

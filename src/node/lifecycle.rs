@@ -4,7 +4,7 @@
 //! performs the steps and decides nothing.
 
 use crate::domain::{Answer, Boot, ExecutionId, JobPolicy, Token};
-use crate::node::context::Completing;
+use crate::node::saying::Saying;
 use crate::pipeline::complete::time_limits::{Deadline, Limited, Stuck};
 use crate::store::{Applied, Claimed, ExecutionChange};
 use crate::time::{Now, millis};
@@ -42,7 +42,7 @@ pub(crate) struct Started {
     claimed: Claimed,
     /// If it has a time limit.
     end: Option<Deadline>,
-    completing: Completing,
+    saying: Saying,
 }
 
 /// How the run of a handler ended.
@@ -163,7 +163,7 @@ impl Lifecycle {
         } else if signals.is_closed || !claimed.may_start(now) {
             Self::GiveBack(claimed.give_back(now.db))
         } else if claimed.is_started() {
-            Self::Call(Started { claimed, end: None, completing: Completing::default() })
+            Self::Call(Started { claimed, end: None, saying: Saying::default() })
         } else {
             Self::Start(claimed.start(now.db), Starting(claimed))
         }
@@ -213,16 +213,15 @@ impl Started {
         self.end.as_ref().map(|end| end.at)
     }
 
-    /// To be told once its handler begins to store its outcome in a transaction of its own.
-    #[cfg(any(test, feature = "sql"))]
-    pub(crate) fn completing(&self) -> Completing {
-        self.completing.clone()
+    /// What its handler says beside its answer.
+    pub(crate) fn saying(&self) -> Saying {
+        self.saying.clone()
     }
 
     /// What is stored of a run that has ended so. Where its handler was to store its outcome in a transaction
     /// of its own, that is asked for first, and without it nothing that the handler says is a success.
     pub(crate) fn ended(self, ending: Ending, closing: Closing) -> Ended {
-        let is_completing = self.completing.has_begun();
+        let (is_completing, result) = (self.saying.is_completing(), self.saying.result());
         let confirm = is_completing.then(|| self.claimed.confirm(closing.now.db));
         let outcome = match ending {
             Ending::Answer(answer) if is_completing || matches!(answer, Answer::Completed(_)) => {
@@ -233,7 +232,7 @@ impl Started {
             #[cfg(any(test, feature = "tokio"))]
             Ending::Dropped(why) => self.dropped(why, closing),
         };
-        Ended { confirm, outcome }
+        Ended { confirm, outcome: outcome.with_result(result) }
     }
 
     /// What is stored of an execution that has answered: its outcome, and after a failure the retry that its
@@ -506,7 +505,7 @@ mod tests {
             let policy = Some(JobPolicy { retry, ..JobPolicy::DEFAULT });
             running.begin(policy, &Stuck::default(), at(0));
             if completes {
-                running.completing().begin();
+                running.saying().complete();
             }
             running.ended(ending, Closing { is_cancelled, passed_on: None, policy, now: at(1) })
         };

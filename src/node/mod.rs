@@ -35,6 +35,7 @@ mod phase;
 pub(crate) mod pools;
 pub(crate) mod route;
 pub(crate) mod runner;
+pub(crate) mod saying;
 mod shutdown;
 pub(crate) mod start;
 #[cfg(feature = "tokio")]

@@ -160,8 +160,7 @@ impl Runner {
             ledger: self.ledger.clone(),
             #[cfg(feature = "sql")]
             outcome: claimed.complete(claimed.due()),
-            #[cfg(feature = "sql")]
-            completing: running.completing(),
+            saying: running.saying(),
         }
     }
 

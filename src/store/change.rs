@@ -528,6 +528,9 @@ impl Change {
                 Self::Execution(ExecutionChange { transition: Transition::Checkpoint(text), .. }),
                 Checkpoint,
             ) => Datum::Text(text),
+            (Self::Execution(change), ChangeValue::Result) => {
+                change.result().map_or_else(|| value.missing(), |result| Datum::Text(result))
+            }
             (Self::Execution(ExecutionChange { transition: Transition::Snooze(_, due), .. }), Due) => {
                 Datum::instant(*due)
             }
@@ -584,7 +587,9 @@ mod tests {
             Transition::Start,
             Transition::Checkpoint(text()),
             Transition::Succeed,
+            Transition::SucceedWith(text()),
             Transition::Complete,
+            Transition::CompleteWith(text()),
             Transition::Confirm,
             Transition::Fail(text(), None),
             Transition::Stop(text()),

@@ -72,6 +72,7 @@ named! {
         Lane = "lane",
         Tags = "tags",
         Checkpoint = "checkpoint",
+        Result = "result",
         // Jobs.
         UpdateTime = "update_time",
         // Nodes and applications.

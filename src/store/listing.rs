@@ -130,6 +130,8 @@ pub(crate) struct ExecutionRow {
     pub payload: Option<String>,
     /// How far its handlers have come, as JSON, where all attempts at one occurrence are asked for.
     pub checkpoint: Option<String>,
+    /// What its handler left, as JSON, where all attempts at one occurrence are asked for.
+    pub result: Option<String>,
     pub failures: i64,
     pub snoozes: i64,
     /// Its time limit has passed, and its handler has not returned.

@@ -82,9 +82,13 @@ kinds! {
         Checkpoint = CHECKPOINT,
         /// The handler has ended.
         Finish = FINISH,
+        /// The handler has ended well, and left a result.
+        FinishWith = FINISH_WITH,
         /// The handler's own transaction stores that it has ended well. Not to be said twice: a second
         /// transaction, made because the first one's COMMIT had no answer, must not be committed beside it.
         Complete = COMPLETE,
+        /// The same with a result.
+        CompleteWith = COMPLETE_WITH,
         /// The handler's transaction may have stored its outcome: that is read, and nothing changes.
         Confirm = CONFIRM,
         /// The handler has ended, and no retry would help.
@@ -179,6 +183,7 @@ named! {
         Lane = "to_lane",
         Tags = "to_tags",
         Checkpoint = "to_checkpoint",
+        Result = "to_result",
     }
 }
 
@@ -290,12 +295,18 @@ const FINISH: Rule = Rule::of("settle", Table::Execution, &guard::OUTCOME)
     ])
     .repeats();
 
+const RESULT: &[(Column, Set)] = &[(Column::Result, Give(ChangeValue::Result))];
+
+const FINISH_WITH: Rule = FINISH.leads(&[Running], &[Succeeded]).and(RESULT);
+
 const CHECKPOINT: Rule = Rule::of("store a checkpoint", Table::Execution, &guard::CHECKPOINT)
     .leads(&[Running], &[Running])
     .sets(&[(Column::Checkpoint, Give(ChangeValue::Checkpoint))]);
 
 const COMPLETE: Rule =
     Rule { guard: &guard::COMPLETE, repeats: false, ..FINISH.leads(&[Running], &[Succeeded]) };
+
+const COMPLETE_WITH: Rule = COMPLETE.and(RESULT);
 
 const CONFIRM: Rule =
     Rule::of("settle", Table::Execution, &guard::OUTCOME).leads(&[], &[Succeeded]).repeats();

@@ -29,12 +29,16 @@ pub(crate) enum Transition {
     Checkpoint(String),
     /// The handler has ended well.
     Succeed,
+    /// The handler has ended well, with this result as JSON.
+    SucceedWith(String),
     /// The handler's own transaction stores that it has ended well.
     #[cfg_attr(
         not(any(test, feature = "sql")),
         allow(dead_code, reason = "only a database has transactions")
     )]
     Complete,
+    /// The same, with this result as JSON.
+    CompleteWith(String),
     /// The handler's own transaction may have stored that it has ended well.
     Confirm,
     /// The handler has failed.
@@ -124,7 +128,9 @@ impl ExecutionChange {
             Transition::Start => (ChangeKind::Start, Running, None),
             Transition::Checkpoint(_) => (ChangeKind::Checkpoint, Running, None),
             Transition::Succeed => (ChangeKind::Finish, Succeeded, None),
+            Transition::SucceedWith(_) => (ChangeKind::FinishWith, Succeeded, None),
             Transition::Complete => (ChangeKind::Complete, Succeeded, None),
+            Transition::CompleteWith(_) => (ChangeKind::CompleteWith, Succeeded, None),
             Transition::Confirm => (ChangeKind::Confirm, Succeeded, None),
             Transition::Fail(..) => (ChangeKind::Finish, Failed, None),
             Transition::Stop(_) => (ChangeKind::Finish, Cancelled, None),
@@ -170,6 +176,31 @@ impl ExecutionChange {
         }
     }
 
+    /// The same with a result, as JSON, if it is a success.
+    pub(crate) fn with_result(self, result: Option<String>) -> Self {
+        let transition = match (self.transition, result) {
+            (Transition::Succeed, Some(result)) => Transition::SucceedWith(result),
+            (Transition::Complete, Some(result)) => Transition::CompleteWith(result),
+            (other, _) => other,
+        };
+        Self { transition, ..self }
+    }
+
+    /// The handler's result.
+    pub(crate) fn result(&self) -> Option<&String> {
+        match &self.transition {
+            Transition::SucceedWith(result) | Transition::CompleteWith(result) => Some(result),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn result_mut(&mut self) -> Option<&mut String> {
+        match &mut self.transition {
+            Transition::SucceedWith(result) | Transition::CompleteWith(result) => Some(result),
+            _ => None,
+        }
+    }
+
     /// The token that the execution has as nobody's.
     pub(super) fn fresh(&self) -> Option<Token> {
         use Transition::{GiveBack, Interrupt, PassOn, Release, Snooze, TakeBack};
@@ -192,8 +223,9 @@ impl ExecutionChange {
 
     /// Whether its handler has ended and is not called again for this attempt.
     fn ends_handler(&self) -> bool {
-        use ChangeKind::{Complete, Confirm, Finish, GiveUp, Release};
-        matches!(self.kind(), Finish | Complete | Confirm | GiveUp | Release)
+        use ChangeKind::{Complete, CompleteWith, Confirm, Finish, FinishWith, GiveUp, Release};
+        let is_success = matches!(self.kind(), FinishWith | Complete | CompleteWith | Confirm);
+        is_success || matches!(self.kind(), Finish | GiveUp | Release)
     }
 
     /// The run that it ends unless an attempt follows, if the schedule counts from that.

@@ -530,6 +530,7 @@ fn a_handler_completes_in_its_own_transaction<D: Driver>(kind: ServerKind) {
     let of_handler = database.clone();
     let scheduler = builder(&database)
         .handler(HOW.retry(retry), move |context, how| {
+            context.result(&how)?;
             let receipt = runtime().block_on(charge::<D>(&of_handler, context, &how))?;
             match how.as_str() {
                 "committed, then an error" => Err("after its commit".into()),
@@ -558,6 +559,7 @@ fn a_handler_completes_in_its_own_transaction<D: Driver>(kind: ServerKind) {
             (execution.last().state == "SUCCEEDED").then_some(execution)
         });
         assert_eq!(ended.attempts.len(), attempts, "{how}: {ended:?}");
+        assert_eq!(ended.result_as::<String>().unwrap().as_deref(), Some(how));
         if attempts == 2 {
             let why = ended.attempts[0].error.as_str();
             assert!(ended.attempts[0].state == "FAILED" && why.contains("rolled back"), "{ended:?}");

@@ -55,6 +55,7 @@ mod requests;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod roles;
 mod rules;
+mod saying;
 mod secrets;
 mod support;
 #[cfg(feature = "tokio")]
@@ -98,6 +99,7 @@ fn main() {
         news::add(&mut trials, database);
         payloads::add(&mut trials, database);
         rules::add(&mut trials, database);
+        saying::add(&mut trials, database);
         #[cfg(feature = "tokio")]
         tasks::add(&mut trials, database);
         control::add(&mut trials, database);

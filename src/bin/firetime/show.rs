@@ -81,7 +81,7 @@ pub(crate) fn execution(target: &Target, id: i64, output: Output, out: &mut dyn 
     if output == Output::Json {
         return output::json(out, &details);
     }
-    let ExecutionDetails { execution, payload, checkpoint, attempts, .. } = &details;
+    let ExecutionDetails { execution, payload, checkpoint, result, attempts, .. } = &details;
     output::properties(
         out,
         &[
@@ -90,6 +90,7 @@ pub(crate) fn execution(target: &Target, id: i64, output: Output, out: &mut dyn 
             ("job", execution.job.clone()),
             ("payload", payload.clone().unwrap_or_else(|| "its schedule's".to_owned())),
             ("checkpoint", checkpoint.clone().unwrap_or_default()),
+            ("result", result.clone().unwrap_or_default()),
             ("key", execution.key.clone().unwrap_or_default()),
             ("group", execution.group.clone().unwrap_or_default()),
             ("lane", execution.lane.clone().unwrap_or_default()),

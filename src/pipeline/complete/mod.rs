@@ -23,6 +23,7 @@ use crossbeam::channel::Sender;
 use self::time_limits::{Limited, Limits, Stuck};
 use crate::domain::{
     Boot, BoundOf, Error, ErrorKind, Event, ExecutionId, LONGEST_ERROR, Millis, ScheduleId, Timestamp,
+    payload,
 };
 use crate::machine::{Machine, Operation, Step};
 use crate::members::OwnTokens;
@@ -223,13 +224,18 @@ impl Unsettled {
             ErrorKind::Refused => self.refused.replace(succeeded).is_some_and(|then| then < succeeded),
             _ => false,
         };
-        match self.change.error_mut() {
-            Some(error) if is_of_the_row => {
-                let ascii = in_ascii(error);
-                std::mem::replace(error, ascii) != *error
-            }
-            _ => false,
+        if !is_of_the_row {
+            return false;
         }
+        let replace = |text: &mut String, ascii: String| std::mem::replace(text, ascii) != *text;
+        if let Some(error) = self.change.error_mut() {
+            let ascii = in_ascii(error);
+            return replace(error, ascii);
+        }
+        self.change.result_mut().is_some_and(|result| {
+            let ascii = payload::in_ascii(result);
+            replace(result, ascii)
+        })
     }
 }
 

@@ -86,7 +86,7 @@ impl Process {
         around: &mut Surroundings<'_>,
         now: Now,
     ) -> Millis {
-        job.running.completing().begin();
+        job.running.saying().complete();
         let (claimed, time) = (job.running.claimed(), around.time);
         let (complete, fence) = (claimed.complete(now.db), claimed.fence());
         let run = (claimed.execution().0, fence);

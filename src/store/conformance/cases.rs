@@ -229,6 +229,7 @@ macro_rules! conformance {
                 a_transactions_success_is_confirmed_and_nothing_else_is,
                 what_somebody_cancelled_is_not_completed,
                 a_checkpoint_is_its_holders_and_goes_on_with_the_next_attempt,
+                a_result_is_stored_with_the_success_alone,
                 a_retry_appears_with_the_failure,
                 a_retry_is_not_made_twice,
                 an_outcome_is_kept_though_its_retry_is_there_already,

@@ -101,6 +101,31 @@ pub(crate) fn a_checkpoint_is_its_holders_and_goes_on_with_the_next_attempt(db: 
     assert_eq!(db.store.checkpoint_of(ExecutionId(next.id)).unwrap().as_deref(), Some(text));
 }
 
+pub(crate) fn a_result_is_stored_with_the_success_alone(db: &Bench) {
+    let result = || Some("{\"pages\":\"naïve\\u0000\"}".to_owned());
+    let [a, b, c, plain] = ["a", "b", "c", "plain"].map(|name| db.run_head(&db.schedule(name)));
+    let ids = [a.execution(), b.execution(), c.execution(), plain.execution()];
+    let stored = || {
+        ids.map(|of| {
+            let query = ExecutionQuery { of: Some(of), limit: 9, ..ExecutionQuery::default() };
+            db.store.executions(&query).unwrap().into_iter().find(|row| row.id == of.0).unwrap().result
+        })
+    };
+    let completed = b.complete(db.now).with_result(result());
+    let others = ExecutionChange { token: completed.token.next(), ..completed.clone() };
+    assert_eq!(db.store.complete(&others).unwrap(), Completed::Lost);
+    assert_eq!(stored(), [const { None }; 4]);
+    assert_eq!(db.store.complete(&completed).unwrap(), Completed::Done);
+    assert_eq!(db.store.complete(&completed).unwrap(), Completed::Lost, "a second one");
+    let failed = c.finish(Answer::Failed("no".to_owned()), Some(db.now), db.now).with_result(result());
+    let batch = [succeeded(a, db.now).with_result(result()), failed, succeeded(plain, db.now)];
+    for said in ["first", "said twice"] {
+        assert_eq!(db.store.settle(&batch).unwrap(), [Applied::Done; 3], "{said}");
+    }
+    assert_eq!(stored(), [result(), result(), None, None]);
+    assert_eq!(db.execution(ids[0]).state, "SUCCEEDED");
+}
+
 pub(crate) fn an_execution_not_started_has_no_outcome(db: &Bench) {
     let claimed = db.claim_head(&db.schedule("s"));
     let id = claimed.execution();

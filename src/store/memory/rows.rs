@@ -400,6 +400,7 @@ pub(super) struct Execution {
     pub tags: Vec<String>,
     /// How far its handlers have come, as JSON.
     pub checkpoint: Option<Arc<str>>,
+    pub result: Option<Arc<str>>,
     /// Its unique key among those of its job, and the period that this is for.
     pub key: Option<(Arc<str>, Millis)>,
     pub due: Timestamp,
@@ -461,6 +462,7 @@ impl Execution {
             lane: None,
             tags: Vec::new(),
             checkpoint: None,
+            result: None,
             key: None,
             due: scheduled,
             token: None,
@@ -514,7 +516,8 @@ impl Execution {
             | Column::GroupKey
             | Column::Lane
             | Column::Tags
-            | Column::Checkpoint => Datum::Null,
+            | Column::Checkpoint
+            | Column::Result => Datum::Null,
             _ => column.absent(Datum::Null),
         }
     }
@@ -537,6 +540,7 @@ impl Execution {
             Column::GroupKey => self.group = shared(value),
             Column::Lane => self.lane = shared(value),
             Column::Checkpoint => self.checkpoint = shared(value),
+            Column::Result => self.result = shared(value),
             Column::Tags => self.tags = read_tags(shared(value).as_deref()),
             _ => column.absent(()),
         }
@@ -597,6 +601,7 @@ impl Execution {
             started: None,
             finished: None,
             error: String::new(),
+            result: None,
             failures: self.failures + u32::from(self.has_failed()),
             ..self.clone()
         }

@@ -213,6 +213,7 @@ impl Tables {
             due: run.due,
             payload: run.payload.as_deref().map(str::to_owned),
             checkpoint: run.checkpoint.as_deref().map(str::to_owned),
+            result: run.result.as_deref().map(str::to_owned),
             failures: i64::from(run.failures),
             snoozes: i64::from(run.snoozes),
             key: run.key.as_ref().map(|(key, _)| key.to_string()),

@@ -243,9 +243,7 @@ fn brought(want: BatchRows, value: ChangeValue, rows: &[&Change]) -> BatchRows {
     let name = value.name();
     let brought = || rows.iter().map(|row| row.brings(value));
     match brought().next() {
-        _ if matches!(value, ChangeValue::Fresh | ChangeValue::Payload | ChangeValue::Checkpoint) => {
-            want.texts(name, brought().map(|text| as_text(text).into_owned()))
-        }
+        _ if is_own_text(value) => want.texts(name, brought().map(|text| as_text(text).into_owned())),
         Some(Datum::Text(_)) => {
             let longest = match value {
                 ChangeValue::Error => LONGEST_ERROR,
@@ -256,6 +254,12 @@ fn brought(want: BatchRows, value: ChangeValue, rows: &[&Change]) -> BatchRows {
         }
         _ => want.ints(name, brought().map(as_number)),
     }
+}
+
+/// Whether the texts of a batch differ from row to row, and are stored whole.
+fn is_own_text(value: ChangeValue) -> bool {
+    use ChangeValue::{Checkpoint, Fresh, Payload, Result};
+    matches!(value, Fresh | Payload | Checkpoint | Result)
 }
 
 /// The number that a change saw in a column, if it is one.

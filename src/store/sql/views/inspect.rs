@@ -297,6 +297,7 @@ answer! {
         payload =
             if has_payload { "r.payload AS own_payload" } else { "NULL AS own_payload" }, Row::maybe_text;
         checkpoint = if has_payload { "r.checkpoint" } else { "NULL AS checkpoint" }, Row::maybe_text;
+        result = if has_payload { "r.result" } else { "NULL AS result" }, Row::maybe_text;
         failures = "COALESCE(r.failures, 0) AS failed", Row::loose_int;
         snoozes = "COALESCE(r.snoozes, 0) AS snoozed", Row::loose_int;
         stuck = "CASE WHEN r.state = 'TIMED_OUT' AND EXISTS \
