@@ -60,15 +60,16 @@ pub mod trigger;
 
 pub use api::{
     ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Difference, Draining, Enqueued,
-    ExecutionDetails, ExecutionFilter, ExecutionView, Health, Job, JobView, Lane, Metrics, NodeView, Paused,
-    RateView, Removed, Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target,
-    Triggered, Undecodable,
+    ExecutionDetails, ExecutionFilter, ExecutionLogs, ExecutionView, Health, Job, JobView, Lane, LogLine,
+    Metrics, NodeView, Paused, RateView, Removed, Resumed, Retried, Schedule, ScheduleDetails, ScheduleView,
+    Scheduler, Skipped, Target, Triggered, Undecodable,
 };
 #[doc(inline)]
 pub use api::{metrics, request};
 pub use domain::{
     Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, LaneHealth,
-    LeftOut, Lineage, MisfirePolicy, NodeId, Overlap, Receipt, Retry, ScheduleId, ScheduleState, UnknownWord,
+    LeftOut, Lineage, LogLevel, MisfirePolicy, NodeId, Overlap, Progress, Receipt, Retry, ScheduleId,
+    ScheduleState, UnknownWord,
 };
 pub use node::context::{Cancellation, Context};
 pub use node::event_stream::EventStream;

@@ -177,6 +177,19 @@ CREATE TABLE IF NOT EXISTS QRTZ_CANCEL (
     reason VARCHAR(500) NOT NULL DEFAULT ''
 );
 
+-- What the handlers of executions have said, of those that said something: their newest lines, each as
+-- [fence, number, epoch milliseconds, level, text], and how far they have come; -1 if they did not tell.
+CREATE TABLE IF NOT EXISTS QRTZ_SAID (
+    execution_id BIGINT NOT NULL PRIMARY KEY,
+    application VARCHAR(50) NOT NULL,
+    said_lines TEXT NOT NULL,
+    progress_done BIGINT NOT NULL DEFAULT -1,
+    progress_total BIGINT NOT NULL DEFAULT -1,
+    changed_time BIGINT NOT NULL
+);
+
+CREATE INDEX IF NOT EXISTS QRTZ_SAID_CHANGED ON QRTZ_SAID (application, changed_time);
+
 -- Executions that ran out of time and whose handlers have not returned.
 CREATE TABLE IF NOT EXISTS QRTZ_STUCK (
     execution_id BIGINT NOT NULL PRIMARY KEY,

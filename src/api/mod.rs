@@ -13,6 +13,7 @@ mod job;
 mod lane;
 pub mod metrics;
 pub mod request;
+mod said;
 mod scheduler;
 mod target;
 mod undecodable;
@@ -38,6 +39,7 @@ pub use request::skip::Skipped;
 pub use request::trigger::Triggered;
 #[cfg(test)]
 pub(crate) use request::written::carrier;
+pub use said::{ExecutionLogs, LogLine};
 pub use scheduler::Scheduler;
 pub use target::Target;
 pub use undecodable::Undecodable;

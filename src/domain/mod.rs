@@ -22,6 +22,7 @@ pub(crate) mod payload;
 mod policy;
 #[cfg(any(feature = "sql", test))]
 mod room;
+mod said;
 pub(crate) mod shards;
 mod states;
 pub(crate) mod text;
@@ -55,6 +56,8 @@ pub use policy::Retry;
 pub(crate) use policy::{JobPolicy, JobSettings, JobSpec, LONGEST_ERROR};
 #[cfg(any(feature = "sql", test))]
 pub(crate) use room::{Noted, Room};
+pub(crate) use said::{LONGEST_LINE, Line, MOST_LINES};
+pub use said::{LogLevel, Progress};
 pub(crate) use states::Reason;
 pub use states::{ExecutionState, MisfirePolicy, ScheduleState, UnknownWord};
 pub(crate) use timing::NextFire;

@@ -7,17 +7,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use chrono::{DateTime, Utc};
+use crossbeam::channel::Sender;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 #[cfg(feature = "sql")]
 use crate::domain::Receipt;
 use crate::domain::payload;
-use crate::domain::{Boot, Cause, Covers, Error, ErrorKind, ExecutionId, LeftOut};
+use crate::domain::{
+    Boot, Cause, Covers, Error, ErrorKind, ExecutionId, LeftOut, LogLevel, Progress, Timestamp,
+};
 use crate::members::Standing;
 #[cfg(feature = "tokio")]
 use crate::members::bell::woken;
-use crate::node::saying::Saying;
+use crate::pipeline::complete::CompleteInput;
+use crate::pipeline::complete::saying::Speaker;
 use crate::store::Store;
 use crate::store::order::too_large;
 #[cfg(feature = "sql")]
@@ -43,8 +47,10 @@ pub struct Context {
     /// What a transaction of the handler's own stores, but for the time.
     #[cfg(feature = "sql")]
     pub(crate) outcome: ExecutionChange,
-    /// What it has said of itself.
-    pub(crate) saying: Saying,
+    /// What it has said beside its answer.
+    pub(crate) speaker: Speaker,
+    /// Who stores that.
+    pub(crate) complete: Sender<CompleteInput>,
 }
 
 /// How far a node's shutdown has come.
@@ -395,11 +401,11 @@ impl Context {
     pub fn complete_in<'c, C: CallerConnection>(&self, connection: &'c mut C) -> C::Outcome<'c, Receipt> {
         let now = self.clock.now();
         let outcome = ExecutionChange { now: now.db, ..self.outcome.clone() };
-        let outcome = outcome.with_result(self.saying.result());
+        let outcome = outcome.with_result(self.speaker.saying.result());
         let (receipt, execution) =
             (Receipt { execution: outcome.execution, token: outcome.token }, self.execution());
         let ended = self.begun.cancellation(&self.standing, false, now);
-        self.saying.complete();
+        self.speaker.saying.complete();
         joined(Arc::clone(&self.ledger.0), connection, move |verbs| {
             let refused = |why: &str| {
                 let message = format!("execution {execution} cannot be completed: {why}; roll back");
@@ -496,8 +502,8 @@ impl Context {
     /// success, and with nothing else. Any serde value, up to 8 KiB of JSON.
     /// [`ExecutionDetails::result`](crate::ExecutionDetails::result) has it, and `firetime executions show`.
     ///
-    /// No statement is sent: it goes with the outcome. With [`complete_in`](Self::complete_in) it is stored by
-    /// that transaction, if it was left before that call.
+    /// No statement is sent: it goes with the outcome. With [`complete_in`](Self::complete_in) it is stored
+    /// by that transaction, if it was left before that call.
     ///
     /// ```
     /// use firetime::{Context, HandlerError};
@@ -510,11 +516,56 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if the value has more than 8 KiB of JSON or cannot be written as JSON; the result
-    /// stays what it was.
+    /// [`ErrorKind::Config`] if the value has more than 8 KiB of JSON or cannot be written as JSON; the
+    /// result stays what it was.
     pub fn result(&self, value: &impl Serialize) -> Result<(), Error> {
-        self.saying.leave(json("a result", value)?);
+        self.speaker.saying.leave(json("a result", value)?);
         Ok(())
+    }
+
+    /// Says something of this execution, for people: [`Client::logs`](crate::Client::logs) and
+    /// `firetime executions logs` show it. A line has up to 500 characters, the rest is cut off; of an
+    /// execution the newest 200 lines are kept, each with its time, as long as the execution itself.
+    ///
+    /// A call only adds to a buffer. That is stored every two seconds while the handler runs, and before the
+    /// outcome when it ends: what was said last before the process dies is lost. Once the handler has
+    /// returned nothing is added.
+    ///
+    /// ```
+    /// use firetime::{Context, HandlerError};
+    ///
+    /// fn export(context: &Context, pages: u64) -> Result<(), HandlerError> {
+    ///     for page in 0..pages {
+    ///         // Export one page.
+    ///         context.progress(page + 1, pages);
+    ///     }
+    ///     context.log(format!("exported {pages} pages"));
+    ///     Ok(())
+    /// }
+    /// # let _ = export;
+    /// ```
+    pub fn log(&self, line: impl AsRef<str>) {
+        self.log_line(LogLevel::Info, self.clock.now().db, line.as_ref());
+    }
+
+    /// As [`log`](Self::log), at another level and time.
+    pub(crate) fn log_line(&self, level: LogLevel, at: Timestamp, line: &str) {
+        if self.speaker.saying.line(level, at, line) {
+            self.speak();
+        }
+    }
+
+    /// Says how far the handler has come, in place of what it said before: `done` of `total`, in whatever it
+    /// counts. It is stored and shown as [`log`](Self::log)'s lines are.
+    pub fn progress(&self, done: u64, total: u64) {
+        if self.speaker.saying.progress(Progress::new(done, total)) {
+            self.speak();
+        }
+    }
+
+    fn speak(&self) {
+        // A completer that has ended is past its deadline: nothing of this run is stored any more.
+        self.complete.send(CompleteInput::Says(self.speaker.clone())).ok();
     }
 
     /// Whether the scheduler is shutting down: a long job may end early.

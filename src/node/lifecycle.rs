@@ -4,7 +4,7 @@
 //! performs the steps and decides nothing.
 
 use crate::domain::{Answer, Boot, ExecutionId, JobPolicy, Token};
-use crate::node::saying::Saying;
+use crate::pipeline::complete::saying::Saying;
 use crate::pipeline::complete::time_limits::{Deadline, Limited, Stuck};
 use crate::store::{Applied, Claimed, ExecutionChange};
 use crate::time::{Now, millis};

@@ -35,7 +35,6 @@ mod phase;
 pub(crate) mod pools;
 pub(crate) mod route;
 pub(crate) mod runner;
-pub(crate) mod saying;
 mod shutdown;
 pub(crate) mod start;
 #[cfg(feature = "tokio")]

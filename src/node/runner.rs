@@ -16,6 +16,7 @@ use crate::node::handlers::{Handlers, NoAnswer};
 use crate::node::host::this_process;
 use crate::node::lifecycle::{Closing, Ended, Ending, Lifecycle, Signals, Started, Starting};
 use crate::node::teller::Events;
+use crate::pipeline::complete::saying::Speaker;
 use crate::pipeline::complete::time_limits::Stuck;
 use crate::pipeline::complete::{CompleteInput, Conclusion, Reply};
 use crate::pipeline::dispatch::DispatchInput;
@@ -160,7 +161,13 @@ impl Runner {
             ledger: self.ledger.clone(),
             #[cfg(feature = "sql")]
             outcome: claimed.complete(claimed.due()),
-            saying: running.saying(),
+            speaker: Speaker {
+                execution: claimed.execution(),
+                token: claimed.token(),
+                fence: claimed.fence(),
+                saying: running.saying(),
+            },
+            complete: self.complete.clone(),
         }
     }
 
@@ -199,6 +206,7 @@ impl Runner {
         let HandlerRun { attempt, cause, policy, began, lateness, watch } = run;
         let ended = self.clock.now();
         let is_cancelled = self.standing.is_cancelled(attempt.execution);
+        running.saying().end();
         let (ending, passed_on) = match ending {
             Ending::Undecodable(reason) => {
                 let reason = format!("{} cannot decode its payload: {reason}", this_process());

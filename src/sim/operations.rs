@@ -9,7 +9,7 @@ use crate::domain::{Candidate, Entry, ExecutionId, Millis, ScheduleId};
 use crate::machine::Operation;
 use crate::members::HeartbeatOp;
 use crate::misfire::MisfireOp;
-use crate::pipeline::complete::SettleOp;
+use crate::pipeline::complete::CompleteOp;
 use crate::pipeline::dispatch::ClaimOp;
 use crate::pipeline::poll::decode::in_turn;
 use crate::pipeline::poll::{PollAnswer, PollOp};
@@ -93,7 +93,7 @@ pub(super) fn takes(rows: usize, bytes: usize) -> Millis {
     (rows / ROWS_IN_A_MILLISECOND + bytes / BYTES_IN_A_MILLISECOND) as Millis
 }
 
-impl Rows for SettleOp {}
+impl Rows for CompleteOp {}
 impl Rows for HeartbeatOp {}
 impl Rows for Infallible {}
 

@@ -21,6 +21,7 @@ use crate::store::news::{Ear, Glance, GlanceQuery, Hearing, News};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::request::{CarriedOut, Request, RequestQuery};
 use crate::store::rules::{ChangeKind, HeldRow};
+use crate::store::said::{Said, SaidBy};
 use crate::store::streak::{Streak, StreakQuery};
 use crate::store::switch::{EndedPause, PassedQuery, Scope, Switch, SwitchOrder, SwitchVerb, Switched};
 use crate::store::waiting::{PayloadPage, PayloadWalk};
@@ -831,6 +832,14 @@ impl Store for Wire<'_> {
 
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {
         self.store.saw_cancels(executions)
+    }
+
+    fn say(&self, said: &[Said]) -> Result<Vec<Applied>> {
+        self.store.say(said)
+    }
+
+    fn said(&self, application: &str, execution: ExecutionId) -> Result<Vec<SaidBy>> {
+        self.store.said(application, execution)
     }
 
     fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>> {

@@ -174,7 +174,6 @@ impl Claimed {
         self.fence
     }
 
-    #[cfg(test)]
     pub(crate) fn token(&self) -> Token {
         self.token
     }

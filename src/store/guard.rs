@@ -74,6 +74,8 @@ guards! {
     OUTCOME = "outcome", EXECUTION;
     /// How far the handler of one's own execution has come.
     CHECKPOINT = "checkpoint", EXECUTION;
+    /// What the handler of one's own execution says: while it runs, and once it has ended by itself.
+    SAY = "say", EXECUTION;
     /// The success of an execution that its handler's own transaction stores.
     COMPLETE = "complete", EXECUTION;
     /// The handler of an execution that ran out of time has returned, or its node is gone.

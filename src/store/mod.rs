@@ -29,6 +29,7 @@ mod repairs;
 pub(crate) mod request;
 mod retention;
 pub(crate) mod rules;
+pub(crate) mod said;
 #[cfg(feature = "sql")]
 pub(crate) mod sql;
 pub(crate) mod streak;
@@ -75,6 +76,7 @@ use self::request::{Answered, Asked, CarriedOut, Request, RequestQuery};
 pub(crate) use self::retention::{
     OrphanWalk, Purge, Purged, PurgedOrphans, PurgedQueues, QueuePlace, QueueWalk,
 };
+use self::said::{Said, SaidBy};
 use self::streak::{Streak, StreakQuery};
 use self::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 pub(crate) use self::transition::{ExecutionChange, NextAttempt, Transition};
@@ -304,6 +306,15 @@ pub(crate) trait Store: Verbs + Send + Sync {
 
     /// An application's figures: what waits, how its schedules stand, who lives.
     fn figures(&self, query: &FiguresQuery) -> Result<Figures>;
+
+    /// Stores what runs have said, each under its claim token, in one transaction; at most one of each
+    /// execution. One whose row another transaction holds is [`Applied::Held`]. The same may be said again,
+    /// and late.
+    fn say(&self, said: &[Said]) -> Result<Vec<Applied>>;
+
+    /// What all attempts at the occurrence of an execution have said, by attempt, those that said nothing
+    /// included; empty if the application has no such execution.
+    fn said(&self, application: &str, execution: ExecutionId) -> Result<Vec<SaidBy>>;
 
     /// How far the handlers of an execution have come, as JSON, if one has said so.
     fn checkpoint_of(&self, execution: ExecutionId) -> Result<Option<String>>;

@@ -6,7 +6,9 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
-use firetime::{Client, ExecutionFilter, Paused, Schedule, Scheduler, Trigger, Triggered};
+use firetime::{
+    Client, Context, ExecutionFilter, HandlerError, Paused, Schedule, Scheduler, Trigger, Triggered,
+};
 use libtest_mimic::Trial;
 
 use crate::support::database::{Database, ServerKind};
@@ -682,6 +684,11 @@ fn commands(path: &[&str], all: &mut BTreeSet<String>) {
     }
 }
 
+fn say_something(context: &Context, _: u64) -> Result<(), HandlerError> {
+    context.log("something");
+    Ok(())
+}
+
 /// The commands, the exit codes and the keys of the JSON that `docs/cli.md` tells of are those there are.
 fn its_page_is_true(kind: ServerKind) {
     let is_word = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase());
@@ -699,7 +706,7 @@ fn its_page_is_true(kind: ServerKind) {
 
     let database = kind.fresh();
     let scheduler =
-        Scheduler::builder(APPLICATION, &database.url).handler(WORK, |_, _| Ok(())).start().unwrap();
+        Scheduler::builder(APPLICATION, &database.url).handler(WORK, say_something).start().unwrap();
     let client = scheduler.client();
     client.ensure(&far_off("nightly")).run().unwrap();
     let Triggered::Pending(execution) = client.trigger("nightly").run().unwrap() else {
@@ -719,6 +726,11 @@ fn its_page_is_true(kind: ServerKind) {
         |listing: &str| &documented(&format!("`{listing} show`")) | &documented(&format!("`{listing}`"));
     assert_eq!(keys(&["schedules", "show", "nightly"]), whole("schedules"));
     assert_eq!(keys(&["executions", "show", &execution.to_string()]), whole("executions"));
+    let said = client.enqueue(WORK, &0).run().unwrap().id();
+    let logs = ["executions", "logs", &said.to_string(), "--follow", "--output", "jsonl"];
+    let line: serde_json::Value = serde_json::from_str(&succeeded(&on(&database, &logs))).unwrap();
+    let keys_of_line: BTreeSet<String> = line.as_object().unwrap().keys().cloned().collect();
+    assert_eq!(keys_of_line, documented("`executions logs`"));
     assert_eq!(keys(&["check"]), documented("`check`"));
     assert_eq!(keys(&["jobs", "enqueue", WORK.name(), "--at", "1d"]), documented("`jobs enqueue`"));
     assert!(scheduler.shutdown(Duration::from_secs(30)));

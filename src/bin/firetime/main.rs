@@ -32,6 +32,7 @@ mod failure;
 mod help;
 mod inspect;
 mod logging;
+mod logs;
 mod output;
 mod show;
 mod target;
@@ -112,6 +113,7 @@ fn run(args: RawArgs) -> Result {
         Command::Export(target, listen) => exporter::serve(&target, listen, &mut out),
         Command::ShowSchedule(target, name, output) => show::schedule(&target, &name, output, &mut out),
         Command::ShowExecution(target, id, output) => show::execution(&target, id, output, &mut out),
+        Command::Logs(target, id, form) => logs::logs(&target, id, form, &mut out),
         Command::Enqueue(target, execution, output) => add::enqueue(&target, &execution, output, &mut out),
         Command::Add(target, schedule, subject) => add::add(&target, &schedule, &subject, &mut out),
         Command::Set(target, schedule, subject) => add::set(&target, &schedule, &subject, &mut out),

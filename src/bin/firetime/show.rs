@@ -2,12 +2,14 @@
 
 use std::io::Write;
 
-use firetime::{ErrorKind, ExecutionDetails, ExecutionView, ScheduleDetails};
+use firetime::{ErrorKind, ExecutionDetails, ExecutionLogs, ExecutionView, ScheduleDetails};
+use serde::Serialize;
 
 use crate::failure::{Failure, Result};
 use crate::inspect::{
     self, EXECUTIONS, Kind, connect, execution_state, find_application, names, schedule_state,
 };
+use crate::logs::{LINES, progress};
 use crate::output::{self, ListOutput, Output};
 use crate::target::Target;
 use crate::when::utc;
@@ -78,8 +80,9 @@ pub(crate) fn execution(target: &Target, id: i64, output: Output, out: &mut dyn 
         }
         Ok(details) => details,
     };
+    let logs = client.logs(id)?;
     if output == Output::Json {
-        return output::json(out, &details);
+        return output::json(out, &Whole { details: &details, logs: &logs });
     }
     let ExecutionDetails { execution, payload, checkpoint, result, attempts, .. } = &details;
     output::properties(
@@ -90,6 +93,7 @@ pub(crate) fn execution(target: &Target, id: i64, output: Output, out: &mut dyn 
             ("job", execution.job.clone()),
             ("payload", payload.clone().unwrap_or_else(|| "its schedule's".to_owned())),
             ("checkpoint", checkpoint.clone().unwrap_or_default()),
+            ("progress", logs.progress.map(progress).unwrap_or_default()),
             ("result", result.clone().unwrap_or_default()),
             ("key", execution.key.clone().unwrap_or_default()),
             ("group", execution.group.clone().unwrap_or_default()),
@@ -117,7 +121,21 @@ pub(crate) fn execution(target: &Target, id: i64, output: Output, out: &mut dyn 
             ("cancel heard (UTC)", utc(execution.cancel_seen)),
         ],
     )?;
-    recent(attempts, out)
+    recent(attempts, out)?;
+    if logs.lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    output::list(out, ListOutput::Table, LINES, &logs.lines)
+}
+
+/// An execution with what its handlers have said.
+#[derive(Serialize)]
+struct Whole<'a> {
+    #[serde(flatten)]
+    details: &'a ExecutionDetails,
+    #[serde(flatten)]
+    logs: &'a ExecutionLogs,
 }
 
 /// The node that has it, with its host and process while its row is there.

@@ -11,7 +11,12 @@
 //! An outcome that cannot be stored, because the database refuses its text, makes its whole batch fail. Ever
 //! smaller parts of the batch are tried until it fails alone. Then it is set aside: it is tried alone and at
 //! its own pace, in turns with the others.
+//!
+//! What a run has said is stored before its outcome, so that who sees the outcome sees that, too. An outcome
+//! does not wait for ever: what cannot be stored is given up.
 
+pub(crate) mod saying;
+mod speakers;
 pub(crate) mod time_limits;
 
 use std::collections::{HashMap, VecDeque};
@@ -20,6 +25,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam::channel::Sender;
 
+use self::saying::Speaker;
+use self::speakers::Speakers;
 use self::time_limits::{Limited, Limits, Stuck};
 use crate::domain::{
     Boot, BoundOf, Error, ErrorKind, Event, ExecutionId, LONGEST_ERROR, Millis, ScheduleId, Timestamp,
@@ -28,6 +35,7 @@ use crate::domain::{
 use crate::machine::{Machine, Operation, Step};
 use crate::members::OwnTokens;
 use crate::store::rules::{ChangeKind, HeldRow};
+use crate::store::said::Said;
 use crate::store::{Applied, Change, ExecutionChange, Store};
 use crate::time::{GATHER, Now, REST};
 
@@ -40,6 +48,7 @@ const ENOUGH: usize = 64;
 const PARTS: usize = 8;
 /// The name of the calls in messages.
 const STORING: &str = "storing outcomes";
+const STORING_SAID: &str = "storing what handlers say";
 const FIRST_PAUSE: Millis = 100;
 const LONGEST_PAUSE: Millis = 2_000;
 
@@ -66,6 +75,8 @@ impl Reply {
 pub(crate) enum CompleteInput {
     /// A handler with a time limit begins.
     Limit(Limited),
+    /// A run has said something that is to be stored.
+    Says(Speaker),
     /// Settle this and send the result to the caller, if one waits.
     Settle(ExecutionChange, Option<Reply>),
     /// A handler has ended whose own transaction may have stored its outcome.
@@ -100,17 +111,28 @@ pub(crate) struct SettleOp {
     pub held: HeldRow,
 }
 
-impl Operation for SettleOp {
+/// A store call of this machine.
+#[derive(Clone)]
+pub(crate) enum CompleteOp {
+    Settle(SettleOp),
+    Say(Arc<Vec<Said>>),
+}
+
+impl Operation for CompleteOp {
     type Answer = Vec<Applied>;
 
     fn name(&self) -> &'static str {
-        STORING
+        match self {
+            Self::Settle(_) => STORING,
+            Self::Say(_) => STORING_SAID,
+        }
     }
 
     fn perform(self, store: &dyn Store) -> Result<Vec<Applied>, Error> {
-        match self.held {
-            HeldRow::Wait => store.apply(&self.changes),
-            HeldRow::Leave => store.apply_free(&self.changes),
+        match self {
+            Self::Settle(SettleOp { changes, held: HeldRow::Wait }) => store.apply(&changes),
+            Self::Settle(SettleOp { changes, held: HeldRow::Leave }) => store.apply_free(&changes),
+            Self::Say(said) => store.say(&said),
         }
     }
 }
@@ -145,13 +167,14 @@ struct Unsettled {
     then: Option<Box<Unsettled>>,
 }
 
-/// The settlements of a call.
-#[derive(Clone, Copy)]
+/// The settlements of a call, or the runs whose words it stores.
+#[derive(Clone)]
 pub(crate) enum Asked {
     /// This many from the head of the queue.
     Queue(usize),
     /// The first that was set aside.
     Aside,
+    Said(Vec<ExecutionId>),
 }
 
 /// When the next call may come after one that failed.
@@ -181,6 +204,10 @@ pub(crate) struct CompleteMachine {
     aside: VecDeque<Unsettled>,
     /// Settlements of rows that others held when they were last tried.
     held: Vec<Unsettled>,
+    /// Runs that have said something, each with its outcome if that waits.
+    speakers: Speakers<Unsettled>,
+    /// Whether the last call stored what runs say; settlements come next.
+    was_said: bool,
     /// Whether the next batches leave held rows: one has waited for a row in vain.
     leaves_held: bool,
     /// Whether the last call tried one that was set aside; the next call is then the queue's.
@@ -266,6 +293,8 @@ impl CompleteMachine {
             queue: VecDeque::new(),
             aside: VecDeque::new(),
             held: Vec::new(),
+            speakers: Speakers::default(),
+            was_said: false,
             leaves_held: false,
             was_aside: false,
             suspects: 0,
@@ -307,6 +336,7 @@ impl CompleteMachine {
         change: ExecutionChange,
         reply: Option<Reply>,
         conclusion: Option<(Part, Box<Conclusion>)>,
+        now: Now,
     ) {
         let limited = self.limits.remove(change.execution);
         if change.kind() == ChangeKind::Release {
@@ -323,7 +353,14 @@ impl CompleteMachine {
                 return;
             }
         }
-        self.push(Unsettled { reply, conclusion, ..Unsettled::new(change) });
+        self.push_end(Unsettled { reply, conclusion, ..Unsettled::new(change) }, now);
+    }
+
+    /// Queues what ends a run behind what that run has said.
+    fn push_end(&mut self, it: Unsettled, now: Now) {
+        let goes_on = matches!(it.change.kind(), ChangeKind::Start | ChangeKind::TimeOut);
+        let next = if goes_on { Some(it) } else { self.speakers.keep(it.change.execution, it, now) };
+        next.into_iter().for_each(|it| self.push(it));
     }
 
     fn push(&mut self, it: Unsettled) {
@@ -340,7 +377,8 @@ impl CompleteMachine {
 
     fn failed(&mut self, asked: Asked, error: Error, now: Now) {
         let may_be_held = error.kind() == ErrorKind::Unavailable && !self.leaves_held;
-        match asked {
+        match &asked {
+            Asked::Said(_) => {}
             Asked::Aside => self.aside_pace.failed(now),
             // The next call differs.
             Asked::Queue(_) if may_be_held => {}
@@ -349,6 +387,7 @@ impl CompleteMachine {
             Asked::Queue(_) => self.pace.failed(now),
         }
         match asked {
+            Asked::Said(_) => {}
             Asked::Queue(_) if may_be_held => self.leaves_held = true,
             Asked::Queue(count) if count > 1 => {
                 (self.suspects, self.part) = (count, count.div_ceil(PARTS));
@@ -366,6 +405,27 @@ impl CompleteMachine {
         }
         let event = Event::StoreFailed { operation: STORING, error };
         self.outbox.push_back(CompleteOutput::Event(event));
+    }
+
+    /// Stores what runs have said.
+    fn say(&mut self, now: Now) -> Step<(CompleteOp, Asked), CompleteOutput> {
+        self.was_said = true;
+        let said = self.speakers.due(now);
+        let runs = said.iter().map(|it| it.execution).collect();
+        Step::Do((CompleteOp::Say(Arc::new(said)), Asked::Said(runs)))
+    }
+
+    fn said(&mut self, runs: &[ExecutionId], answer: Result<Vec<Applied>, Error>, now: Now) {
+        let ends = match answer {
+            Ok(answers) => self.speakers.stored(runs, &answers, now),
+            Err(error) => {
+                let ends = self.speakers.all_failed(runs, error.kind(), now);
+                let event = Event::StoreFailed { operation: STORING_SAID, error };
+                self.outbox.push_back(CompleteOutput::Event(event));
+                ends
+            }
+        };
+        ends.into_iter().for_each(|it| self.push(it));
     }
 
     /// Sets a settlement aside that failed alone; one with another text joins the queue again.
@@ -413,7 +473,7 @@ impl CompleteMachine {
     /// Takes the next step of a conclusion whose part was settled so; gives what is settled for good. A
     /// transaction that was still open when it was asked for may have been committed since: its execution is
     /// then not as the other part expects it, and the question is asked once more.
-    fn concluded(&mut self, mut it: Unsettled, settled: Applied) -> Option<Unsettled> {
+    fn concluded(&mut self, mut it: Unsettled, settled: Applied, now: Now) -> Option<Unsettled> {
         let Some((part, conclusion)) = it.conclusion.take() else { return Some(it) };
         let Conclusion { committed, undone } = &*conclusion;
         match (part, settled) {
@@ -429,7 +489,7 @@ impl CompleteMachine {
             }
             (Part::Asked, _) => {
                 let change = undone.0.clone();
-                self.receive_change(change, None, Some((Part::Undone, conclusion)));
+                self.receive_change(change, None, Some((Part::Undone, conclusion)), now);
                 None
             }
             (Part::Undone, _) => {
@@ -442,8 +502,8 @@ impl CompleteMachine {
         }
     }
 
-    fn settled(&mut self, it: Unsettled, settled: Applied) {
-        let Some(it) = self.concluded(it, settled) else { return };
+    fn settled(&mut self, it: Unsettled, settled: Applied, now: Now) {
+        let Some(it) = self.concluded(it, settled, now) else { return };
         let goes_on = matches!(it.change.kind(), ChangeKind::Start | ChangeKind::TimeOut);
         if settled == Applied::Lost && it.change.kind() != ChangeKind::Release {
             let revoked = it.change.attempt().cloned().map(|attempt| Event::Revoked { attempt });
@@ -470,7 +530,7 @@ impl CompleteMachine {
         let failed = it.change.fails().filter(|_| settled.is_done());
         self.outbox.extend(failed.map(CompleteOutput::Failed));
         if let Some(then) = it.then {
-            self.push(*then);
+            self.push_end(*then, now);
         }
         if let Some(reply) = it.reply {
             reply.tell(settled);
@@ -479,12 +539,12 @@ impl CompleteMachine {
 }
 
 impl Machine for CompleteMachine {
-    type Op = SettleOp;
+    type Op = CompleteOp;
     type Asked = Asked;
     type Input = CompleteInput;
     type Output = CompleteOutput;
 
-    fn next(&mut self, now: Now) -> Step<(SettleOp, Asked), CompleteOutput> {
+    fn next(&mut self, now: Now) -> Step<(CompleteOp, Asked), CompleteOutput> {
         self.time_out(now);
         self.try_held(now);
         if let Some(output) = self.outbox.pop_front() {
@@ -492,37 +552,51 @@ impl Machine for CompleteMachine {
         }
         let unsettled = self.queue.len() + self.aside.len() + self.held.len();
         self.unsettled.store(unsettled, Ordering::Relaxed);
-        let is_settled = unsettled == 0;
+        let is_settled = unsettled == 0 && self.speakers.is_empty();
+        if self.closing {
+            self.speakers.hasten(now);
+        }
         if self.abandoned || (self.closing && is_settled) {
             return Step::Stop;
         }
         let gathered = if self.presses() { Boot::MIN } else { self.gather };
         let queue_at = if self.queue.is_empty() { Boot::MAX } else { self.pace.hold.max(gathered) };
         let aside_at = if self.aside.is_empty() { Boot::MAX } else { self.aside_pace.hold };
+        let says_at = self.speakers.next_at();
+        if now.boot >= says_at && (!self.was_said || now.boot < queue_at.min(aside_at)) {
+            return self.say(now);
+        }
         if now.boot < queue_at.min(aside_at) {
-            let others_at = self.held_at().min(self.limits.next_at());
+            let others_at = self.held_at().min(self.limits.next_at()).min(says_at);
             return Step::Wait(queue_at.min(aside_at).min(others_at));
         }
+        self.was_said = false;
         let is_queues_turn = self.was_aside || now.boot < aside_at;
         self.was_aside = !is_queues_turn || now.boot < queue_at;
         if self.was_aside {
             let changes = self.aside.iter().take(1).map(Unsettled::change).collect();
-            return Step::Do((SettleOp { changes, held: HeldRow::Leave }, Asked::Aside));
+            let settle = SettleOp { changes, held: HeldRow::Leave };
+            return Step::Do((CompleteOp::Settle(settle), Asked::Aside));
         }
         let count =
             if self.suspects > 0 { self.part.min(self.suspects) } else { self.queue.len().min(BATCH) };
         let changes = self.queue.iter().take(count).map(Unsettled::change).collect();
         let held = if self.leaves_held { HeldRow::Leave } else { HeldRow::Wait };
-        Step::Do((SettleOp { changes, held }, Asked::Queue(count)))
+        Step::Do((CompleteOp::Settle(SettleOp { changes, held }), Asked::Queue(count)))
     }
 
     fn done(&mut self, now: Now, asked: Asked, answer: Result<Vec<Applied>, Error>) {
+        let asked = match asked {
+            Asked::Said(runs) => return self.said(&runs, answer, now),
+            asked => asked,
+        };
         let settled = match answer {
             Ok(settled) => settled,
             Err(error) => return self.failed(asked, error, now),
         };
         self.succeeded += 1;
         let batch = match asked {
+            Asked::Said(_) => Vec::new(),
             Asked::Queue(count) => {
                 self.pace.pause = FIRST_PAUSE;
                 // A batch this large was a backlog: outcomes come faster than they are stored.
@@ -549,19 +623,20 @@ impl Machine for CompleteMachine {
         for (it, settled) in batch.into_iter().zip(settled) {
             match settled {
                 Applied::Held => self.hold_back(it, now),
-                Applied::Done | Applied::Lost => self.settled(it, settled),
+                Applied::Done | Applied::Lost => self.settled(it, settled, now),
             }
         }
     }
 
-    fn receive(&mut self, _now: Now, input: CompleteInput) {
+    fn receive(&mut self, now: Now, input: CompleteInput) {
         match input {
             CompleteInput::Limit(limited) => self.limits.add(limited),
-            CompleteInput::Settle(change, reply) => self.receive_change(change, reply, None),
+            CompleteInput::Says(speaker) => self.speakers.add(speaker, now),
+            CompleteInput::Settle(change, reply) => self.receive_change(change, reply, None, now),
             CompleteInput::Conclude(conclusion) => {
                 let change = conclusion.committed.0.clone();
                 let conclusion = Some((Part::Asked, conclusion));
-                self.push(Unsettled { conclusion, ..Unsettled::new(change) });
+                self.push_end(Unsettled { conclusion, ..Unsettled::new(change) }, now);
             }
             CompleteInput::Close => self.closing = true,
             CompleteInput::Abandon => self.abandoned = true,

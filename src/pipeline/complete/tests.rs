@@ -7,6 +7,7 @@ use crate::store::transition::OwnExecution;
 
 mod batches;
 mod conclusions;
+mod saying;
 mod time_limits;
 
 const NOW: Timestamp = Timestamp::at(1_000_000);
@@ -27,7 +28,8 @@ fn calls(inputs: Vec<(Millis, CompleteInput)>) -> Vec<(Millis, usize)> {
             machine.receive(at, input);
         }
         match machine.next(at) {
-            Step::Do(SettleOp { changes: batch, .. }) => {
+            Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+            Step::Do(CompleteOp::Settle(SettleOp { changes: batch, .. })) => {
                 calls.push((now, batch.len()));
                 machine.done(at, Ok(vec![Applied::Done; batch.len()]));
             }
@@ -143,7 +145,8 @@ fn an_outcome_that_cannot_be_stored_does_not_hold_up_the_others() {
     let mut calls = 0;
     while stored.len() < 10 {
         match machine.next(now) {
-            Step::Do(SettleOp { changes: batch, .. }) => {
+            Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+            Step::Do(CompleteOp::Settle(SettleOp { changes: batch, .. })) => {
                 calls += 1;
                 let answer = answer(&batch, stored.len() < 9);
                 if answer.is_ok() {

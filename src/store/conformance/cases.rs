@@ -42,6 +42,8 @@ macro_rules! conformance {
                 a_completion_loses_if_only_the_token_differs,
                 a_checkpoint_loses_if_only_the_state_differs,
                 a_checkpoint_loses_if_only_the_token_differs,
+                a_saying_loses_if_only_the_state_differs,
+                a_saying_loses_if_only_the_token_differs,
                 a_repair_loses_if_only_the_id_differs,
                 a_repair_loses_if_only_the_state_differs,
                 a_repair_loses_if_only_prev_differs,
@@ -94,6 +96,7 @@ macro_rules! conformance {
                 requests_leave_with_the_ledger_once_they_have_ended,
             }
             enqueued {
+                what_an_enqueued_execution_said_goes_with_it,
                 an_enqueued_execution_has_no_schedule_and_is_claimed_like_any_other,
                 a_keyed_execution_says_its_key,
                 many_are_stored_in_the_order_of_their_payloads,
@@ -218,6 +221,12 @@ macro_rules! conformance {
                 what_was_given_back_is_lost,
                 a_pending_claim_is_resolved_by_its_token,
                 a_batch_is_resolved_row_by_row,
+            }
+            said {
+                what_a_run_says_is_read_as_it_was_said_and_once,
+                many_runs_say_something_in_one_call,
+                a_run_that_has_lost_its_execution_says_nothing,
+                a_run_that_has_ended_by_itself_says_its_last_words,
             }
             settle {
                 a_start_moves_claimed_to_running,
@@ -452,6 +461,7 @@ macro_rules! conformance {
             }
             purge {
                 an_occurrence_goes_with_all_its_attempts,
+                what_was_said_goes_with_its_execution,
                 what_ended_within_the_span_stays,
                 a_pending_occurrence_and_all_behind_it_stay,
                 a_claimed_occurrence_and_all_behind_it_stay,
@@ -504,6 +514,7 @@ macro_rules! conformance_of_row_locks {
             }
             repairs { a_locked_row_is_left_out_of_a_page_of_repairs, }
             streaks { the_pause_for_a_streak_waits_for_nobody_who_holds_the_row, }
+            said { what_a_held_execution_says_waits_for_nobody, }
             settle { a_held_execution_holds_up_no_outcome_of_another, }
             delays { the_end_of_a_run_does_not_wait_for_a_held_row, }
             concurrency { a_held_row_of_a_job_keeps_its_own_claims_waiting_and_no_others, }

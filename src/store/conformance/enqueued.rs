@@ -9,6 +9,7 @@ use crate::domain::{Cause, ExecutionState, ScheduleState};
 use crate::store::audit::Attribution;
 use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, OnConflict, UniqueKey, first_origin, queue_of};
 use crate::store::order::{Cancel, ExecutionOrder, KeyAndTags, Retry};
+use crate::store::said::Said;
 use crate::store::switch::{Scope, SwitchOrder, SwitchVerb, Switched};
 use crate::store::{IfNotMade, QueuePlace, QueueWalk};
 
@@ -541,4 +542,16 @@ pub(crate) fn a_keyed_execution_says_its_key(db: &Bench) {
     let Keyed::Created(id) = db.keyed("1", "customer-7", OnConflict::Existing) else { panic!("it is new") };
     let [plain] = db.enqueue(&["1"])[..] else { panic!() };
     assert_eq!((db.execution(id).key.as_deref(), db.execution(plain).key), (Some("customer-7"), None));
+}
+
+pub(crate) fn what_an_enqueued_execution_said_goes_with_it(db: &Bench) {
+    let [id] = db.enqueue(&["7"])[..] else { panic!("one payload, one execution") };
+    let claimed = db.run_enqueued(id);
+    let (token, fence) = (claimed.token(), claimed.fence());
+    let said = Said { execution: id, token, fence, lines: Vec::new(), progress: None, now: db.now };
+    assert_eq!(db.store.say(&[said]).unwrap(), [Applied::Done]);
+    assert_eq!(db.settle(&succeeded(claimed, db.now)), Applied::Done);
+    assert!(db.has_said(id));
+    db.purge_queues(-DAY, 100);
+    assert!(!db.has_said(id));
 }

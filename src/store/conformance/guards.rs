@@ -8,6 +8,7 @@ use crate::store::Completed;
 use crate::store::change::{AfterRun, PauseEnd, PolicyChange, WithdrawChange};
 use crate::store::columns::{Datum, JobColumn, number};
 use crate::store::conformance::repairs::fire_once;
+use crate::store::said::Said;
 use crate::trigger::AWAITED;
 
 /// Far beyond any id a test database hands out.
@@ -220,6 +221,26 @@ pub(crate) fn a_checkpoint_loses_if_only_the_state_differs(db: &Bench) {
 
 pub(crate) fn a_checkpoint_loses_if_only_the_token_differs(db: &Bench) {
     a_checkpoint_loses(db, |it| {
+        let (seen, other) = (it.token.to_string(), Token::fresh().to_string());
+        Altered::text(RowKey::Execution(it.execution), "claim_token", &seen, &other)
+    });
+}
+
+fn a_saying_loses(db: &Bench, altered: impl Fn(&Said) -> Altered<'static>) {
+    let claimed = db.run_head(&db.schedule("s"));
+    let (execution, token, fence) = (claimed.execution(), claimed.token(), claimed.fence());
+    let said = Said { execution, token, fence, lines: Vec::new(), progress: None, now: db.now };
+    altered(&said).decides(db, || db.store.say(std::slice::from_ref(&said)).unwrap() == [Applied::Done]);
+}
+
+pub(crate) fn a_saying_loses_if_only_the_state_differs(db: &Bench) {
+    a_saying_loses(db, |it| {
+        Altered::text(RowKey::Execution(it.execution), "state", "RUNNING", ExecutionState::Abandoned.as_str())
+    });
+}
+
+pub(crate) fn a_saying_loses_if_only_the_token_differs(db: &Bench) {
+    a_saying_loses(db, |it| {
         let (seen, other) = (it.token.to_string(), Token::fresh().to_string());
         Altered::text(RowKey::Execution(it.execution), "claim_token", &seen, &other)
     });

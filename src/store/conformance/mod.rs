@@ -48,6 +48,7 @@ pub(crate) mod repairs;
 pub(crate) mod requests;
 pub(crate) mod resolve;
 mod row_key;
+pub(crate) mod said;
 pub(crate) mod settle;
 pub(crate) mod stranded;
 pub(crate) mod streaks;
@@ -129,6 +130,9 @@ pub(crate) trait Fixture: Send + Sync {
 
     /// Whether an execution counts towards its job's bounds, or did when it was last looked at.
     fn is_noted(&self, id: ExecutionId) -> bool;
+
+    /// Whether what an execution has said is kept, whether or not the execution is.
+    fn has_said(&self, id: ExecutionId) -> bool;
 
     /// By how many executions a tag is found, as long as they are there.
     fn tagged(&self, tag: &str) -> usize;
@@ -412,6 +416,10 @@ impl Bench {
 
     pub fn set(&self, row: RowKey<'_>, column: &str, value: &str) {
         self.fixture.set(row, column, value);
+    }
+
+    pub fn has_said(&self, id: ExecutionId) -> bool {
+        self.fixture.has_said(id)
     }
 
     pub fn get(&self, row: RowKey<'_>, column: &str) -> Option<String> {

@@ -4,6 +4,7 @@ use std::sync::Barrier;
 
 use super::*;
 use crate::domain::{Cursor, ExecutionState, NextFire, Reason, ScheduleState};
+use crate::store::said::Said;
 use crate::store::{LedgerRow, OrphanWalk, Purge, Purged};
 
 const HOUR: Millis = 3_600_000;
@@ -98,6 +99,35 @@ pub(crate) fn an_occurrence_goes_with_all_its_attempts(db: &Bench) {
     db.retry(second, db.now);
     assert_eq!(db.purge(), 1);
     assert_eq!(db.left("s"), [(at, 1), (at, 2)], "its last attempt has just ended");
+}
+
+/// Of planned executions, and of those whose schedule's row somebody deleted.
+pub(crate) fn what_was_said_goes_with_its_execution(db: &Bench) {
+    let say = |claimed: &Claimed| {
+        let (execution, token, fence) = (claimed.execution(), claimed.token(), claimed.fence());
+        let said = Said { execution, token, fence, lines: Vec::new(), progress: None, now: db.long_ago() };
+        assert_eq!(db.store.say(&[said]).unwrap(), [Applied::Done]);
+        execution
+    };
+    db.long_running("s");
+    let runs = [db.long_ago(), db.now].map(|ends| {
+        let claimed = db.run_head(&db.entry("s"));
+        let id = say(&claimed);
+        assert_eq!(db.settle(&succeeded(claimed, ends)), Applied::Done);
+        id
+    });
+    let orphan = db.run_head(&db.long_running("orphan"));
+    let lost = say(&orphan);
+    assert_eq!(db.settle(&succeeded(orphan, db.long_ago())), Applied::Done);
+    db.set(RowKey::Execution(lost), "execute_id", &(-lost.0).to_string());
+    assert_eq!(db.purge(), 1);
+    assert_eq!(runs.map(|id| db.has_said(id)), [false, true]);
+    let mut after = Some(ScheduleId(i64::MIN));
+    while let Some(from) = after {
+        let walk = OrphanWalk { application: db.app.clone(), after: from, keep: HOUR, limit: 1_000 };
+        after = db.store.purge_orphans(&walk).unwrap().next;
+    }
+    assert!(!db.has_said(lost));
 }
 
 pub(crate) fn what_ended_within_the_span_stays(db: &Bench) {

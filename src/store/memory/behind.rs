@@ -214,6 +214,10 @@ impl MemoryStore {
         self.tables().begin_time(id).is_some()
     }
 
+    pub(crate) fn has_said(&self, id: ExecutionId) -> bool {
+        self.tables().said.contains_key(&id.0)
+    }
+
     pub(crate) fn tagged(&self, tag: &str) -> usize {
         let has_tag = |(_, run): &(i64, &Execution)| run.attempt == 1 && run.tags.iter().any(|it| it == tag);
         self.tables().runs().filter(has_tag).count()

@@ -12,6 +12,7 @@ use super::table::Written;
 use crate::domain::{JobId, NodeId, Timestamp};
 use crate::store::audit::AuditRow;
 use crate::store::order::CancelRow;
+use crate::store::said::SaidRow;
 
 /// A row, or what must be unique, that two transactions may have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +27,7 @@ pub(super) enum RowKey {
     Attempt(Key),
     Cancel(i64),
     Stuck(i64),
+    Said(i64),
     Bounded((JobId, i64)),
     Key(UniqueKey),
     Audit(i64),
@@ -42,6 +44,7 @@ pub(super) struct WriteSet {
     pub(super) runs: Vec<Written<i64, Execution>>,
     pub(super) cancels: Vec<Written<i64, CancelRow>>,
     pub(super) stuck: Vec<Written<i64, ()>>,
+    pub(super) said: Vec<Written<i64, SaidRow>>,
     pub(super) bounded: Vec<Written<(JobId, i64), BoundedRow>>,
     pub(super) keys: Vec<Written<UniqueKey, i64>>,
     pub(super) audit: Vec<Written<i64, AuditRow>>,
@@ -80,6 +83,7 @@ impl WriteSet {
         }
         rows.extend(self.cancels.iter().map(|it| RowKey::Cancel(it.key)));
         rows.extend(self.stuck.iter().map(|it| RowKey::Stuck(it.key)));
+        rows.extend(self.said.iter().map(|it| RowKey::Said(it.key)));
         rows.extend(self.bounded.iter().map(|it| RowKey::Bounded(it.key)));
         rows.extend(self.keys.iter().map(|it| RowKey::Key(it.key.clone())));
         rows.extend(self.audit.iter().map(|it| RowKey::Audit(it.key)));

@@ -22,6 +22,7 @@ mod repairs;
 mod replay;
 mod requests;
 pub(crate) mod rows;
+mod said;
 mod schedules;
 mod streak;
 mod switch;
@@ -42,6 +43,7 @@ use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::request::{CarriedOut, Request, RequestQuery};
 use super::rules::{ChangeKind, HeldRow};
+use super::said::{Said, SaidBy};
 use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use super::waiting::{PayloadPage, PayloadWalk};
@@ -366,6 +368,15 @@ impl Store for MemoryStore {
             tables.saw_cancels(executions);
             Ok(())
         })
+    }
+
+    fn say(&self, said: &[Said]) -> Result<Vec<Applied>> {
+        self.catch_up(MemberFault::Loses);
+        self.transaction(|tables| Ok(tables.say(said)))
+    }
+
+    fn said(&self, application: &str, execution: ExecutionId) -> Result<Vec<SaidBy>> {
+        Ok(self.read(|tables| tables.said_by(application, execution)))
     }
 
     fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>> {

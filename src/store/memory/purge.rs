@@ -47,6 +47,7 @@ impl Tables {
         if purged.occurrences < purge.limit {
             purged.next = None;
         }
+        self.forget_said(before);
         if purged.occurrences + purged.schedules > 0 {
             let application = self.application(&purge.application);
             let app = self.apps.row(application, App::default);
@@ -73,6 +74,7 @@ impl Tables {
         let old = self.runs().filter(|(_, run)| is_orphan(run) && is_old(run)).map(|(id, _)| id);
         let old: Vec<i64> = old.take(walk.limit).collect();
         old.iter().for_each(|id| self.remove_run(ExecutionId(*id)));
+        self.forget_said(before);
         PurgedOrphans { executions: old.len(), next: (old.len() == walk.limit).then_some(walk.after) }
     }
 

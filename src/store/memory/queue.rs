@@ -118,6 +118,7 @@ impl Tables {
             self.bounded.remove(&(job, row.0.0));
             self.remove_run(row.0);
         }
+        self.forget_said(walk.before(self.now, 0));
         let next = if is_last { QueuePlace::behind(job) } else { QueuePlace { job, origin: reached } };
         PurgedQueues { executions: old.len(), next: Some(next) }
     }

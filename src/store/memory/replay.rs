@@ -19,6 +19,7 @@ impl Tables {
             runs: self.runs.written(),
             cancels: self.cancels.written(),
             stuck: self.stuck.written(),
+            said: self.said.written(),
             bounded: self.bounded.written(),
             keys: self.keys.written(),
             audit: self.audit.written(),
@@ -53,6 +54,7 @@ impl Tables {
         self.runs.commit();
         self.cancels.commit();
         self.stuck.commit();
+        self.said.commit();
         self.bounded.commit();
         self.keys.commit();
         self.audit.commit();
@@ -78,6 +80,7 @@ impl Tables {
         }
         self.cancels.roll_back(0);
         self.stuck.roll_back(0);
+        self.said.roll_back(0);
         self.bounded.roll_back(0);
         self.keys.roll_back(0);
         self.audit.roll_back(0);
@@ -103,6 +106,7 @@ impl Tables {
         }
         self.cancels.replay(&set.cancels);
         self.stuck.replay(&set.stuck);
+        self.said.replay(&set.said);
         self.bounded.replay(&set.bounded);
         self.keys.replay(&set.keys);
         self.audit.replay(&set.audit);
@@ -155,6 +159,7 @@ impl Tables {
         }
         self.cancels.revert(&set.cancels);
         self.stuck.revert(&set.stuck);
+        self.said.revert(&set.said);
         self.bounded.revert(&set.bounded);
         self.keys.revert(&set.keys);
         self.audit.revert(&set.audit);

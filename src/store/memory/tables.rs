@@ -15,6 +15,7 @@ use crate::domain::{
 use crate::store::audit::AuditRow;
 use crate::store::change::PolicyChange;
 use crate::store::order::CancelRow;
+use crate::store::said::SaidRow;
 use crate::store::{Change, Result};
 
 /// Where the ids of new rows come from: each member that has the tables has its own, so far apart as there
@@ -74,6 +75,8 @@ pub(super) struct Tables {
     pub cancels: Table<i64, CancelRow>,
     /// QRTZ_STUCK: executions that ran out of time and whose handlers have not returned.
     pub stuck: Table<i64, ()>,
+    /// QRTZ_SAID, by execution.
+    pub said: Table<i64, SaidRow>,
     /// QRTZ_BOUNDED: by job and execution, the group and when it was claimed.
     pub bounded: Table<(JobId, i64), BoundedRow>,
     /// QRTZ_KEY: by queue, key and period, the origin of the execution enqueued last with it.

@@ -42,6 +42,10 @@ impl Fixture for MemoryFixture {
         self.0.is_noted(id)
     }
 
+    fn has_said(&self, id: ExecutionId) -> bool {
+        self.0.has_said(id)
+    }
+
     fn tagged(&self, tag: &str) -> usize {
         self.0.tagged(tag)
     }

@@ -48,7 +48,7 @@ use session::Session;
 use session::fault::{Fault, Step};
 use verbs::calls::{calls, shared_verbs};
 pub(crate) use verbs::joined::joined;
-use verbs::{audit, change, ensure, node, order, queue, requests, switch};
+use verbs::{audit, change, ensure, node, order, queue, requests, said, switch};
 use views::{covers, figures, inspect, waiting};
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
@@ -57,6 +57,7 @@ use super::figures::{Figures, FiguresQuery};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::request::{CarriedOut, Request, RequestQuery};
+use super::said::{Said, SaidBy};
 use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use super::waiting::{PayloadPage, PayloadWalk};
@@ -266,6 +267,9 @@ impl Store for SqlStore {
             "pause a schedule that fails", streak::contain;
         write saw_cancels(executions: &[ExecutionId]) -> () =
             "note that cancels were seen", order::saw_cancels;
+        write_caught_up say(said: &[Said]) -> Vec<Applied> = "store what handlers say", said::say;
+        read said(application: &str, execution: ExecutionId) -> Vec<SaidBy> =
+            "read what handlers said", said::said;
         read jobs(application: &str) -> Vec<JobRow> = "list jobs", inspect::jobs;
         read schedule(application: &str, name: &str) -> Option<ScheduleRow> =
             "find a schedule", inspect::schedule_named;

@@ -24,7 +24,8 @@ use crate::demo;
 use crate::failure::{Failure, Result};
 use crate::inspect::{How, Kind, Listing};
 use crate::logging::Logging;
-use crate::output::Output;
+use crate::logs::LogForm;
+use crate::output::{ListOutput, Output};
 use crate::target::{APPLICATION_VARIABLE, Database, Target, URL_VARIABLE};
 
 /// Where a system keeps its user's name.
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     List(Target, Listing, How),
     ShowSchedule(Target, String, Output),
     ShowExecution(Target, i64, Output),
+    Logs(Target, i64, LogForm),
     Add(Target, Box<Definition>, Subject),
     Set(Target, Box<Definition>, Subject),
     Enqueue(Target, NewExecution, Output),
@@ -238,6 +240,19 @@ impl Surroundings<'_> {
             }
             RawExecutionVerb::Show { id, output } => {
                 Ok(Command::ShowExecution(self.target()?, id, output.output))
+            }
+            RawExecutionVerb::Logs { id, follow, output } => {
+                let form = match (follow, output) {
+                    (false, output) => LogForm::List(output),
+                    (true, ListOutput::Table | ListOutput::Wide) => LogForm::Follow(Output::Table),
+                    (true, ListOutput::Jsonl) => LogForm::Follow(Output::Json),
+                    (true, ListOutput::Json | ListOutput::Csv) => {
+                        let message =
+                            "--follow is for --output table or jsonl: nobody knows the last line yet";
+                        return Err(Failure::Usage(message.to_owned()));
+                    }
+                };
+                Ok(Command::Logs(self.target()?, id, form))
             }
             RawExecutionVerb::Cancel(bulk) => self.bulk(Change::Cancel, bulk),
             RawExecutionVerb::Retry(bulk) => self.bulk(Change::Retry, bulk),

@@ -311,6 +311,18 @@ pub(super) enum RawExecutionVerb {
         #[command(flatten)]
         output: RawOutput,
     },
+    /// Lists what its handlers have said, in all attempts at its occurrence
+    Logs {
+        /// Its id
+        #[arg(value_name = "ID", value_parser = when::parse_id)]
+        id: i64,
+        /// Lists what they say from now on, too, until it has ended; with --output table or jsonl
+        #[arg(long)]
+        follow: bool,
+        /// How they are written
+        #[arg(long, value_enum, default_value_t, value_name = "FORM")]
+        output: ListOutput,
+    },
     /// Cancels one, or those of a filter: at once if it has not begun, otherwise its handler is asked to end
     Cancel(RawBulk),
     /// Makes another attempt at one, or at those of a filter, that are failed, cancelled or abandoned

@@ -20,7 +20,8 @@ fn machine(count: i64) -> Stepped<CompleteMachine> {
 fn batch(machine: &mut Stepped<CompleteMachine>, now: Now) -> usize {
     loop {
         match machine.next(now) {
-            Step::Do(SettleOp { changes: batch, .. }) => return batch.len(),
+            Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+            Step::Do(CompleteOp::Settle(SettleOp { changes: batch, .. })) => return batch.len(),
             Step::Tell(_) => {}
             Step::Wait(_) | Step::Stop => return 0,
         }
@@ -75,7 +76,8 @@ fn a_minute_beside(bad: i64, kind: ErrorKind) -> Vec<(Millis, usize, bool)> {
     let (mut now, mut calls, mut stored) = (0, Vec::new(), 0);
     while now < 60_000 {
         match machine.next(at(now)) {
-            Step::Do(SettleOp { changes: batch, .. }) => {
+            Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+            Step::Do(CompleteOp::Settle(SettleOp { changes: batch, .. })) => {
                 let is_refused = batch.iter().any(|it| execution(it).execution == ExecutionId(bad));
                 calls.push((now, batch.len(), is_refused));
                 assert!(calls.len() < 1_000, "{kind:?} {bad}: a hot loop");
@@ -134,12 +136,15 @@ fn held_rows_cost_the_others_one_wait_for_a_lock() {
             id % 100 == 0 && now < released(id)
         };
         match machine.next(at(now)) {
-            Step::Do(SettleOp { changes, held: HeldRow::Wait }) if changes.iter().any(is_held) => {
+            Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+            Step::Do(CompleteOp::Settle(SettleOp { changes, held: HeldRow::Wait }))
+                if changes.iter().any(is_held) =>
+            {
                 waits += 1;
                 now += LOCK_WAIT;
                 machine.done(at(now), failed(ErrorKind::Unavailable));
             }
-            Step::Do(SettleOp { changes, .. }) => {
+            Step::Do(CompleteOp::Settle(SettleOp { changes, .. })) => {
                 let applied = |change: &Change| if is_held(change) { Applied::Held } else { Applied::Done };
                 let free = changes.iter().filter(|change| !is_held(change));
                 stored.extend(free.map(|change| (execution(change).execution.0, now)));
@@ -167,7 +172,8 @@ fn many_outcomes_that_are_never_stored_leave_room_for_the_others() {
     let mut calls = 0;
     while machine.aside.len() < 100 {
         match machine.next(at(now)) {
-            Step::Do(SettleOp { .. }) => {
+            Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+            Step::Do(CompleteOp::Settle(SettleOp { .. })) => {
                 calls += 1;
                 machine.done(at(now), failed(ErrorKind::Data));
             }
@@ -195,7 +201,10 @@ fn what_an_outage_set_aside_is_stored_together_after_it() {
     let mut now = 0;
     while machine.aside.len() < 5 {
         match machine.next(at(now)) {
-            Step::Do(SettleOp { .. }) => machine.done(at(now), failed(ErrorKind::Unavailable)),
+            Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+            Step::Do(CompleteOp::Settle(SettleOp { .. })) => {
+                machine.done(at(now), failed(ErrorKind::Unavailable))
+            }
             Step::Wait(until) => now = until.millis(),
             Step::Tell(_) => {}
             Step::Stop => panic!("stopped"),
@@ -374,7 +383,9 @@ fn what_is_asked_for_is_stored() {
     store.ensure(&definition("s", Trigger::every(std::time::Duration::from_secs(1)).unwrap())).unwrap();
     let outcome = claim(&store, "s", true, AT).finish(crate::domain::Answer::Done, None, AT);
     assert_eq!(
-        SettleOp { changes: vec![outcome.into()], held: HeldRow::Wait }.perform(&store).unwrap(),
+        CompleteOp::Settle(SettleOp { changes: vec![outcome.into()], held: HeldRow::Wait })
+            .perform(&store)
+            .unwrap(),
         [Applied::Done]
     );
     let rows = store.executions(&crate::store::ExecutionQuery { limit: 9, ..Default::default() }).unwrap();

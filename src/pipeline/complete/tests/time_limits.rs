@@ -39,7 +39,10 @@ impl Watched {
     fn next(&mut self, boot: Millis) -> Vec<ChangeKind> {
         loop {
             match self.machine.next(at(boot)) {
-                Step::Do(SettleOp { changes, .. }) => return changes.iter().map(Change::kind).collect(),
+                Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+                Step::Do(CompleteOp::Settle(SettleOp { changes, .. })) => {
+                    return changes.iter().map(Change::kind).collect();
+                }
                 Step::Tell(_) => {}
                 Step::Wait(_) | Step::Stop => return Vec::new(),
             }

@@ -81,7 +81,7 @@ pub(crate) fn note(session: &mut dyn Session, locked: &Locked, executions: &[Won
     let counted = executions.iter().filter(|(.., group)| room.bounds().apply_to(*group));
     let executions: Vec<&Won<'_>> = counted.collect();
     let dialect = session.dialect();
-    let again = dialect.or_set("job_id, group_key, execution_id", "begin_time");
+    let again = dialect.or_set("job_id, group_key, execution_id", &["begin_time"]);
     for some in executions.chunks(dialect.batch()) {
         let want = BatchRows::new(some.iter().map(|(id, ..)| *id))
             .texts("group_key", some.iter().map(|(.., group)| group.unwrap_or("").to_owned()))

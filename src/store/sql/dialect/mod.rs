@@ -251,13 +251,16 @@ impl Dialect {
         }
     }
 
-    /// Turns an INSERT into one that sets a column of rows whose `key` exists.
-    pub(crate) fn or_set(self, key: &str, column: &str) -> String {
+    /// Turns an INSERT into one that sets columns of rows whose `key` exists.
+    pub(crate) fn or_set(self, key: &str, columns: &[&str]) -> String {
+        let set = |column: &&str| match self {
+            Self::Sqlite | Self::Postgres => format!("{column} = EXCLUDED.{column}"),
+            Self::Mysql => format!("{column} = VALUES({column})"),
+        };
+        let sets = columns.iter().map(set).collect::<Vec<_>>().join(", ");
         match self {
-            Self::Sqlite | Self::Postgres => {
-                format!(" ON CONFLICT ({key}) DO UPDATE SET {column} = EXCLUDED.{column}")
-            }
-            Self::Mysql => format!(" ON DUPLICATE KEY UPDATE {column} = VALUES({column})"),
+            Self::Sqlite | Self::Postgres => format!(" ON CONFLICT ({key}) DO UPDATE SET {sets}"),
+            Self::Mysql => format!(" ON DUPLICATE KEY UPDATE {sets}"),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::domain::{ScheduleId, Timestamp};
 use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, Statement, sql};
 use crate::store::sql::session::{Session, now};
+use crate::store::sql::verbs::said;
 use crate::store::{OrphanWalk, PurgedOrphans};
 
 /// How many schedules a step passes.
@@ -25,6 +26,7 @@ pub(crate) fn purge(session: &mut dyn Session, walk: &OrphanWalk) -> Step<Purged
         return Ok(PurgedOrphans { executions: 0, next: last });
     };
     let executions = remove(session, walk, orphan, before)?;
+    said::forget(session, &walk.application, before, 2 * walk.limit)?;
     let done = if executions < walk.limit { orphan } else { orphan.saturating_sub(1) };
     Ok(PurgedOrphans { executions, next: Some(ScheduleId(done)) })
 }

@@ -13,7 +13,7 @@ use crate::store::sql::session::batch::{BatchRows, delete, guarded};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{Row, Statement, answer, sql};
 use crate::store::sql::session::{Session, now};
-use crate::store::sql::verbs::{audit, node};
+use crate::store::sql::verbs::{audit, node, said};
 use crate::store::when::HIGHEST_FENCE_MARK;
 use crate::store::{Purge, Purged, guard};
 
@@ -110,6 +110,7 @@ pub(crate) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
     }
     let schedules = remove(session, &found.spent, delete_spent)?;
     let occurrences = remove_old(session, &found.old)?;
+    said::forget(session, &purge.application, before, 2 * purge.limit)?;
     at_end |= next == purge.after && schedules + occurrences == 0;
     Ok(Purged { nodes, schedules, occurrences, next: (!at_end).then_some(next) })
 }

@@ -13,7 +13,7 @@ use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{Row, Statement, answer, sql};
 use crate::store::sql::session::{Session, now};
 use crate::store::sql::verbs::queue::{remove_tags, tags};
-use crate::store::sql::verbs::requests;
+use crate::store::sql::verbs::{requests, said};
 use crate::store::{PurgedQueues, QueuePlace, QueueWalk};
 
 answer! {
@@ -66,6 +66,7 @@ pub(crate) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQ
     if removed != old.iter().map(|attempts| attempts.len()).sum::<usize>() {
         return Err(Fault::new(FaultKind::Conflict, "rows to be purged are no longer as they were seen"));
     }
+    said::forget(session, &walk.application, walk.before(now, 0), 2 * walk.limit)?;
     let next = if is_last { QueuePlace::behind(job) } else { QueuePlace { job, origin: reached } };
     Ok(PurgedQueues { executions: origins.len(), next: Some(next) })
 }

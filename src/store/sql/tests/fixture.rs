@@ -227,6 +227,11 @@ impl Database {
         !self.past.lock().unwrap().rows(&question).unwrap().is_empty()
     }
 
+    fn has_said(&self, id: ExecutionId) -> bool {
+        let question = sql("SELECT s.execution_id FROM QRTZ_SAID s WHERE s.execution_id = ?").bind(id.0);
+        !self.past.lock().unwrap().rows(&question).unwrap().is_empty()
+    }
+
     fn tagged(&self, tag: &str) -> usize {
         let question = sql("SELECT t.origin FROM QRTZ_TAG t WHERE t.tag = ?").bind(tag);
         self.past.lock().unwrap().rows(&question).unwrap().len()
@@ -275,6 +280,10 @@ macro_rules! fixture {
 
             fn is_noted(&self, id: ExecutionId) -> bool {
                 self.0.is_noted(id)
+            }
+
+            fn has_said(&self, id: ExecutionId) -> bool {
+                self.0.has_said(id)
             }
 
             fn tagged(&self, tag: &str) -> usize {

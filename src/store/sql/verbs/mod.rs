@@ -11,4 +11,5 @@ pub(super) mod order;
 pub(super) mod queue;
 pub(super) mod requests;
 pub(super) mod run_end;
+pub(super) mod said;
 pub(super) mod switch;

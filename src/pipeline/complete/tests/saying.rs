@@ -1,0 +1,174 @@
+//! What runs say, and their outcomes behind it.
+
+use super::*;
+use crate::domain::LogLevel;
+use crate::pipeline::complete::saying::Saying;
+
+fn at(boot: Millis) -> Now {
+    Now { db: NOW + boot, boot: Boot::at(boot), apart: 0 }
+}
+
+/// A call: the lines of each run, or how many outcomes are stored.
+#[derive(Debug, PartialEq, Eq)]
+enum Call {
+    Said(Vec<(i64, usize)>),
+    Settled(usize),
+}
+
+use Call::{Said, Settled};
+
+struct Bench(Stepped<CompleteMachine>);
+
+impl Bench {
+    fn new() -> Self {
+        Self(Stepped::new(CompleteMachine::new(Arc::default())))
+    }
+
+    fn says(&mut self, now: Millis, run: &Speaker) {
+        if run.saying.line(LogLevel::Info, NOW, "something") {
+            self.0.receive(at(now), CompleteInput::Says(run.clone()));
+        }
+    }
+
+    fn ends(&mut self, now: Millis, run: &Speaker) {
+        run.saying.end();
+        let change = ExecutionChange { token: run.token, ..changed(run.execution.0, Transition::Succeed) };
+        self.0.receive(at(now), CompleteInput::Settle(change, None));
+    }
+
+    /// The call that it makes now, past what it tells; or when it makes one.
+    fn call(&mut self, now: Millis) -> Result<Call, Boot> {
+        loop {
+            match self.0.next(at(now)) {
+                Step::Do(CompleteOp::Say(said)) => {
+                    let lines = said.iter().map(|it| (it.execution.0, it.lines.len()));
+                    return Ok(Said(lines.collect()));
+                }
+                Step::Do(CompleteOp::Settle(SettleOp { changes, .. })) => return Ok(Settled(changes.len())),
+                Step::Tell(_) => {}
+                Step::Wait(until) => return Err(until),
+                Step::Stop => return Err(Boot::MAX),
+            }
+        }
+    }
+
+    fn done(&mut self, now: Millis, answers: &[Applied]) {
+        self.0.done(at(now), Ok(answers.to_vec()));
+    }
+
+    fn failed(&mut self, now: Millis, kind: ErrorKind) {
+        self.0.done(at(now), Err(Error::new(kind, "not now")));
+    }
+}
+
+fn run(id: i64) -> Speaker {
+    Speaker { execution: ExecutionId(id), token: Token::fresh(), fence: 1, saying: Saying::default() }
+}
+
+#[test]
+fn what_runs_say_is_stored_together_and_at_a_pace() {
+    let mut bench = Bench::new();
+    let [one, two] = [run(1), run(2)];
+    bench.says(10, &one);
+    bench.says(100, &two);
+    bench.says(200, &two);
+    assert_eq!(bench.call(200), Err(Boot::at(2_250)));
+    assert_eq!(bench.call(2_250), Ok(Said(vec![(1, 1), (2, 2)])));
+    bench.done(2_250, &[Applied::Done, Applied::Lost]);
+    assert_eq!(bench.call(2_250), Err(Boot::MAX));
+    bench.says(2_260, &one);
+    assert_eq!(bench.call(2_260), Err(Boot::at(4_500)));
+    assert_eq!(bench.call(4_500), Ok(Said(vec![(1, 2)])), "all that it has said");
+}
+
+#[test]
+fn an_outcome_waits_for_what_its_run_has_said_and_others_do_not() {
+    let mut bench = Bench::new();
+    let [speaks, silent] = [run(1), run(2)];
+    bench.says(10, &speaks);
+    bench.ends(20, &speaks);
+    bench.ends(20, &silent);
+    assert_eq!(bench.call(20), Ok(Said(vec![(1, 1)])));
+    bench.failed(20, ErrorKind::Unavailable);
+    assert_eq!(bench.call(20), Ok(Settled(1)), "the silent one");
+    bench.done(21, &[Applied::Done]);
+    assert_eq!(bench.call(120), Ok(Said(vec![(1, 1)])));
+    bench.done(120, &[Applied::Done]);
+    assert_eq!(bench.call(120), Ok(Settled(1)));
+}
+
+#[test]
+fn an_outcome_does_not_wait_for_ever() {
+    for (kind, least) in [(ErrorKind::Data, 0), (ErrorKind::Unavailable, 20_000)] {
+        let mut bench = Bench::new();
+        let speaks = run(1);
+        bench.says(10, &speaks);
+        bench.ends(20, &speaks);
+        let (mut now, mut tries) = (20, 0);
+        loop {
+            match bench.call(now) {
+                Ok(Said(_)) => {
+                    bench.failed(now, kind);
+                    tries += 1;
+                }
+                Ok(Settled(count)) => break assert_eq!(count, 1),
+                Err(until) => now = until.millis(),
+            }
+            assert!(tries < 100 && now < 60_000, "{kind:?}: {tries} by {now}");
+        }
+        assert!(now >= least, "{kind:?}: given up at {now}");
+    }
+}
+
+#[test]
+fn a_run_whose_row_is_held_is_asked_again_and_delays_no_other() {
+    let mut bench = Bench::new();
+    let [held, free] = [run(1), run(2)];
+    bench.says(10, &held);
+    bench.says(10, &free);
+    bench.ends(20, &held);
+    bench.ends(20, &free);
+    assert_eq!(bench.call(20), Ok(Said(vec![(1, 1), (2, 1)])));
+    bench.done(20, &[Applied::Held, Applied::Done]);
+    assert_eq!(bench.call(20), Ok(Settled(1)));
+    bench.done(20, &[Applied::Done]);
+    assert_eq!(bench.call(120), Ok(Said(vec![(1, 1)])));
+    bench.done(120, &[Applied::Lost]);
+    assert_eq!(bench.call(120), Ok(Settled(1)), "others may have it: that is said by its own change");
+}
+
+#[test]
+fn a_stop_stores_at_once_what_was_said() {
+    let mut bench = Bench::new();
+    let speaks = run(1);
+    bench.says(10, &speaks);
+    bench.0.receive(at(11), CompleteInput::Close);
+    assert_eq!(bench.call(11), Ok(Said(vec![(1, 1)])));
+    bench.done(11, &[Applied::Done]);
+    assert!(matches!(bench.0.next(at(11)), Step::Stop));
+}
+
+/// Of many runs each call takes some, and outcomes take turns with them.
+#[test]
+fn many_that_speak_take_turns_with_outcomes() {
+    let mut bench = Bench::new();
+    let runs: Vec<Speaker> = (0..600).map(run).collect();
+    runs.iter().for_each(|run| bench.says(0, run));
+    let silent = run(1_000);
+    bench.ends(2_000, &silent);
+    let mut sizes = Vec::new();
+    loop {
+        match bench.call(2_000) {
+            Ok(Said(runs)) => {
+                sizes.push(runs.len());
+                bench.done(2_000, &vec![Applied::Done; runs.len()]);
+            }
+            Ok(Settled(count)) => {
+                sizes.push(0);
+                bench.done(2_000, &vec![Applied::Done; count]);
+            }
+            Err(_) => break,
+        }
+    }
+    assert_eq!(sizes, [256, 0, 256, 88]);
+}
