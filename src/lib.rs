@@ -62,7 +62,7 @@ pub use api::{
     ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Difference, Draining, Enqueued,
     ExecutionDetails, ExecutionFilter, ExecutionLogs, ExecutionView, Health, Job, JobView, Lane, LogLine,
     Metrics, NodeView, Paused, RateView, Removed, Resumed, Retried, Schedule, ScheduleDetails, ScheduleView,
-    Scheduler, Skipped, Target, Triggered, Undecodable,
+    Scheduler, Skipped, Target, Triggered, Undecodable, Waited,
 };
 #[doc(inline)]
 pub use api::{metrics, request};

@@ -1,10 +1,13 @@
 //! Calls that may be awaited: they block on the blocking pool of the tokio runtime around them.
 
+use std::time::Duration;
+
 #[cfg(feature = "sql")]
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 
+use crate::domain::user_code::guarded;
 use crate::domain::{Error, ErrorKind};
 use crate::node::context::Context;
 
@@ -28,6 +31,22 @@ pub(super) async fn run<T: Send + 'static>(
             Err(Error::new(ErrorKind::Unknown, "the tokio runtime was shut down meanwhile").during(what))
         }
     })
+}
+
+/// Awaits a future for so long; none if that is over. The end of a long time never comes.
+///
+/// # Errors
+/// [`ErrorKind::Config`] outside of a tokio runtime that has a time driver.
+pub(super) async fn within<F: Future>(timeout: Duration, future: F) -> Result<Option<F::Output>, Error> {
+    let refused = || {
+        let message = "awaited with a timeout outside of a tokio runtime with a time driver: build it with \
+                       enable_time() or enable_all()";
+        Error::new(ErrorKind::Config, message)
+    };
+    Handle::try_current().map_err(|_| refused())?;
+    // The only way to learn it: tokio panics where it cannot wait.
+    let timer = guarded(|| tokio::time::timeout(timeout, future)).map_err(|_| refused())?;
+    Ok(timer.await.ok())
 }
 
 impl Context {

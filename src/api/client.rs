@@ -12,6 +12,7 @@ use crate::api::{
     NodeView, ScheduleDetails, ScheduleView, Target,
 };
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, NextFire, ScheduleId, ScheduleState, Timestamp};
+use crate::members::waiters::Waiters;
 use crate::node::Changed;
 use crate::node::host::this_process;
 use crate::store::audit::{Attribution, AuditQuery};
@@ -45,6 +46,7 @@ pub struct Client {
     /// The actor of its changes in the audit.
     actor: Arc<str>,
     pub(super) notifier: Arc<Notifier>,
+    pub(super) waiters: Arc<Waiters>,
     /// Called after a change, so that a node of this process need not wait for its next poll or heartbeat.
     changed: Arc<dyn Fn(Changed<'_>) + Send + Sync>,
 }
@@ -100,7 +102,8 @@ impl Client {
         changed: impl Fn(Changed<'_>) + Send + Sync + 'static,
     ) -> Self {
         let (application, actor) = (application.to_owned(), this_process().into());
-        Self { application, store, actor, notifier, changed: Arc::new(changed) }
+        let waiters = Arc::default();
+        Self { application, store, actor, notifier, waiters, changed: Arc::new(changed) }
     }
 
     /// The same client, whose changes are recorded as made by `name`, unless a request names somebody else.

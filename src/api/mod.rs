@@ -37,6 +37,7 @@ pub use request::resume::Resumed;
 pub use request::retry::Retried;
 pub use request::skip::Skipped;
 pub use request::trigger::Triggered;
+pub use request::wait::Waited;
 #[cfg(test)]
 pub(crate) use request::written::carrier;
 pub use said::{ExecutionLogs, LogLine};

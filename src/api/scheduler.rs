@@ -48,7 +48,9 @@ impl Scheduler {
     #[must_use]
     pub fn client(&self) -> Client {
         let (store, notifier) = (Arc::clone(&self.node.clients), Arc::clone(&self.node.notifier));
-        Client::over(&self.node.application, store, notifier, self.node.on_change())
+        let mut client = Client::over(&self.node.application, store, notifier, self.node.on_change());
+        client.waiters = Arc::clone(&self.node.waiters);
+        client
     }
 
     /// This node's id, as [`Client::nodes`] and events show it; a node that is started anew has another.

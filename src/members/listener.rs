@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use crate::domain::{Boot, Error, Event, LISTENING, Millis};
 use crate::machine::{Machine, Operation, Step};
-use crate::store::news::{Ear, News};
+use crate::store::news::{Ear, Ends, News};
 use crate::store::{Result, Store};
 use crate::time::{Now, Window};
 
@@ -52,6 +52,8 @@ pub(crate) enum ListenOutput {
     /// From now on the database tells, or it does so no more.
     Told(bool),
     News(News),
+    /// Somebody waits for executions, or runs of some have ended.
+    Ends(Ends),
     Event(Event),
 }
 
@@ -86,7 +88,8 @@ impl ListenMachine {
         }
     }
 
-    fn heard(&mut self, now: Now, Heard(ear, news): Heard) {
+    fn heard(&mut self, now: Now, Heard(mut ear, news): Heard) {
+        let ends = ear.take_ends();
         self.ear = Some(ear);
         if !self.is_told {
             (self.is_told, self.pause, self.alive) = (true, PAUSE, now.boot);
@@ -96,6 +99,10 @@ impl ListenMachine {
         if !news.is_none() {
             self.alive = now.boot;
             self.outbox.push_back(ListenOutput::News(news));
+        }
+        if !ends.is_none() {
+            self.alive = now.boot;
+            self.outbox.push_back(ListenOutput::Ends(ends));
         }
     }
 
@@ -183,6 +190,7 @@ mod tests {
             match machine.next(at(now)) {
                 Step::Tell(ListenOutput::Told(told_by)) => told.push(format!("told {told_by}")),
                 Step::Tell(ListenOutput::News(news)) => told.push(format!("work {}", news.work)),
+                Step::Tell(ListenOutput::Ends(ends)) => told.push(format!("{ends:?}")),
                 Step::Tell(ListenOutput::Event(event)) => told.push(event.to_string()),
                 Step::Do(op) => {
                     machine.done(at(now), answer.map(|news| Heard(Box::new(Mute), news)));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::domain::{LaneHealth, NodeId, Timestamp};
 use crate::machine::driver::Driver;
 use crate::machine::store_calls::StoreCalls;
+use crate::members::waiters::Waiters;
 use crate::members::{HeartbeatInput, Standing};
 use crate::misfire::FiguresBoard;
 use crate::node::context::Stopping;
@@ -50,6 +51,8 @@ pub(crate) struct Node {
     /// The clients' own connections: their calls take none of the pipeline's.
     pub(crate) clients: Arc<dyn Store>,
     pub(crate) notifier: Arc<Notifier>,
+    /// Of its clients.
+    pub(crate) waiters: Arc<Waiters>,
     clock: Arc<Clock>,
     window: Window,
     standing: Arc<Standing>,

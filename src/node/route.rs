@@ -12,7 +12,7 @@ use crate::pipeline::poll::{PollInput, PollOutput};
 use crate::pipeline::pool::Notice;
 use crate::pipeline::start::{StartInput, StartOutput};
 use crate::requests::{RequestsInput, RequestsOutput};
-use crate::store::news::News;
+use crate::store::news::{Ends, News};
 use crate::store::{Claimed, ExecutionChange};
 use crate::time::Micros;
 
@@ -170,6 +170,11 @@ fn of_listen(output: ListenOutput, to: &mut impl Mailboxes) {
             }
             if request {
                 to.requests(RequestsInput::Wake);
+            }
+        }
+        ListenOutput::Ends(Ends { awaited, ended: _ }) => {
+            if !awaited.is_empty() {
+                to.complete(CompleteInput::Await(awaited));
             }
         }
         ListenOutput::Event(event) => to.emit(event),

@@ -164,6 +164,7 @@ impl Node {
             id: node,
             clients: stores.clients,
             notifier: Arc::default(),
+            waiters: Arc::default(),
             clock,
             window,
             standing,

@@ -15,6 +15,7 @@ use crate::domain::{
     ScheduleId, Timestamp, Token,
 };
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
+use crate::store::awaited::OpenOrEnded;
 use crate::store::enqueue::{EnqueueOrder, Keyed};
 use crate::store::figures::{Figures, FiguresQuery};
 use crate::store::news::{Ear, Glance, GlanceQuery, Hearing, News};
@@ -840,6 +841,22 @@ impl Store for Wire<'_> {
 
     fn said(&self, application: &str, execution: ExecutionId) -> Result<Vec<SaidBy>> {
         self.store.said(application, execution)
+    }
+
+    fn announce_awaited(&self, application: &str, executions: &[ExecutionId]) -> Result<()> {
+        self.store.announce_awaited(application, executions)
+    }
+
+    fn announce_ended(&self, executions: &[ExecutionId]) -> Result<()> {
+        self.store.announce_ended(executions)
+    }
+
+    fn open_or_ended(
+        &self,
+        application: &str,
+        executions: &[ExecutionId],
+    ) -> Result<Vec<(ExecutionId, OpenOrEnded)>> {
+        self.store.open_or_ended(application, executions)
     }
 
     fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>> {

@@ -8,6 +8,7 @@
 #[cfg(not(feature = "sql"))]
 mod absent;
 pub(crate) mod audit;
+pub(crate) mod awaited;
 pub(crate) mod change;
 mod claim;
 pub(crate) mod columns;
@@ -67,6 +68,7 @@ pub use sql::{CallerConnection, MigrationReport};
 pub(crate) use sql::{Target, check_schema, joined, migrate, open};
 
 use self::audit::{AuditEntry, AuditQuery, AuditRow};
+use self::awaited::OpenOrEnded;
 pub use self::enqueue::OnConflict;
 use self::enqueue::{EnqueueOrder, Keyed};
 use self::figures::{Figures, FiguresQuery};
@@ -315,6 +317,24 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// What all attempts at the occurrence of an execution have said, by attempt, those that said nothing
     /// included; empty if the application has no such execution.
     fn said(&self, application: &str, execution: ExecutionId) -> Result<Vec<SaidBy>>;
+
+    /// Whether the occurrences of these executions have ended, as far as the application has them.
+    fn open_or_ended(
+        &self,
+        application: &str,
+        executions: &[ExecutionId],
+    ) -> Result<Vec<(ExecutionId, OpenOrEnded)>>;
+
+    /// Tells the application's nodes that somebody waits for the ends of these, where the database
+    /// [tells](Hearing::tells).
+    fn announce_awaited(&self, _application: &str, _executions: &[ExecutionId]) -> Result<()> {
+        Ok(())
+    }
+
+    /// Tells those who wait that runs of these have ended, where the database [tells](Hearing::tells).
+    fn announce_ended(&self, _executions: &[ExecutionId]) -> Result<()> {
+        Ok(())
+    }
 
     /// How far the handlers of an execution have come, as JSON, if one has said so.
     fn checkpoint_of(&self, execution: ExecutionId) -> Result<Option<String>>;

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::domain::{Boot, Error, Millis, Timestamp};
+use crate::domain::{Boot, Error, ExecutionId, Millis, Timestamp};
 
 /// Which of a node's loops has something to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,10 +107,30 @@ pub(crate) struct Glance {
     pub news: News,
 }
 
+/// What a database has told of executions that somebody waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ends {
+    /// Somebody waits for the ends of these executions of the application.
+    pub awaited: Vec<ExecutionId>,
+    /// Runs of these have ended, of whatever application.
+    pub ended: Vec<ExecutionId>,
+}
+
+impl Ends {
+    pub(crate) fn is_none(&self) -> bool {
+        self.awaited.is_empty() && self.ended.is_empty()
+    }
+}
+
 /// Listens to what a database tells of an application.
 pub(crate) trait Ear: Send {
     /// What it has told since the last call: waits for that, but not much longer than `wait`.
     fn hear(&mut self, wait: Millis) -> Result<News, Error>;
+
+    /// What it has told of executions that somebody waits for, up to the last call of `hear`.
+    fn take_ends(&mut self) -> Ends {
+        Ends::default()
+    }
 
     /// Fails if the database cannot be reached any more.
     fn check(&mut self) -> Result<(), Error>;

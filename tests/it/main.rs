@@ -64,6 +64,7 @@ mod tasks;
 mod terminal;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod tls;
+mod waited;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -100,6 +101,7 @@ fn main() {
         payloads::add(&mut trials, database);
         rules::add(&mut trials, database);
         saying::add(&mut trials, database);
+        waited::add(&mut trials, database);
         #[cfg(feature = "tokio")]
         tasks::add(&mut trials, database);
         control::add(&mut trials, database);

@@ -53,6 +53,7 @@ pub(super) mod resume;
 pub(super) mod retry;
 pub(super) mod skip;
 pub(super) mod trigger;
+pub(super) mod wait;
 pub(crate) mod written;
 
 pub use cancel::Cancel;
@@ -65,6 +66,7 @@ pub use resume::Resume;
 pub use retry::Retry;
 pub use skip::Skip;
 pub use trigger::TriggerNow;
+pub use wait::Wait;
 
 use crate::api::Client;
 use crate::api::config::check_text;

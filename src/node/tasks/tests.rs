@@ -81,7 +81,7 @@ impl Bench {
         loop {
             match self.settled.recv_timeout(SOON).expect("something is stored") {
                 CompleteInput::Settle(change, _) => return change,
-                CompleteInput::Limit(_) | CompleteInput::Says(_) => {}
+                CompleteInput::Limit(_) | CompleteInput::Says(_) | CompleteInput::Await(_) => {}
                 CompleteInput::Conclude(_) => panic!("it has no transaction of its own"),
                 CompleteInput::Close | CompleteInput::Abandon => panic!("nobody closes it"),
             }

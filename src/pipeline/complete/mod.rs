@@ -15,6 +15,7 @@
 //! What a run has said is stored before its outcome, so that who sees the outcome sees that, too. An outcome
 //! does not wait for ever: what cannot be stored is given up.
 
+mod awaited;
 pub(crate) mod saying;
 mod speakers;
 pub(crate) mod time_limits;
@@ -25,6 +26,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam::channel::Sender;
 
+use self::awaited::Awaited;
 use self::saying::Speaker;
 use self::speakers::Speakers;
 use self::time_limits::{Limited, Limits, Stuck};
@@ -77,6 +79,8 @@ pub(crate) enum CompleteInput {
     Limit(Limited),
     /// A run has said something that is to be stored.
     Says(Speaker),
+    /// Somebody waits for the ends of these.
+    Await(Vec<ExecutionId>),
     /// Settle this and send the result to the caller, if one waits.
     Settle(ExecutionChange, Option<Reply>),
     /// A handler has ended whose own transaction may have stored its outcome.
@@ -116,6 +120,8 @@ pub(crate) struct SettleOp {
 pub(crate) enum CompleteOp {
     Settle(SettleOp),
     Say(Arc<Vec<Said>>),
+    /// Runs of these have ended, which somebody waits for.
+    Announce(Vec<ExecutionId>),
 }
 
 impl Operation for CompleteOp {
@@ -125,6 +131,7 @@ impl Operation for CompleteOp {
         match self {
             Self::Settle(_) => STORING,
             Self::Say(_) => STORING_SAID,
+            Self::Announce(_) => "announcing what has ended",
         }
     }
 
@@ -133,6 +140,7 @@ impl Operation for CompleteOp {
             Self::Settle(SettleOp { changes, held: HeldRow::Wait }) => store.apply(&changes),
             Self::Settle(SettleOp { changes, held: HeldRow::Leave }) => store.apply_free(&changes),
             Self::Say(said) => store.say(&said),
+            Self::Announce(ended) => store.announce_ended(&ended).map(|()| Vec::new()),
         }
     }
 }
@@ -175,6 +183,7 @@ pub(crate) enum Asked {
     /// The first that was set aside.
     Aside,
     Said(Vec<ExecutionId>),
+    Announced,
 }
 
 /// When the next call may come after one that failed.
@@ -206,6 +215,8 @@ pub(crate) struct CompleteMachine {
     held: Vec<Unsettled>,
     /// Runs that have said something, each with its outcome if that waits.
     speakers: Speakers<Unsettled>,
+    /// The executions whose ends somebody waits for.
+    ends: Awaited,
     /// Whether the last call stored what runs say; settlements come next.
     was_said: bool,
     /// Whether the next batches leave held rows: one has waited for a row in vain.
@@ -294,6 +305,7 @@ impl CompleteMachine {
             aside: VecDeque::new(),
             held: Vec::new(),
             speakers: Speakers::default(),
+            ends: Awaited::default(),
             was_said: false,
             leaves_held: false,
             was_aside: false,
@@ -378,7 +390,7 @@ impl CompleteMachine {
     fn failed(&mut self, asked: Asked, error: Error, now: Now) {
         let may_be_held = error.kind() == ErrorKind::Unavailable && !self.leaves_held;
         match &asked {
-            Asked::Said(_) => {}
+            Asked::Said(_) | Asked::Announced => {}
             Asked::Aside => self.aside_pace.failed(now),
             // The next call differs.
             Asked::Queue(_) if may_be_held => {}
@@ -387,7 +399,7 @@ impl CompleteMachine {
             Asked::Queue(_) => self.pace.failed(now),
         }
         match asked {
-            Asked::Said(_) => {}
+            Asked::Said(_) | Asked::Announced => {}
             Asked::Queue(_) if may_be_held => self.leaves_held = true,
             Asked::Queue(count) if count > 1 => {
                 (self.suspects, self.part) = (count, count.div_ceil(PARTS));
@@ -511,6 +523,7 @@ impl CompleteMachine {
         }
         if !goes_on || settled == Applied::Lost {
             self.own_tokens.remove(it.change.token);
+            self.ends.end(it.change.execution);
             let bound_of = it.change.own.as_ref().and_then(|own| own.bound_of.clone());
             self.outbox.extend(bound_of.map(CompleteOutput::Freed));
         }
@@ -550,6 +563,9 @@ impl Machine for CompleteMachine {
         if let Some(output) = self.outbox.pop_front() {
             return Step::Tell(output);
         }
+        if let Some(ended) = self.ends.take_ended() {
+            return Step::Do((CompleteOp::Announce(ended), Asked::Announced));
+        }
         let unsettled = self.queue.len() + self.aside.len() + self.held.len();
         self.unsettled.store(unsettled, Ordering::Relaxed);
         let is_settled = unsettled == 0 && self.speakers.is_empty();
@@ -588,6 +604,8 @@ impl Machine for CompleteMachine {
     fn done(&mut self, now: Now, asked: Asked, answer: Result<Vec<Applied>, Error>) {
         let asked = match asked {
             Asked::Said(runs) => return self.said(&runs, answer, now),
+            // Whoever waits asks, too.
+            Asked::Announced => return,
             asked => asked,
         };
         let settled = match answer {
@@ -596,7 +614,7 @@ impl Machine for CompleteMachine {
         };
         self.succeeded += 1;
         let batch = match asked {
-            Asked::Said(_) => Vec::new(),
+            Asked::Said(_) | Asked::Announced => Vec::new(),
             Asked::Queue(count) => {
                 self.pace.pause = FIRST_PAUSE;
                 // A batch this large was a backlog: outcomes come faster than they are stored.
@@ -631,6 +649,7 @@ impl Machine for CompleteMachine {
     fn receive(&mut self, now: Now, input: CompleteInput) {
         match input {
             CompleteInput::Limit(limited) => self.limits.add(limited),
+            CompleteInput::Await(executions) => self.ends.add(executions, now.boot),
             CompleteInput::Says(speaker) => self.speakers.add(speaker, now),
             CompleteInput::Settle(change, reply) => self.receive_change(change, reply, None, now),
             CompleteInput::Conclude(conclusion) => {

@@ -28,7 +28,7 @@ fn calls(inputs: Vec<(Millis, CompleteInput)>) -> Vec<(Millis, usize)> {
             machine.receive(at, input);
         }
         match machine.next(at) {
-            Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+            Step::Do(CompleteOp::Say(_) | CompleteOp::Announce(_)) => panic!("nobody says or waits"),
             Step::Do(CompleteOp::Settle(SettleOp { changes: batch, .. })) => {
                 calls.push((now, batch.len()));
                 machine.done(at, Ok(vec![Applied::Done; batch.len()]));
@@ -145,7 +145,7 @@ fn an_outcome_that_cannot_be_stored_does_not_hold_up_the_others() {
     let mut calls = 0;
     while stored.len() < 10 {
         match machine.next(now) {
-            Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+            Step::Do(CompleteOp::Say(_) | CompleteOp::Announce(_)) => panic!("nobody says or waits"),
             Step::Do(CompleteOp::Settle(SettleOp { changes: batch, .. })) => {
                 calls += 1;
                 let answer = answer(&batch, stored.len() < 9);

@@ -222,6 +222,11 @@ macro_rules! conformance {
                 a_pending_claim_is_resolved_by_its_token,
                 a_batch_is_resolved_row_by_row,
             }
+            awaited {
+                an_execution_has_ended_once_no_attempt_may_follow,
+                one_that_ran_out_of_time_has_ended_with_its_handler,
+                many_are_asked_for_at_once_and_unknown_ones_left_out,
+            }
             said {
                 what_a_run_says_is_read_as_it_was_said_and_once,
                 many_runs_say_something_in_one_call,

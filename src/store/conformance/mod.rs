@@ -23,6 +23,7 @@
 //! Fire times lie an hour ahead of the database's clock: no call but `ensure` compares with it.
 
 pub(crate) mod audit;
+pub(crate) mod awaited;
 pub(crate) mod broken;
 pub(crate) mod cancelled;
 mod cases;

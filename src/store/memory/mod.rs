@@ -37,6 +37,7 @@ use self::hooks::MemberFault;
 use self::members::Members;
 use self::tables::Tables;
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
+use super::awaited::OpenOrEnded;
 use super::enqueue::{EnqueueOrder, Keyed};
 use super::figures::{Figures, FiguresQuery};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
@@ -377,6 +378,14 @@ impl Store for MemoryStore {
 
     fn said(&self, application: &str, execution: ExecutionId) -> Result<Vec<SaidBy>> {
         Ok(self.read(|tables| tables.said_by(application, execution)))
+    }
+
+    fn open_or_ended(
+        &self,
+        application: &str,
+        executions: &[ExecutionId],
+    ) -> Result<Vec<(ExecutionId, OpenOrEnded)>> {
+        Ok(self.read(|tables| tables.open_or_ended(application, executions)))
     }
 
     fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>> {

@@ -1,7 +1,9 @@
-//! What handlers say.
+//! What handlers say, and who waits for their ends.
 
+use super::rows::Execution;
 use super::tables::Tables;
 use crate::domain::{ExecutionId, ExecutionState, Timestamp};
+use crate::store::awaited::OpenOrEnded;
 use crate::store::columns::{Column, Datum};
 use crate::store::said::{Said, SaidBy};
 use crate::store::{Applied, guard};
@@ -45,6 +47,25 @@ impl Tables {
         };
         let slot = (run.generation, run.origin, run.scheduled);
         self.attempts_at(run.schedule, slot).map(|(id, run)| said(id, run.attempt)).collect()
+    }
+
+    /// One that ran out of time goes on while its handler runs.
+    pub(super) fn open_or_ended(
+        &self,
+        application: &str,
+        executions: &[ExecutionId],
+    ) -> Vec<(ExecutionId, OpenOrEnded)> {
+        let is_open = |run: &Execution| match run.state.parse() {
+            Ok(ExecutionState::TimedOut) => run.finished.is_none(),
+            state => state.is_ok_and(|state: ExecutionState| !state.is_terminal()),
+        };
+        let known = executions.iter().filter_map(|id| {
+            let run = self.run(*id).filter(|run| *run.application == *application)?;
+            let slot = (run.generation, run.origin, run.scheduled);
+            let open = self.attempts_at(run.schedule, slot).filter(|(_, run)| is_open(run)).last();
+            Some((*id, open.map_or(OpenOrEnded::Ended, |(open, _)| OpenOrEnded::Open(open))))
+        });
+        known.collect()
     }
 
     /// Removes what was last said before, of executions that are gone.

@@ -49,9 +49,10 @@ use session::fault::{Fault, Step};
 use verbs::calls::{calls, shared_verbs};
 pub(crate) use verbs::joined::joined;
 use verbs::{audit, change, ensure, node, order, queue, requests, said, switch};
-use views::{covers, figures, inspect, waiting};
+use views::{awaited, covers, figures, inspect, waiting};
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
+use super::awaited::OpenOrEnded;
 use super::enqueue::{EnqueueOrder, Keyed};
 use super::figures::{Figures, FiguresQuery};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
@@ -270,6 +271,12 @@ impl Store for SqlStore {
         write_caught_up say(said: &[Said]) -> Vec<Applied> = "store what handlers say", said::say;
         read said(application: &str, execution: ExecutionId) -> Vec<SaidBy> =
             "read what handlers said", said::said;
+        read open_or_ended(application: &str, executions: &[ExecutionId]) -> Vec<(ExecutionId, OpenOrEnded)> =
+            "ask whether executions have ended", awaited::open_or_ended;
+        write announce_awaited(application: &str, executions: &[ExecutionId]) -> () =
+            "announce who waits", poll::news::tell_awaited;
+        write announce_ended(executions: &[ExecutionId]) -> () =
+            "announce what has ended", poll::news::tell_ended;
         read jobs(application: &str) -> Vec<JobRow> = "list jobs", inspect::jobs;
         read schedule(application: &str, name: &str) -> Option<ScheduleRow> =
             "find a schedule", inspect::schedule_named;

@@ -20,7 +20,7 @@ fn machine(count: i64) -> Stepped<CompleteMachine> {
 fn batch(machine: &mut Stepped<CompleteMachine>, now: Now) -> usize {
     loop {
         match machine.next(now) {
-            Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+            Step::Do(CompleteOp::Say(_) | CompleteOp::Announce(_)) => panic!("nobody says or waits"),
             Step::Do(CompleteOp::Settle(SettleOp { changes: batch, .. })) => return batch.len(),
             Step::Tell(_) => {}
             Step::Wait(_) | Step::Stop => return 0,
@@ -76,7 +76,7 @@ fn a_minute_beside(bad: i64, kind: ErrorKind) -> Vec<(Millis, usize, bool)> {
     let (mut now, mut calls, mut stored) = (0, Vec::new(), 0);
     while now < 60_000 {
         match machine.next(at(now)) {
-            Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+            Step::Do(CompleteOp::Say(_) | CompleteOp::Announce(_)) => panic!("nobody says or waits"),
             Step::Do(CompleteOp::Settle(SettleOp { changes: batch, .. })) => {
                 let is_refused = batch.iter().any(|it| execution(it).execution == ExecutionId(bad));
                 calls.push((now, batch.len(), is_refused));
@@ -136,7 +136,7 @@ fn held_rows_cost_the_others_one_wait_for_a_lock() {
             id % 100 == 0 && now < released(id)
         };
         match machine.next(at(now)) {
-            Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+            Step::Do(CompleteOp::Say(_) | CompleteOp::Announce(_)) => panic!("nobody says or waits"),
             Step::Do(CompleteOp::Settle(SettleOp { changes, held: HeldRow::Wait }))
                 if changes.iter().any(is_held) =>
             {
@@ -172,7 +172,7 @@ fn many_outcomes_that_are_never_stored_leave_room_for_the_others() {
     let mut calls = 0;
     while machine.aside.len() < 100 {
         match machine.next(at(now)) {
-            Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+            Step::Do(CompleteOp::Say(_) | CompleteOp::Announce(_)) => panic!("nobody says or waits"),
             Step::Do(CompleteOp::Settle(SettleOp { .. })) => {
                 calls += 1;
                 machine.done(at(now), failed(ErrorKind::Data));
@@ -201,7 +201,7 @@ fn what_an_outage_set_aside_is_stored_together_after_it() {
     let mut now = 0;
     while machine.aside.len() < 5 {
         match machine.next(at(now)) {
-            Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+            Step::Do(CompleteOp::Say(_) | CompleteOp::Announce(_)) => panic!("nobody says or waits"),
             Step::Do(CompleteOp::Settle(SettleOp { .. })) => {
                 machine.done(at(now), failed(ErrorKind::Unavailable))
             }

@@ -37,7 +37,7 @@ fn settled(undone: Transition, answers: &[Applied]) -> (Vec<ChangeKind>, Vec<Str
     let (mut kinds, mut told, mut answers) = (Vec::new(), Vec::new(), answers.iter());
     loop {
         match machine.next(at(0)) {
-            Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+            Step::Do(CompleteOp::Say(_) | CompleteOp::Announce(_)) => panic!("nobody says or waits"),
             Step::Do(CompleteOp::Settle(SettleOp { changes, .. })) => {
                 kinds.extend(changes.iter().map(Change::kind));
                 machine.done(at(0), Ok(vec![*answers.next().expect("nothing more is settled")]));
@@ -92,7 +92,7 @@ fn a_late_one_frees_its_lane() {
         let mut settle = |machine: &mut Stepped<CompleteMachine>, boot| {
             loop {
                 match machine.next(at(boot)) {
-                    Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+                    Step::Do(CompleteOp::Say(_) | CompleteOp::Announce(_)) => panic!("nobody says or waits"),
                     Step::Do(CompleteOp::Settle(SettleOp { changes, .. })) => {
                         let answered = changes.iter().map(|_| *answers.next().unwrap()).collect();
                         machine.done(at(boot), Ok(answered));

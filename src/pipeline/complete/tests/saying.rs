@@ -45,6 +45,7 @@ impl Bench {
                     return Ok(Said(lines.collect()));
                 }
                 Step::Do(CompleteOp::Settle(SettleOp { changes, .. })) => return Ok(Settled(changes.len())),
+                Step::Do(CompleteOp::Announce(_)) => panic!("nobody waits"),
                 Step::Tell(_) => {}
                 Step::Wait(until) => return Err(until),
                 Step::Stop => return Err(Boot::MAX),
@@ -171,4 +172,32 @@ fn many_that_speak_take_turns_with_outcomes() {
         }
     }
     assert_eq!(sizes, [256, 0, 256, 88]);
+}
+
+/// Once it is stored; of an execution that nobody waits for nothing is told.
+#[test]
+fn the_end_of_an_awaited_execution_is_announced_behind_its_outcome() {
+    let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
+    machine.receive(at(0), CompleteInput::Await([1, 3].map(ExecutionId).to_vec()));
+    machine.receive(at(0), CompleteInput::Settle(changed(3, Transition::Start), None));
+    for id in [1, 2] {
+        machine.receive(at(0), CompleteInput::Settle(changed(id, Transition::Succeed), None));
+    }
+    let mut calls = Vec::new();
+    loop {
+        match machine.next(at(0)) {
+            Step::Do(CompleteOp::Settle(SettleOp { changes, .. })) => {
+                calls.push(format!("{} stored", changes.len()));
+                machine.done(at(0), Ok(vec![Applied::Done; changes.len()]));
+            }
+            Step::Do(CompleteOp::Announce(ended)) => {
+                calls.push(format!("{ended:?}"));
+                machine.done(at(0), Err(Error::new(ErrorKind::Unavailable, "they ask")));
+            }
+            Step::Do(CompleteOp::Say(_)) => panic!("nobody says anything"),
+            Step::Tell(_) => {}
+            Step::Wait(_) | Step::Stop => break,
+        }
+    }
+    assert_eq!(calls, ["3 stored".to_owned(), format!("{:?}", [ExecutionId(1)])]);
 }

@@ -39,7 +39,7 @@ impl Watched {
     fn next(&mut self, boot: Millis) -> Vec<ChangeKind> {
         loop {
             match self.machine.next(at(boot)) {
-                Step::Do(CompleteOp::Say(_)) => panic!("nobody has said anything"),
+                Step::Do(CompleteOp::Say(_) | CompleteOp::Announce(_)) => panic!("nobody says or waits"),
                 Step::Do(CompleteOp::Settle(SettleOp { changes, .. })) => {
                     return changes.iter().map(Change::kind).collect();
                 }

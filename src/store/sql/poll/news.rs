@@ -1,7 +1,8 @@
 //! Glances, and the notifications of PostgreSQL.
 
+use crate::domain::ExecutionId;
 use crate::store::audit::{ASKED_TO_CANCEL, CANCEL};
-use crate::store::news::{Glance, GlanceQuery, Marks, News};
+use crate::store::news::{Ends, Glance, GlanceQuery, Marks, News};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::{Fault, Step};
@@ -16,6 +17,8 @@ const CANCEL_WORD: &str = "cancel";
 const MEMBERS_WORD: &str = "members";
 /// The trigger of QRTZ_REQUEST says it.
 const REQUEST_WORD: &str = "request";
+const AWAIT_WORD: &str = "await";
+const ENDED_WORD: &str = "ended";
 
 /// Ends the list of columns that an INSERT or UPDATE returns: its commit tells the application's nodes of
 /// this, if commits of its session tell.
@@ -39,6 +42,54 @@ pub(crate) fn tell_of(session: &mut dyn Session, news: News, application: &str) 
         session.rows(&tell(true, news, sql("SELECT 1 AS one"), application))?;
     }
     Ok(())
+}
+
+/// The most executions of one notification, whose payload has less than 8,000 bytes.
+const IDS: usize = 300;
+
+/// Tells the application's nodes that somebody waits for the ends of these.
+pub(crate) fn tell_awaited(
+    session: &mut dyn Session,
+    application: &str,
+    executions: &[ExecutionId],
+) -> Step<()> {
+    tell_ids(session, executions, |ids| format!("{AWAIT_WORD}:{ids}:{application}"))
+}
+
+/// Tells those who wait that runs of these have ended.
+pub(crate) fn tell_ended(session: &mut dyn Session, executions: &[ExecutionId]) -> Step<()> {
+    tell_ids(session, executions, |ids| format!("{ENDED_WORD}:{ids}"))
+}
+
+fn tell_ids(
+    session: &mut dyn Session,
+    executions: &[ExecutionId],
+    payload: impl Fn(&str) -> String,
+) -> Step<()> {
+    if !session.dialect().notifies() {
+        return Ok(());
+    }
+    for some in executions.chunks(IDS) {
+        let ids: Vec<String> = some.iter().map(ToString::to_string).collect();
+        let notify = format!("SELECT CAST(pg_notify('{CHANNEL}', ?) AS TEXT) AS told");
+        session.rows(&sql(notify).bind(payload(&ids.join(","))))?;
+    }
+    Ok(())
+}
+
+/// Adds what a notification says of executions that somebody waits for.
+#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL notifies"))]
+pub(crate) fn note_ends(payload: &str, application: &str, ends: &mut Ends) {
+    let ids =
+        |text: &str| text.split(',').filter_map(|id| id.parse().ok().map(ExecutionId)).collect::<Vec<_>>();
+    match payload.split_once(':') {
+        Some((ENDED_WORD, ended)) => ends.ended.extend(ids(ended)),
+        Some((AWAIT_WORD, rest)) => match rest.split_once(':') {
+            Some((awaited, name)) if name == application => ends.awaited.extend(ids(awaited)),
+            _ => {}
+        },
+        _ => {}
+    }
 }
 
 /// What a notification says to this application's nodes.
@@ -99,5 +150,17 @@ mod tests {
             assert!(news(other).is_none(), "{other}");
         }
         assert_eq!(notified("work:a:b", "a:b"), News { work: true, ..News::default() });
+    }
+
+    #[test]
+    fn who_waits_and_what_has_ended_is_read_from_notifications() {
+        let mut ends = Ends::default();
+        for payload in
+            ["await:1,2:shop:x", "await:3:shop", "ended:4,5", "ended:", "await:6", "ended:x,7", "work:shop:x"]
+        {
+            note_ends(payload, "shop:x", &mut ends);
+        }
+        let ids = |ids: &[i64]| ids.iter().map(|id| ExecutionId(*id)).collect::<Vec<_>>();
+        assert_eq!(ends, Ends { awaited: ids(&[1, 2]), ended: ids(&[4, 5, 7]) });
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use diesel::{Connection, PgConnection};
 
 use super::fixture::{Database, LIMITS, application, definition, server};
-use crate::domain::{ErrorKind, JobPolicy, JobSpec, NodeId, Timestamp};
+use crate::domain::{ErrorKind, ExecutionId, JobPolicy, JobSpec, NodeId, Timestamp};
 use crate::store::enqueue::{DueAt, EnqueueOrder, OnConflict, UniqueKey};
 use crate::store::news::{Ear, News};
 use crate::store::sql::session::statement::{single, sql};
@@ -205,4 +205,27 @@ fn who_listens_through_a_pooler_in_session_mode_is_told() {
     while !news.work {
         news = ear.hear(1_000).unwrap();
     }
+}
+
+/// Nodes of the application hear who waits, and whoever waits hears of every end, whatever the application.
+#[test]
+fn who_waits_and_what_has_ended_is_told_in_pieces() {
+    let case = Case::new();
+    let mut ear = case.store.listen(&case.application).unwrap();
+    let mut others = case.store.listen("another").unwrap();
+    let ids: Vec<ExecutionId> = (0..1_000).map(|n| ExecutionId(i64::MAX - n)).collect();
+    case.store.announce_awaited(&case.application, &ids).unwrap();
+    case.store.announce_ended(&ids[..2]).unwrap();
+    case.store.announce_ended(&[]).unwrap();
+    let (mut awaited, mut ended) = (Vec::new(), Vec::new());
+    case.told(ear.as_mut());
+    let mut hear = |ear: &mut dyn Ear| {
+        let ends = ear.take_ends();
+        awaited.extend(ends.awaited);
+        ended.extend(ends.ended.into_iter().filter(|id| ids.contains(id)));
+    };
+    hear(ear.as_mut());
+    while !others.hear(1_000).unwrap().is_none() {}
+    hear(others.as_mut());
+    assert_eq!((awaited, ended), (ids.clone(), [&ids[..2], &ids[..2]].concat()));
 }

@@ -25,9 +25,9 @@ use crate::store::sql::rows::open_executions::Whose;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::batch::{BatchRows, update};
 use crate::store::sql::session::statement::{Statement, Value, sql};
-use crate::store::sql::verbs::{change, node};
+use crate::store::sql::verbs::{change, node, said};
 use crate::store::sql::views::covers::Stretch;
-use crate::store::sql::views::{covers, figures, inspect, waiting};
+use crate::store::sql::views::{awaited, covers, figures, inspect, waiting};
 use crate::store::streak::Reach;
 use crate::store::{
     Change, ClaimRequest, ExecutionChange, ExecutionQuery, NewNode, NextAttempt, NodeEnd, OverdueQuery, Page,
@@ -327,6 +327,12 @@ fn the_hot_path_never_scans(database: &Database) {
         ("page of stranded", node::stranded_page(dialect, &application, ExecutionId(0), 1_000)),
         ("sections behind", poll::behind(&application, &(Timestamp::EPOCH..START))),
         ("streak", streak::attempts(ScheduleId(7), 0, NO_TIME, Reach::FIRST)),
+        (
+            "what is awaited",
+            awaited::question(dialect, &application, &(1..=200).map(ExecutionId).collect::<Vec<_>>()),
+        ),
+        ("what was said", said::said_of(&application, ExecutionId(1))),
+        ("purge: what was said", said::forgotten(&application, START, 1_000)),
         ("unstarted repairs", poll::unstarted_of(dialect, &application, (1..=4_000).collect())),
     ];
     statements.extend(purge::delete_for_test(dialect, 1, START).map(|it| ("purge: remove", it)));

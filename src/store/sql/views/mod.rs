@@ -1,5 +1,6 @@
 //! Views for people, of the payloads that wait, and of the cluster's figures.
 
+pub(super) mod awaited;
 pub(super) mod covers;
 pub(super) mod figures;
 pub(super) mod inspect;

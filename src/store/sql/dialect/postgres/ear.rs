@@ -9,10 +9,10 @@ use diesel::{PgConnection, QueryResult};
 use super::driver::establish;
 use super::faults::fault;
 use crate::domain::{Error, Millis};
-use crate::store::news::{Ear, News};
+use crate::store::news::{Ear, Ends, News};
 use crate::store::sql::connection::target::Target;
 use crate::store::sql::dialect::STAYS_WHILE_IDLE;
-use crate::store::sql::poll::news::{CHANNEL, notified};
+use crate::store::sql::poll::news::{CHANNEL, note_ends, notified};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::{Result, StoreLimits};
 use crate::time::span;
@@ -24,6 +24,7 @@ pub(super) struct PgEar {
     connection: PgConnection,
     target: Target,
     application: String,
+    ends: Ends,
 }
 
 /// An ear that has heard a notification of its own.
@@ -35,7 +36,8 @@ pub(super) fn listen(target: &Target, limits: StoreLimits, application: &str) ->
         target.reach.clone().open(None, wait, move || {
             let mut connection = establish(&target, &address)?;
             prove(&mut connection, limits.call).map_err(|fault| target.clean(fault))?;
-            Ok(Box::new(PgEar { connection, target, application }) as Box<dyn Ear>)
+            let ends = Ends::default();
+            Ok(Box::new(PgEar { connection, target, application, ends }) as Box<dyn Ear>)
         })
     })
 }
@@ -64,9 +66,11 @@ impl PgEar {
     }
 
     fn arrived(&mut self) -> Step<News> {
-        let Self { connection, application, .. } = self;
+        let Self { connection, application, ends, .. } = self;
         connection.notifications_iter().try_fold(News::default(), |news, it| {
-            Ok(news.and(notified(&it.map_err(fault)?.payload, application)))
+            let payload = it.map_err(fault)?.payload;
+            note_ends(&payload, application, ends);
+            Ok(news.and(notified(&payload, application)))
         })
     }
 }
@@ -76,12 +80,16 @@ impl Ear for PgEar {
     fn hear(&mut self, wait: Millis) -> Result<News> {
         for _ in 0..=wait / LOOKS_EVERY {
             let news = self.arrived().map_err(|fault| self.error(fault))?;
-            if !news.is_none() {
+            if !news.is_none() || !self.ends.is_none() {
                 return Ok(news);
             }
             std::thread::sleep(Duration::from_millis(LOOKS_EVERY.unsigned_abs()));
         }
         Ok(News::default())
+    }
+
+    fn take_ends(&mut self) -> Ends {
+        std::mem::take(&mut self.ends)
     }
 
     fn check(&mut self) -> Result<()> {

@@ -1,0 +1,129 @@
+//! Wait: until an execution has ended for good.
+
+use std::time::Duration;
+
+use crossbeam::channel::{RecvTimeoutError, bounded};
+
+use crate::api::{Client, ExecutionDetails};
+use crate::domain::{Error, ErrorKind, ExecutionId};
+use crate::members::asker::Waiter;
+
+/// Waits until an execution has ended for good. Made by [`Client::wait`].
+///
+/// Attempts that are followed by a retry, snoozes and deaths of nodes are no ends: it waits until no attempt
+/// at the occurrence is left that may run or runs, and answers with all of them. One that is TIMED_OUT has
+/// ended once its handler has returned. The id of any attempt names it.
+///
+/// All who wait over one client, or over the clients of one [`Scheduler`](crate::Scheduler), share a thread
+/// and a connection: it asks for all of them at once, for each after an eighth of the time that it has been
+/// waited for, 25 ms to a second. So thousands may wait. It ends
+/// five seconds after the last of them.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use firetime::{Client, Job, Scheduler, Waited};
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+/// const ADD: Job<(u64, u64)> = Job::new("add");
+///
+/// let scheduler = Scheduler::builder("shop", &url)
+///     .handler(ADD, |context, (one, other)| Ok(context.result(&(one + other))?))
+///     .start()?;
+/// let client = Client::connect("shop", &url)?;
+/// let id = client.enqueue(ADD, &(1, 2)).run()?.id();
+/// let Waited::Ended(sum) = client.wait(id).timeout(Duration::from_secs(20)).run()? else { panic!() };
+/// assert_eq!(sum.result_as::<u64>()?, Some(3));
+/// # assert!(scheduler.shutdown(Duration::from_secs(10)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is run"]
+pub struct Wait<'a> {
+    client: &'a Client,
+    execution: ExecutionId,
+    timeout: Option<Duration>,
+}
+
+/// The answer to a [`Wait`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(clippy::large_enum_variant, reason = "there is one of it, and it is taken apart at once")]
+pub enum Waited {
+    /// It has ended: [`ExecutionDetails::last`] tells how.
+    Ended(ExecutionDetails),
+    /// It had not ended when the time was up, as far as was known.
+    TimedOut,
+}
+
+impl Client {
+    /// Waits until an execution has ended for good.
+    pub fn wait(&self, execution: impl Into<ExecutionId>) -> Wait<'_> {
+        Wait { client: self, execution: execution.into(), timeout: None }
+    }
+}
+
+impl Wait<'_> {
+    /// How long to wait, by this host's clock. Default: until it has ended. With less than some 100 ms the
+    /// database may not have been asked by then.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Runs the request: the calling thread waits. While the database is away it waits on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if the application has no such execution, as before the commit of the
+    /// transaction that enqueued it, or once its retention is over; [`ErrorKind::System`] if the thread that
+    /// asks cannot be begun, or has ended; or a failure of the database that waiting does not mend.
+    pub fn run(self) -> Result<Waited, Error> {
+        let Self { client, execution, timeout } = self;
+        let (tell, told) = bounded(1);
+        let _ticket =
+            client.waiters.wait(&client.application, &client.store, execution, Waiter::Thread(tell))?;
+        let told = match timeout {
+            Some(timeout) => told.recv_timeout(timeout),
+            None => told.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match told {
+            Ok(ended) => ended.and_then(|()| client.execution(execution)).map(Waited::Ended),
+            Err(RecvTimeoutError::Timeout) => Ok(Waited::TimedOut),
+            Err(RecvTimeoutError::Disconnected) => Err(nobody_asks()),
+        }
+    }
+}
+
+fn nobody_asks() -> Error {
+    Error::new(ErrorKind::System, "waiting for an execution: the thread that asked has panicked")
+}
+
+/// Waits as a future: no thread waits with it. It begins when it is first polled, in a tokio runtime, with
+/// its time driver if there is a timeout; the errors are those of `run`, and [`ErrorKind::Config`] where
+/// there is none.
+#[cfg(feature = "tokio")]
+impl IntoFuture for Wait<'_> {
+    type Output = Result<Waited, Error>;
+    type IntoFuture = std::pin::Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { client, execution, timeout } = self;
+        let client = client.clone();
+        Box::pin(async move {
+            let (tell, told) = tokio::sync::oneshot::channel();
+            // Who has given up needs no answer.
+            let waiter = Waiter::Task(Box::new(move |ended| drop(tell.send(ended))));
+            let _ticket = client.waiters.wait(&client.application, &client.store, execution, waiter)?;
+            let told = match timeout {
+                Some(timeout) => match crate::api::awaited::within(timeout, told).await? {
+                    Some(told) => told,
+                    None => return Ok(Waited::TimedOut),
+                },
+                None => told.await,
+            };
+            told.map_err(|_| nobody_asks())??;
+            let details = move || client.execution(execution);
+            crate::api::awaited::run("waiting for an execution", details).await.map(Waited::Ended)
+        })
+    }
+}
