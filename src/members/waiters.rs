@@ -96,6 +96,7 @@ impl Asking {
             store: Arc::clone(store),
             call: window.call,
             abandoned: Arc::default(),
+            calls: Arc::default(),
             panicked: Arc::new(|_, _| {}),
         };
         let machine = AskerMachine::new(application.to_owned());

@@ -17,9 +17,9 @@ const WAITING: usize = 1_024;
 /// The events of a node from when it was made on, until the node has stopped. Made by
 /// [`Scheduler::events`](crate::Scheduler::events).
 ///
-/// It holds up nobody: at most 1,024 events wait in it, and while they do further ones are dropped and counted
-/// ([`EventStream::dropped`]). As an iterator it blocks until the next event, and ends once the node has
-/// stopped and its scheduler was dropped.
+/// It holds up nobody: at most 1,024 events wait in it, and while they do further ones are dropped and
+/// counted ([`EventStream::dropped`]). As an iterator it blocks until the next event, and ends once the node
+/// has stopped and its scheduler was dropped.
 ///
 /// ```
 /// use firetime::{Event, Job, Scheduler};

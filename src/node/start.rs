@@ -129,9 +129,8 @@ impl Node {
         let (held, now, carrier) = (Arc::new(OwnTokens::default()), clock.now(), config.carrier);
         let dispatch = DispatchMachine::new(node, Arc::clone(&held), lease, lanes, Arc::clone(&pools), now);
         let complete = CompleteMachine::new(Arc::clone(&held));
-        let unsettled = complete.unsettled();
         let misfire = MisfireMachine::new(application.clone(), window);
-        let board = misfire.board();
+        let (unsettled, board) = (complete.unsettled(), misfire.board());
         let requests = RequestsMachine::new(application.clone(), carrier(application, &stores.clients));
         let hearing = around.store.hearing();
         let report = report(&pools, &handlers);

@@ -361,8 +361,8 @@ fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
         .flat_map(|source| source.lines().map(|line| format!("{}: {line}", source.path)))
         .filter(|line| line.replace('_', "").split(|it: char| !it.is_ascii_digit()).any(|it| it == "60000"))
         .collect();
-    // The others are how long a migration may take, how far before now polls begin, within what span slow runs
-    // count, and how often the log tells of what goes on.
+    // The others are how long a migration may take, how far before now polls begin, within what span slow
+    // runs count, and how often the log tells of what goes on.
     let others = [
         "node/log_lines.rs: const EVERY: Millis = 60_000;",
         "store/sql/migrate.rs: const LIMITS: StoreLimits = StoreLimits { call: 60_000,",
