@@ -156,6 +156,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     group_key VARCHAR(200),
     lane VARCHAR(50),
     tags TEXT,
+    headers TEXT,
     error LONGTEXT,
     result LONGTEXT,
     payload LONGTEXT,
@@ -300,7 +301,7 @@ SELECT r.id AS execution_id, r.application, e.name AS schedule, r.generation, r.
 CREATE OR REPLACE VIEW qrtz_executions AS
 SELECT r.id AS execution_id, r.application, j.job_class AS job,
        CASE WHEN e.job_type = 'QUEUE' THEN NULL ELSE e.name END AS schedule,
-       r.state, r.reason, r.attempt, r.unique_key, r.group_key, r.lane, r.tags,
+       r.state, r.reason, r.attempt, r.unique_key, r.group_key, r.lane, r.tags, r.headers,
        CASE WHEN r.scheduled_time BETWEEN 0 AND 253402300799999
             THEN LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.scheduled_time * 1000 MICROSECOND AS CHAR), 23) END AS scheduled_time,
        CASE WHEN r.due_time BETWEEN 0 AND 253402300799999

@@ -160,6 +160,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     group_key VARCHAR(200),
     lane VARCHAR(50),
     tags TEXT,
+    headers TEXT,
     error TEXT,
     result TEXT,
     payload TEXT,
@@ -289,12 +290,13 @@ REFERENCING NEW TABLE AS requested FOR EACH STATEMENT EXECUTE FUNCTION firetime_
 CREATE OR REPLACE FUNCTION firetime_enqueue(
     application TEXT, job TEXT, payload JSON DEFAULT 'null', due TIMESTAMPTZ DEFAULT NULL, key TEXT DEFAULT NULL,
     on_conflict TEXT DEFAULT NULL, group_key TEXT DEFAULT NULL, lane TEXT DEFAULT NULL,
-    priority INTEGER DEFAULT NULL, tags TEXT[] DEFAULT NULL
+    priority INTEGER DEFAULT NULL, tags TEXT[] DEFAULT NULL, headers JSON DEFAULT NULL
 ) RETURNS BIGINT LANGUAGE sql AS $$
 INSERT INTO QRTZ_REQUEST (application, verb, arguments)
 VALUES (firetime_enqueue.application, 'enqueue', CAST(json_build_object(
     'job', job, 'payload', payload, 'due', due, 'key', key, 'on_conflict', on_conflict, 'group', group_key,
-    'lane', lane, 'priority', priority, 'tags', tags) AS TEXT))
+    'lane', lane, 'priority', priority, 'tags', tags,
+    'headers', headers) AS TEXT))
 RETURNING id $$;
 
 -- An instant nobody can mean has no date: one such row must not make the whole view fail.
@@ -339,7 +341,7 @@ SELECT r.id AS execution_id, r.application, e.name AS schedule, r.generation, r.
 CREATE OR REPLACE VIEW qrtz_executions AS
 SELECT r.id AS execution_id, r.application, j.job_class AS job,
        CASE WHEN e.job_type = 'QUEUE' THEN NULL ELSE e.name END AS schedule,
-       r.state, r.reason, r.attempt, r.unique_key, r.group_key, r.lane, r.tags,
+       r.state, r.reason, r.attempt, r.unique_key, r.group_key, r.lane, r.tags, r.headers,
        CASE WHEN r.scheduled_time BETWEEN 0 AND 253402300799999
             THEN to_char(to_timestamp(r.scheduled_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') END AS scheduled_time,
        CASE WHEN r.due_time BETWEEN 0 AND 253402300799999

@@ -154,6 +154,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     group_key VARCHAR(200),
     lane VARCHAR(50),
     tags TEXT,
+    headers TEXT,
     error TEXT,
     result TEXT,
     payload TEXT,
@@ -296,7 +297,7 @@ SELECT r.id AS execution_id, r.application, e.name AS schedule, r.generation, r.
 CREATE VIEW IF NOT EXISTS qrtz_executions AS
 SELECT r.id AS execution_id, r.application, j.job_class AS job,
        CASE WHEN e.job_type = 'QUEUE' THEN NULL ELSE e.name END AS schedule,
-       r.state, r.reason, r.attempt, r.unique_key, r.group_key, r.lane, r.tags,
+       r.state, r.reason, r.attempt, r.unique_key, r.group_key, r.lane, r.tags, r.headers,
        CASE WHEN r.scheduled_time >= 0
             THEN strftime('%Y-%m-%d %H:%M:%f', r.scheduled_time / 1000.0, 'unixepoch') END AS scheduled_time,
        CASE WHEN r.due_time >= 0

@@ -242,8 +242,8 @@ impl Client {
         let mut rows = self.store.executions(&query)?;
         rows.sort_by_key(|row| row.attempt);
         let asked = rows.iter().find(|row| row.id == id.get());
-        let (payload, checkpoint) = asked
-            .map(|row| (row.payload.clone(), row.checkpoint.clone()))
+        let (payload, headers, checkpoint) = asked
+            .map(|row| (row.payload.clone(), row.headers.clone(), row.checkpoint.clone()))
             .ok_or_else(|| self.unknown_execution(id))?;
         let result = rows.iter().rev().find_map(|row| row.result.clone());
         let attempts: Vec<ExecutionView> = rows.into_iter().map(ExecutionView::from).collect();
@@ -251,7 +251,7 @@ impl Client {
         let execution = execution.ok_or_else(|| self.unknown_execution(id))?;
         let nodes = self.nodes()?.into_iter();
         let nodes = nodes.filter(|node| attempts.iter().any(|attempt| attempt.node == node.id)).collect();
-        Ok(ExecutionDetails { execution, payload, checkpoint, result, attempts, nodes })
+        Ok(ExecutionDetails { execution, payload, headers, checkpoint, result, attempts, nodes })
     }
 
     /// The application's jobs by name: those that a node has had a handler for, or that have a schedule.

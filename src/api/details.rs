@@ -62,6 +62,8 @@ pub struct ExecutionDetails {
     pub execution: ExecutionView,
     /// A payload of its own, as JSON; none if it is given its schedule's.
     pub payload: Option<String>,
+    /// Its headers, texts by name, if it has some ([`Enqueue::header`](crate::request::Enqueue::header)).
+    pub headers: BTreeMap<String, String>,
     /// How far its handlers have come, as JSON, if one has said so ([`Context::checkpoint`]).
     ///
     /// [`Context::checkpoint`]: crate::Context::checkpoint

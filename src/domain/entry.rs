@@ -125,6 +125,8 @@ pub(crate) struct Pending {
     pub group: Option<Arc<str>>,
     /// The lane that it runs in on nodes that have it, in place of its job's.
     pub lane: Option<Arc<str>>,
+    /// Its headers as its row has them.
+    pub headers: Option<Arc<str>>,
     /// How many attempts before it failed, and how often it was snoozed.
     pub failures: u32,
     pub snoozes: u32,

@@ -11,6 +11,7 @@ mod covers;
 mod entry;
 mod error;
 mod event;
+pub(crate) mod headers;
 pub(crate) mod histogram;
 mod ids;
 mod instants;

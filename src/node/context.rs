@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 
 #[cfg(feature = "sql")]
 use crate::domain::Receipt;
+use crate::domain::headers::Headers;
 use crate::domain::payload;
 use crate::domain::{
     Boot, Cause, Covers, Error, ErrorKind, ExecutionId, LeftOut, LogLevel, Progress, Timestamp,
@@ -40,6 +41,7 @@ pub struct Context {
     pub(crate) cause: Cause,
     pub(crate) failures: u32,
     pub(crate) snoozes: u32,
+    pub(crate) headers: Option<Arc<Headers>>,
     pub(crate) standing: Arc<Standing>,
     pub(crate) clock: Arc<Clock>,
     pub(crate) stopping: Arc<Stopping>,
@@ -229,6 +231,30 @@ impl Context {
     #[must_use]
     pub fn cause(&self) -> &Cause {
         &self.cause
+    }
+
+    /// The text of a header, if the execution has one of this name: what whoever enqueued or triggered it has
+    /// given it ([`Enqueue::header`](crate::request::Enqueue::header)). Later attempts have the same.
+    /// Planned executions have none.
+    ///
+    /// ```
+    /// use firetime::{Context, HandlerError};
+    ///
+    /// fn mail(context: &Context, to: String) -> Result<(), HandlerError> {
+    ///     let tenant = context.header("tenant").ok_or("it has no tenant")?;
+    ///     println!("mail to {to}, for {tenant}");
+    ///     Ok(())
+    /// }
+    /// # let _ = mail;
+    /// ```
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.as_ref()?.get(name).map(String::as_str)
+    }
+
+    /// All its headers with their names, by name.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.iter().flat_map(|headers| headers.iter().map(|(name, text)| (&**name, &**text)))
     }
 
     /// Whether the handler is to end, for any reason that [`cancellation`](Self::cancellation) names but a

@@ -8,6 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use crossbeam::channel::{Sender, bounded};
 
+use crate::domain::headers;
 use crate::domain::user_code::{brief, guarded, with_causes};
 use crate::domain::{Answer, Attempt, Cause, Event, ExecutionId, JobPolicy, Timestamp};
 use crate::members::Standing;
@@ -155,6 +156,7 @@ impl Runner {
             cause: claimed.cause().clone(),
             failures: claimed.failures(),
             snoozes: claimed.snoozes(),
+            headers: claimed.headers().map(|column| Arc::new(headers::read(Some(column)))),
             standing: Arc::clone(&self.standing),
             clock: Arc::clone(&self.clock),
             stopping: Arc::clone(&self.stopping),

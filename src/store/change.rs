@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::columns::{Column, Datum, NO_PRIORITY};
 use super::rules::ChangeValue::{self, Becomes, Due, Error, Fresh, Now, Passed, PausedBy, PausedTime};
 use super::rules::ChangeValue::{
-    Checkpoint, GroupKey, Lane, PausedUntil, Payload, Priority, Tags, ToNext, ToPrev, Why,
+    Checkpoint, GroupKey, Headers, Lane, PausedUntil, Payload, Priority, Tags, ToNext, ToPrev, Why,
 };
 use super::rules::{ChangeKind, Rule};
 use super::switch::{SwitchChange, SwitchRow};
@@ -142,6 +142,7 @@ pub(crate) struct Replacement {
     pub lane: Option<String>,
     /// As the row has them.
     pub tags: Option<String>,
+    pub headers: Option<String>,
 }
 
 /// The end of an execution that waits for a removed schedule.
@@ -557,6 +558,7 @@ impl Change {
             (Self::Replace(change), GroupKey) => Datum::Text(change.group.as_deref().unwrap_or_default()),
             (Self::Replace(change), Lane) => Datum::Text(change.lane.as_deref().unwrap_or_default()),
             (Self::Replace(change), Tags) => Datum::Text(change.tags.as_deref().unwrap_or_default()),
+            (Self::Replace(change), Headers) => Datum::Text(change.headers.as_deref().unwrap_or_default()),
             (Self::Replace(change), Due) => Datum::instant(change.due),
             (Self::Replace(change), Fresh) => Datum::Uuid(change.fresh.0),
             (Self::Withdraw(_), Why) => Datum::Text(Reason::Removed.as_str()),

@@ -85,6 +85,7 @@ pub(crate) struct Claimed {
     payload: Option<Arc<str>>,
     group: Option<Arc<str>>,
     has_own_lane: bool,
+    headers: Option<Arc<str>>,
     failures: u32,
     snoozes: u32,
 }
@@ -96,9 +97,9 @@ impl Claimed {
             Candidate::Planned(occurrence) => (occurrence.at, 1, Cause::Planned, None),
             Candidate::Pending(it) => (it.scheduled, it.attempt, it.cause.clone(), it.payload.clone()),
         };
-        let (failures, snoozes) = match &request.candidate {
-            Candidate::Planned(_) => (0, 0),
-            Candidate::Pending(it) => (it.failures, it.snoozes),
+        let (headers, failures, snoozes) = match &request.candidate {
+            Candidate::Planned(_) => (None, 0, 0),
+            Candidate::Pending(it) => (it.headers.clone(), it.failures, it.snoozes),
         };
         Self {
             execution,
@@ -114,6 +115,7 @@ impl Claimed {
             payload,
             group: request.candidate.group().cloned(),
             has_own_lane: request.candidate.lane().is_some(),
+            headers,
             failures,
             snoozes,
         }
@@ -163,6 +165,11 @@ impl Claimed {
     /// How often it was snoozed.
     pub(crate) fn snoozes(&self) -> u32 {
         self.snoozes
+    }
+
+    /// Its headers as its row has them, if it has some.
+    pub(crate) fn headers(&self) -> Option<&str> {
+        self.headers.as_deref()
     }
 
     /// What its handler is given, as JSON.
@@ -320,6 +327,7 @@ mod tests {
             priority: None,
             group: None,
             lane: None,
+            headers: None,
             failures: 2,
             snoozes: 0,
         });

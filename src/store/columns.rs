@@ -71,6 +71,7 @@ named! {
         GroupKey = "group_key",
         Lane = "lane",
         Tags = "tags",
+        Headers = "headers",
         Checkpoint = "checkpoint",
         Result = "result",
         // Jobs.

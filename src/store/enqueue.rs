@@ -12,6 +12,7 @@ use super::columns::{NO_PRIORITY, NONE, QUEUE, Settings, When};
 use super::definition::Definition;
 use super::news::{News, Notifier};
 use super::when;
+use crate::domain::headers::{self, Headers};
 use crate::domain::{Boot, ExecutionId, JobId, JobSpec, Millis, ScheduleState, Timestamp, Token};
 use crate::trigger::{Timing, TriggerError};
 
@@ -59,6 +60,7 @@ pub(crate) struct EnqueueOrder {
     pub lane: String,
     /// By which people find them.
     pub tags: Vec<String>,
+    pub headers: Headers,
     pub due: DueAt,
     pub priority: Option<i32>,
     /// Of one execution.
@@ -90,7 +92,7 @@ pub enum OnConflict {
     #[default]
     Existing,
     /// The execution that has the key and waits takes over this request's payload, due time, priority, lane,
-    /// group and tags.
+    /// group, tags and headers.
     /// Once it was claimed, it is left as it is, as with [`OnConflict::Existing`].
     Replace,
     /// As [`OnConflict::Existing`], but an error: [`ErrorKind::Conflict`](crate::ErrorKind::Conflict).
@@ -180,6 +182,7 @@ impl EnqueueOrder {
             group: self.groups.first().filter(|group| !group.is_empty()).cloned(),
             lane: (!self.lane.is_empty()).then(|| self.lane.clone()),
             tags: self.tags_column(),
+            headers: headers::column(&self.headers),
         }
     }
 

@@ -4,6 +4,7 @@ use super::columns::{Settings, When};
 use super::nodes::LeftAlone;
 use super::order::CancelRow;
 use super::switch::Switch;
+use crate::domain::headers::Headers;
 use crate::domain::{Cause, ExecutionId, ExecutionState, JobSettings, LaneHealth, Timestamp};
 
 /// A node as people see it.
@@ -128,6 +129,8 @@ pub(crate) struct ExecutionRow {
     pub due: Timestamp,
     /// Its own, where all attempts at one occurrence are asked for.
     pub payload: Option<String>,
+    /// Where all attempts at one occurrence are asked for.
+    pub headers: Headers,
     /// How far its handlers have come, as JSON, where all attempts at one occurrence are asked for.
     pub checkpoint: Option<String>,
     /// What its handler left, as JSON, where all attempts at one occurrence are asked for.

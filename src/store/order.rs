@@ -2,6 +2,7 @@
 
 use super::audit::{ASKED_TO_CANCEL, Attribution, AuditEntry, CANCEL};
 use super::when::FIRST_PLAUSIBLE;
+use crate::domain::headers::Headers;
 use crate::domain::text::shortened;
 use crate::domain::{ExecutionId, ExecutionState, ScheduleState, Timestamp};
 
@@ -33,6 +34,7 @@ pub(crate) struct RunOrder {
     pub schedule: String,
     /// JSON; the schedule's if there is none.
     pub payload: Option<String>,
+    pub headers: Headers,
     /// When it is due; at once if there is none.
     pub at: Option<Timestamp>,
     pub by: Attribution,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::domain::ExecutionId;
+use crate::domain::headers::Headers;
 
 /// The most characters of arguments. A page of requests is held in memory, and whoever may insert writes what
 /// they like.
@@ -55,6 +56,8 @@ pub(crate) struct EnqueueArguments {
     pub priority: Option<i32>,
     #[serde(default)]
     pub tags: Option<Vec<String>>,
+    #[serde(default)]
+    pub headers: Option<Headers>,
 }
 
 /// What becomes of an execution whose key another one has.
@@ -75,6 +78,8 @@ pub(crate) struct TriggerArguments {
     pub payload: Option<Box<RawValue>>,
     #[serde(default, deserialize_with = "instant")]
     pub due: Option<DateTime<Utc>>,
+    #[serde(default)]
+    pub headers: Option<Headers>,
     #[serde(default)]
     pub reason: Option<String>,
 }
@@ -229,13 +234,14 @@ mod tests {
             "enqueue",
             r#"{"job": "remind", "payload": {"order": 7.10}, "due": "2030-01-31T09:00:00+01:00",
                 "key": "customer-7", "on_conflict": "replace", "group": null, "lane": "slow",
-                "priority": 9, "tags": ["a", "b"]}"#,
+                "priority": 9, "tags": ["a", "b"], "headers": {"tenant": "7"}}"#,
         );
         let Ok(Asked::Enqueue(it)) = &request.asked else { panic!("{request:?}") };
         assert_eq!(it.payload.as_ref().unwrap().get(), r#"{"order": 7.10}"#, "as it is written");
         assert_eq!(it.due.unwrap().to_rfc3339(), "2030-01-31T08:00:00+00:00");
         assert_eq!((it.on_conflict, it.group.as_deref()), (Some(Conflict::Replace), None));
         assert_eq!((it.lane.as_deref(), it.priority), (Some("slow"), Some(9)));
+        assert_eq!(it.headers.as_ref().unwrap()["tenant"], "7");
         let Ok(Asked::Pause(it)) = read("pause", r#"{"schedule": "n", "until": 1900000000000}"#).asked else {
             panic!()
         };
@@ -250,6 +256,7 @@ mod tests {
             ("enqueue", r#"{"job": "a", "payloads": 1}"#, "unknown field `payloads`"),
             ("enqueue", r#"{"job": "a", "due": "tomorrow"}"#, "with its offset"),
             ("enqueue", r#"{"job": "a", "due": "2030-01-31T08:00:00"}"#, "with its offset"),
+            ("enqueue", r#"{"job": "a", "headers": {"tenant": 7}}"#, "expected a string"),
             ("enqueue", r#"{"job": "a", "on_conflict": "ignore"}"#, "unknown variant `ignore`"),
             ("pause", "", "the arguments of pause are no JSON object"),
             ("pause", r#"["nightly", null, null]"#, "no JSON object"),

@@ -5,8 +5,8 @@
 //! same entries, so a new change is an entry here, with its values in `change.rs`.
 
 use self::ChangeValue::{
-    Becomes, Due, Error, Fresh, GroupKey, Lane, Now, Passed, PausedBy, PausedTime, PausedUntil, Payload,
-    Priority, Tags, ToNext, ToPrev, Why,
+    Becomes, Due, Error, Fresh, GroupKey, Headers, Lane, Now, Passed, PausedBy, PausedTime, PausedUntil,
+    Payload, Priority, Tags, ToNext, ToPrev, Why,
 };
 use self::Set::{
     Clock, CompleteWithoutNext, EmptyOn, Give, More, NoTime, OneMore, Recount, Tally, Unless, Word,
@@ -182,6 +182,7 @@ named! {
         GroupKey = "to_group",
         Lane = "to_lane",
         Tags = "to_tags",
+        Headers = "to_headers",
         Checkpoint = "to_checkpoint",
         Result = "to_result",
     }
@@ -391,6 +392,7 @@ const REPLACE: Rule =
         (Column::GroupKey, Unless(Datum::Text(""), GroupKey)),
         (Column::Lane, Unless(Datum::Text(""), Lane)),
         (Column::Tags, Unless(Datum::Text(""), Tags)),
+        (Column::Headers, Unless(Datum::Text(""), Headers)),
         (Column::Priority, Unless(Datum::Number(NO_PRIORITY), Priority)),
         (Column::ScheduledTime, Give(Due)),
         (Column::DueTime, Give(Due)),

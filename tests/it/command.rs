@@ -117,6 +117,13 @@ fn it_changes_what_it_is_told_to_and_says_who_did(kind: ServerKind) {
     assert!(other.contains(&has), "{other}");
     let cancelled = said(&["executions", "cancel", &keyed, "--key", "order-1", "--tag", "spring"]);
     assert_eq!(cancelled, format!("execution {keyed}: cancelled before it began\n"));
+    let with_headers = ["--at", "1d", "--header", "tenant=7", "--header", "note=a=b"];
+    let enqueued = said(&[&["jobs", "enqueue", WORK.name()], &with_headers[..]].concat());
+    let id = enqueued.strip_prefix("execution ").unwrap().split(' ').next().unwrap();
+    let shown = said(&["executions", "show", id]);
+    assert!(shown.contains("note=a=b, tenant=7"), "{shown}");
+    let wrong = refused(&on(&database, &["jobs", "enqueue", WORK.name(), "--header", "tenant"]), 2);
+    assert!(wrong.contains("NAME=TEXT"), "{wrong}");
     let first = "2090-01-01T00:00:00Z";
     let skipped = said(&["schedules", "skip", "nightly", first]);
     assert!(skipped.starts_with("nightly: skipped; it fires next at 2091-01-01 00:00:00"), "{skipped}");

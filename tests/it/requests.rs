@@ -206,13 +206,17 @@ fn a_python_program_asks_in_its_own_transaction(kind: ServerKind) {
 
 fn a_trigger_enqueues_by_a_function(kind: ServerKind) {
     let (database, (tell, told)) = (kind.fresh(), teller());
-    let run = move |_: &Context, n: u64| Ok(tell.lock().unwrap().send(n)?);
+    let run = move |context: &Context, n: u64| {
+        assert_eq!(context.header("order"), Some(&*n.to_string()));
+        Ok(tell.lock().unwrap().send(n)?)
+    };
     let node = Scheduler::builder(APPLICATION, &database.url).handler(NUMBER, run).start().unwrap();
     database.batch(&format!(
         "CREATE TABLE orders (id BIGINT PRIMARY KEY);
          CREATE FUNCTION remind() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN
          PERFORM firetime_enqueue('{APPLICATION}', 'number', payload => to_json(NEW.id), key => 'order-' || NEW.id,
-             due => now() + INTERVAL '1 millisecond', tags => ARRAY['a', 'b']);
+             due => now() + INTERVAL '1 millisecond', tags => ARRAY['a', 'b'],
+             headers => json_build_object('order', CAST(NEW.id AS TEXT)));
          RETURN NULL; END $$;
          CREATE TRIGGER reminded AFTER INSERT ON orders FOR EACH ROW EXECUTE FUNCTION remind();
          INSERT INTO orders VALUES (7), (8)"

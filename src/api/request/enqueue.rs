@@ -10,6 +10,7 @@ use super::{awaits, joins};
 use crate::api::config::check_name;
 use crate::api::job::check_job;
 use crate::api::{Client, Job};
+use crate::domain::headers::{self, Headers};
 use crate::domain::{Error, ErrorKind, ExecutionId, JobPolicy, JobSpec, Millis, payload};
 use crate::store::Verbs;
 use crate::store::enqueue::{
@@ -30,6 +31,7 @@ struct Enqueuing {
     groups: Vec<String>,
     lane: Option<String>,
     tags: Vec<String>,
+    headers: Headers,
     due: DueAt,
     priority: Option<i32>,
     key: Option<UniqueKey>,
@@ -48,6 +50,7 @@ impl Enqueuing {
             groups,
             lane: None,
             tags: Vec::new(),
+            headers: Headers::new(),
             due: DueAt::After(0),
             priority: None,
             key: None,
@@ -55,7 +58,7 @@ impl Enqueuing {
     }
 
     fn resolved(self, client: &Client) -> Result<EnqueueOrder, Error> {
-        let Self { job, payloads, groups, lane, mut tags, due, priority, key } = self;
+        let Self { job, payloads, groups, lane, mut tags, headers, due, priority, key } = self;
         check_job(&job)?;
         let refused = |problem: String| {
             Err(Error::new(ErrorKind::Config, format!("enqueuing job {:?}: {problem}", job.name)))
@@ -64,13 +67,8 @@ impl Enqueuing {
             Ok(payloads) => payloads,
             Err(problem) => return refused(format!("payload: {problem}")),
         };
-        if payloads.len() > MOST_AT_ONCE {
-            let count = payloads.len();
-            return refused(format!(
-                "{count} executions at once, {MOST_AT_ONCE} are possible: enqueue them in parts"
-            ));
-        }
-        if let Some(problem) = payloads.iter().find_map(|payload| too_large("a payload", payload.len())) {
+        let problem = too_many(&payloads).or_else(|| headers::problem(&headers)).or_else(|| too_far(due));
+        if let Some(problem) = problem {
             return refused(problem);
         }
         for group in groups.iter().filter(|group| !group.is_empty()) {
@@ -87,13 +85,6 @@ impl Enqueuing {
         if tags.len() > MOST_TAGS {
             return refused(format!("{} tags, {MOST_TAGS} are possible", tags.len()));
         }
-        match due {
-            DueAt::After(delay) if delay > LONGEST_DELAY => {
-                return refused("it is to run in more than 100 years".to_owned());
-            }
-            DueAt::Instant(at) if let Some(problem) = implausible(at) => return refused(problem.to_owned()),
-            DueAt::After(_) | DueAt::Instant(_) => {}
-        }
         if let Some(UniqueKey { key, per, .. }) = &key {
             if key.is_empty() && per.is_some() {
                 return refused("a period counts for a key, and it has none".to_owned());
@@ -105,7 +96,40 @@ impl Enqueuing {
         }
         let (application, notifier) = (client.application.clone(), Arc::clone(&client.notifier));
         let lane = lane.unwrap_or_default();
-        Ok(EnqueueOrder { application, job, payloads, groups, lane, tags, due, priority, key, notifier })
+        Ok(EnqueueOrder {
+            application,
+            job,
+            payloads,
+            groups,
+            lane,
+            tags,
+            headers,
+            due,
+            priority,
+            key,
+            notifier,
+        })
+    }
+}
+
+/// What is wrong with the number of payloads, or with the size of one, if anything.
+fn too_many(payloads: &[String]) -> Option<String> {
+    let count = payloads.len();
+    if count > MOST_AT_ONCE {
+        return Some(format!(
+            "{count} executions at once, {MOST_AT_ONCE} are possible: enqueue them in parts"
+        ));
+    }
+    payloads.iter().find_map(|payload| too_large("a payload", payload.len()))
+}
+
+/// What is wrong with a due time, if anything.
+fn too_far(due: DueAt) -> Option<String> {
+    match due {
+        DueAt::After(delay) => {
+            (delay > LONGEST_DELAY).then(|| "it is to run in more than 100 years".to_owned())
+        }
+        DueAt::Instant(at) => implausible(at).map(str::to_owned),
     }
 }
 
@@ -147,6 +171,28 @@ macro_rules! options {
         /// 100 characters, none of them control characters. Default: no tags.
         pub fn tag(mut self, tag: &str) -> Self {
             self.order.tags.push(tag.to_owned());
+            self
+        }
+
+        /// Gives it a header: a text that its handler reads by this name
+        /// ([`Context::header`](crate::Context::header)), in each attempt, such as the tenant or a
+        /// `traceparent`. Another with each call; the last one of a name counts. Names are told apart by
+        /// their case, and have printable ASCII characters without spaces; texts have no control characters.
+        /// 32 at most, of 4 KiB together with their names. Default: no headers.
+        ///
+        /// ```
+        /// use firetime::{Client, Job};
+        /// # let folder = tempfile::tempdir()?;
+        /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+        /// # firetime::migrate(&url)?;
+        /// const MAIL: Job<String> = Job::new("mail");
+        /// let client = Client::connect("shop", &url)?;
+        /// let mail = client.enqueue(MAIL, &"ada@example.org".to_string()).header("tenant", "7").run()?;
+        /// assert_eq!(client.execution(mail.id())?.headers["tenant"], "7");
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn header(mut self, name: &str, text: &str) -> Self {
+            self.order.headers.insert(name.to_owned(), text.to_owned());
             self
         }
     };
@@ -266,6 +312,7 @@ impl Enqueue<'_> {
             groups: it.group.iter().cloned().collect(),
             lane: it.lane.clone(),
             tags: it.tags.clone().unwrap_or_default(),
+            headers: it.headers.clone().unwrap_or_default(),
             due: it.due.map_or(DueAt::After(0), |due| DueAt::Instant(due.into())),
             priority: it.priority,
             key,
@@ -369,9 +416,9 @@ pub enum Enqueued {
     Created(ExecutionId),
     /// This one has the key, and has not ended: nothing was stored.
     Existing(ExecutionId),
-    /// This one has the key and waits; it has the payload, due time, priority, lane, group and tags of the
-    /// request now. It keeps its id: a cancel by the id of an earlier request's answer cancels this request,
-    /// unless it names a [tag](crate::request::Cancel::tag) that this one has not.
+    /// This one has the key and waits; it has the payload, due time, priority, lane, group, tags and headers
+    /// of the request now. It keeps its id: a cancel by the id of an earlier request's answer cancels this
+    /// request, unless it names a [tag](crate::request::Cancel::tag) that this one has not.
     Replaced(ExecutionId),
 }
 

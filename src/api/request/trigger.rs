@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::{check, request};
 use crate::api::Client;
 use crate::api::config::check_schedule_name;
+use crate::domain::headers::{self, Headers};
 use crate::domain::{Error, ErrorKind, ExecutionId, ScheduleState, Timestamp, payload};
 use crate::store::Verbs;
 use crate::store::order::{Ordered, RunOrder, implausible, too_large};
@@ -35,7 +36,7 @@ request! {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     TriggerNow {
-        name: String, payload: Result<Option<String>, String>, at: Option<DateTime<Utc>>
+        name: String, payload: Result<Option<String>, String>, headers: Headers, at: Option<DateTime<Utc>>
     } -> Triggered
 }
 
@@ -46,6 +47,7 @@ impl Client {
             client: self,
             name: name.to_owned(),
             payload: Ok(None),
+            headers: Headers::new(),
             at: None,
             by: self.attribution(),
         }
@@ -58,6 +60,14 @@ impl TriggerNow<'_> {
     /// job's handler takes: one that cannot be decoded makes the execution fail.
     pub fn payload(mut self, payload: &impl Serialize) -> Self {
         self.payload = payload::encode(payload).map(Some).map_err(|error| error.to_string());
+        self
+    }
+
+    /// Gives it a header: a text that its handler reads by this name
+    /// ([`Context::header`](crate::Context::header)), in each attempt. As
+    /// [`Enqueue::header`](crate::request::Enqueue::header).
+    pub fn header(mut self, name: &str, text: &str) -> Self {
+        self.headers.insert(name.to_owned(), text.to_owned());
         self
     }
 
@@ -98,6 +108,9 @@ impl TriggerNow<'_> {
         if let Some(problem) = payload.as_ref().and_then(|payload| too_large("the payload", payload.len())) {
             return Err(refused(problem));
         }
+        if let Some(problem) = headers::problem(&self.headers) {
+            return Err(refused(problem));
+        }
         let at = self.at.map(Timestamp::from);
         if let Some(problem) = at.and_then(implausible) {
             return Err(refused(problem.to_owned()));
@@ -106,6 +119,7 @@ impl TriggerNow<'_> {
             application: self.client.application.clone(),
             schedule: self.name.clone(),
             payload,
+            headers: self.headers.clone(),
             at,
             by: self.by.clone(),
         })
@@ -137,6 +151,7 @@ mod tests {
             (client.trigger("s").payload(&large), "8192"),
             (client.trigger("s").payload(&std::collections::BTreeMap::from([((1, 2), 3)])), "payload"),
             (client.trigger("s").at(DateTime::from_timestamp_millis(1_700_000_000).unwrap()), "seconds"),
+            (client.trigger("s").header("a b", "c"), "without spaces"),
             (client.trigger("s").actor("a\nb"), "actor"),
             (client.trigger(""), "name"),
         ];

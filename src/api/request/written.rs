@@ -63,6 +63,8 @@ fn trigger(client: &Client, it: &TriggerArguments, verbs: &dyn Verbs) -> Result<
     let request = client.trigger(&it.schedule).reason(it.reason.as_deref().unwrap_or_default());
     let request = it.payload.iter().fold(request, |request, payload| request.payload(payload));
     let request = it.due.into_iter().fold(request, |request, due| request.at(due));
+    let headers = it.headers.iter().flatten();
+    let request = headers.fold(request, |request, (name, text)| request.header(name, text));
     Ok(match request.over(verbs)? {
         Triggered::Pending(id) => done(Some(id), "created"),
         Triggered::NotRunnable(state) => {
@@ -170,7 +172,7 @@ mod tests {
             ("enqueue", r#"{"job": "mail", "key": "7", "on_conflict": "replace", "payload": 8}"#, "replaced"),
             ("cancel", r#"{"job": "mail", "key": "7", "reason": "paid"}"#, "cancelled"),
             ("cancel", r#"{"job": "mail", "key": "7"}"#, "ended"),
-            ("trigger", r#"{"schedule": "s", "payload": null}"#, "created"),
+            ("trigger", r#"{"schedule": "s", "payload": null, "headers": {"a": "b"}}"#, "created"),
             ("pause", r#"{"schedule": "s", "reason": "stock-taking"}"#, "paused"),
             ("pause", r#"{"schedule": "s"}"#, "paused"),
             ("resume", r#"{"schedule": "s"}"#, "resumed"),
@@ -188,6 +190,7 @@ mod tests {
             (cancelled.execution.state.as_str(), cancelled.payload.as_deref()),
             ("CANCELLED", Some("8"))
         );
+        assert_eq!(client.execution(ids[5]).unwrap().headers["a"], "b");
         let paused =
             &client.audit(&crate::AuditFilter { verb: Some("pause".to_owned()), ..Default::default() });
         let paused = &paused.as_ref().unwrap()[0];

@@ -146,6 +146,7 @@ pub(crate) struct NewExecution {
     pub(crate) group: Option<String>,
     pub(crate) lane: Option<String>,
     pub(crate) tags: Vec<String>,
+    pub(crate) headers: Vec<(String, String)>,
 }
 
 pub(crate) fn enqueue(target: &Target, new: &NewExecution, output: Output, out: &mut dyn Write) -> Result {
@@ -159,6 +160,7 @@ pub(crate) fn enqueue(target: &Target, new: &NewExecution, output: Output, out: 
     let enqueue = new.group.iter().fold(enqueue, |enqueue, group| enqueue.group(group));
     let enqueue = new.lane.iter().fold(enqueue, |enqueue, lane| enqueue.lane(lane));
     let enqueue = new.tags.iter().fold(enqueue, |enqueue, tag| enqueue.tag(tag));
+    let enqueue = new.headers.iter().fold(enqueue, |enqueue, (name, text)| enqueue.header(name, text));
     let enqueue = if new.replace { enqueue.on_conflict(OnConflict::Replace) } else { enqueue };
     let answer = enqueue.run()?;
     let id = i64::from(answer.id());

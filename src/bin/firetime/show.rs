@@ -84,7 +84,8 @@ pub(crate) fn execution(target: &Target, id: i64, output: Output, out: &mut dyn 
     if output == Output::Json {
         return output::json(out, &Whole { details: &details, logs: &logs });
     }
-    let ExecutionDetails { execution, payload, checkpoint, result, attempts, .. } = &details;
+    let ExecutionDetails { execution, payload, headers, checkpoint, result, attempts, .. } = &details;
+    let headers: Vec<String> = headers.iter().map(|(name, text)| format!("{name}={text}")).collect();
     output::properties(
         out,
         &[
@@ -99,6 +100,7 @@ pub(crate) fn execution(target: &Target, id: i64, output: Output, out: &mut dyn 
             ("group", execution.group.clone().unwrap_or_default()),
             ("lane", execution.lane.clone().unwrap_or_default()),
             ("tags", execution.tags.join(", ")),
+            ("headers", headers.join(", ")),
             ("cause", execution.cause.clone()),
             ("asked for by", execution.asked_by.clone()),
             ("because", execution.asked_why.clone()),

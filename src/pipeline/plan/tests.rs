@@ -33,6 +33,7 @@ fn pending(id: i64, schedule: &Arc<Entry>, due: Timestamp) -> Pending {
         group: None,
         lane: None,
         failures: 0,
+        headers: None,
         snoozes: 0,
     }
 }

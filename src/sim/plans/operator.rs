@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Made, Plans, Written};
+use crate::domain::headers::Headers;
 use crate::domain::{ExecutionId, ExecutionState, Millis, NextFire, ScheduleId, ScheduleState, Timestamp};
 use crate::fixtures::Changes;
 use crate::repair::{resume, skip};
@@ -166,6 +167,7 @@ impl Plans {
             key: None,
             lane: if first % 4 == 1 { "slow".to_owned() } else { String::new() },
             tags: (0..first % 3).map(|tag| format!("tag {tag}")).collect(),
+            headers: Headers::new(),
             notifier: Arc::default(),
         };
         if self.dice.one_in(2) {
@@ -202,6 +204,7 @@ impl Plans {
             key: None,
             lane: String::new(),
             tags: Vec::new(),
+            headers: Headers::new(),
             notifier: Arc::default(),
         };
         let made = wire.store.enqueue(&order).unwrap();
@@ -242,8 +245,14 @@ impl Plans {
         let at = self.dice.one_in(3).then(|| now + self.dice.below(30_000));
         let by = Attribution { actor: "sim".to_owned(), reason: String::new() };
         let application = APPLICATION.to_owned();
-        let order =
-            RunOrder { application, schedule, payload: payload.clone(), at: at.map(Timestamp::at), by };
+        let order = RunOrder {
+            application,
+            schedule,
+            payload: payload.clone(),
+            headers: Headers::new(),
+            at: at.map(Timestamp::at),
+            by,
+        };
         let is_locked = |id| wire.is_locked(id);
         if wire.seen(APPLICATION, &order.schedule).unwrap().is_none_or(|seen| is_locked(seen.id)) {
             return;

@@ -116,6 +116,7 @@ macro_rules! conformance {
                 those_with_a_tag_are_found_by_it_until_they_leave,
                 one_is_found_by_its_job_key_or_group,
                 a_lane_is_kept_and_another_replaces_it,
+                headers_come_with_each_attempt,
                 a_queue_is_no_schedule,
                 a_key_is_kept_until_its_execution_has_ended_for_good,
                 what_waits_is_replaced_and_its_claim_under_way_is_lost,

@@ -281,6 +281,7 @@ pub(crate) fn a_run_by_hand_plans_nothing(db: &Bench) {
         application,
         schedule,
         payload: None,
+        headers: Default::default(),
         at: Some(db.base),
         by: Attribution::default(),
     };

@@ -5,6 +5,7 @@ use std::sync::Barrier;
 
 use super::concurrency::concurrency;
 use super::*;
+use crate::domain::headers::{self, Headers};
 use crate::domain::{Cause, ExecutionState, ScheduleState};
 use crate::store::audit::Attribution;
 use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, OnConflict, UniqueKey, first_origin, queue_of};
@@ -27,6 +28,7 @@ impl Bench {
             key: None,
             lane: String::new(),
             tags: Vec::new(),
+            headers: Headers::new(),
             notifier: Arc::default(),
         }
     }
@@ -35,6 +37,12 @@ impl Bench {
         let unique = UniqueKey { key: key.to_owned(), per: None, on_conflict };
         let order = EnqueueOrder { key: Some(unique), ..self.enqueue_order(&[payload]) };
         self.store.enqueue_unique(&order).unwrap()
+    }
+
+    /// An execution with what is read of one alone.
+    fn attempt(&self, id: ExecutionId) -> ExecutionRow {
+        let query = ExecutionQuery { of: Some(id), limit: 9, ..Default::default() };
+        self.store.executions(&query).unwrap().into_iter().find(|row| row.id == id.0).unwrap()
     }
 
     fn enqueue(&self, payloads: &[&str]) -> Vec<ExecutionId> {
@@ -366,6 +374,40 @@ pub(crate) fn a_lane_is_kept_and_another_replaces_it(db: &Bench) {
     assert_eq!(db.settle(&failed), Applied::Done);
     let [retry] = &db.poll(Timestamp::MAX).pendings[..] else { panic!("one attempt follows") };
     assert_eq!(retry.lane.as_deref(), Some("fast"));
+}
+
+/// Each attempt has them, and another request's replace them.
+pub(crate) fn headers_come_with_each_attempt(db: &Bench) {
+    let headers = |all: &[(&str, &str)]| -> Headers {
+        all.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    };
+    let one = headers(&[("tenant", "B\u{e4}ckerei \"7\""), ("traceparent", "00-1-2-01")]);
+    let key = UniqueKey { key: "k".to_owned(), per: None, on_conflict: OnConflict::Replace };
+    let order = EnqueueOrder { headers: one.clone(), key: Some(key), ..db.enqueue_order(&["1"]) };
+    let Keyed::Created(id) = db.store.enqueue_unique(&order).unwrap() else { panic!("it is new") };
+    let read = |column: Option<&str>| headers::read(column);
+    let pending = || db.find_pending(id).unwrap().headers;
+    assert_eq!((read(pending().as_deref()), db.attempt(id).headers), (one.clone(), one.clone()));
+    let none = EnqueueOrder { headers: Headers::new(), ..order.clone() };
+    assert_eq!(db.store.enqueue_unique(&none).unwrap(), Keyed::Replaced(id));
+    assert_eq!((pending(), db.attempt(id).headers), (None, Headers::new()));
+    assert_eq!(db.store.enqueue_unique(&order).unwrap(), Keyed::Replaced(id));
+    let claimed = db.run_enqueued(id);
+    assert_eq!(read(claimed.headers()), one);
+    let failed = claimed.finish(Answer::Failed("no".to_owned()), Some(db.now), db.now);
+    assert_eq!(db.settle(&failed), Applied::Done);
+    let [retry] = &db.poll(Timestamp::MAX).pendings[..] else { panic!("one attempt follows") };
+    assert_eq!(read(retry.headers.as_deref()), one);
+    let by_hand = db.store.cancel(&ExecutionOrder::new(db.app.clone(), retry.id, Attribution::default()));
+    assert_eq!(by_hand.unwrap(), Cancel::Done);
+    let again = ExecutionOrder::new(db.app.clone(), retry.id, Attribution::default());
+    let Retry::Pending(again) = db.store.retry(&again).unwrap() else { panic!("it may be tried again") };
+    assert_eq!(db.attempt(again).headers, one);
+    let many = EnqueueOrder { headers: one.clone(), ..db.enqueue_order(&["1", "2"]) };
+    let many = db.store.enqueue(&many).unwrap();
+    assert!(many.iter().all(|id| db.attempt(*id).headers == one));
+    let [plain] = db.enqueue(&["1"])[..] else { panic!() };
+    assert_eq!(db.run_enqueued(plain).headers(), None);
 }
 
 pub(crate) fn a_queue_is_no_schedule(db: &Bench) {

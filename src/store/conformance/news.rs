@@ -1,6 +1,7 @@
 //! A node's news of others' changes before its next poll.
 
 use super::*;
+use crate::domain::headers::Headers;
 use crate::store::audit::{Attribution, AuditQuery};
 use crate::store::enqueue::{DueAt, EnqueueOrder};
 use crate::store::news::{GlanceQuery, Marks, News};
@@ -43,6 +44,7 @@ fn enqueue(db: &Bench, application: &str, due: Timestamp) -> ExecutionId {
         key: None,
         lane: String::new(),
         tags: Vec::new(),
+        headers: Headers::new(),
         notifier: Arc::default(),
     };
     db.store.enqueue(&order).unwrap()[0]

@@ -2,6 +2,7 @@
 //! own.
 
 use super::*;
+use crate::domain::headers::Headers;
 use crate::domain::{Cause, ScheduleState};
 use crate::store::audit::{Attribution, AuditQuery};
 use crate::store::order::{Ordered, RunOrder};
@@ -10,7 +11,7 @@ impl Bench {
     pub fn run_order(&self, schedule: &str) -> RunOrder {
         let by = Attribution { actor: "ann".to_owned(), reason: "why".to_owned() };
         let (application, schedule) = (self.app.clone(), schedule.to_owned());
-        RunOrder { application, schedule, payload: None, at: None, by }
+        RunOrder { application, schedule, payload: None, headers: Headers::new(), at: None, by }
     }
 
     pub(super) fn ordered(&self, order: &RunOrder) -> ExecutionId {
@@ -24,7 +25,8 @@ impl Bench {
 pub(crate) fn an_order_makes_an_execution_beside_those_planned(db: &Bench) {
     let entry = db.schedule("s");
     let id = db.ordered(&RunOrder { payload: Some("\"own\"".to_owned()), ..db.run_order("s") });
-    let plain = db.ordered(&RunOrder { at: Some(db.base + 7), ..db.run_order("s") });
+    let headers = Headers::from([("tenant".to_owned(), "7".to_owned())]);
+    let plain = db.ordered(&RunOrder { at: Some(db.base + 7), headers, ..db.run_order("s") });
     assert_eq!(*db.entry("s"), *entry, "neither the cursor nor the version has moved");
     let row = db.execution(id);
     assert!(row.origin > 0 && (row.scheduled - db.now).abs() < 60_000, "{row:?}");
@@ -44,6 +46,7 @@ pub(crate) fn an_order_makes_an_execution_beside_those_planned(db: &Bench) {
         (by_hand, Some("\"own\""), row.origin)
     );
     let later = db.find_pending(plain).unwrap();
+    assert_eq!((own.headers.as_deref(), later.headers.as_deref()), (None, Some("{\"tenant\":\"7\"}")));
     assert_eq!((later.scheduled, later.due, later.payload), (db.base + 7, db.base + 7, None));
     let claimed = won(db.claim(&db.request(Candidate::Pending(own))));
     assert_eq!((claimed.payload(), claimed.attempt()), ("\"own\"", 1));

@@ -3,6 +3,7 @@
 use std::sync::Barrier;
 
 use super::*;
+use crate::domain::headers::Headers;
 use crate::domain::{Error, ErrorKind};
 use crate::store::enqueue::{DueAt, EnqueueOrder};
 use crate::store::news::{GlanceQuery, Marks};
@@ -30,6 +31,7 @@ impl Carrier for Enqueues<'_> {
             key: None,
             lane: String::new(),
             tags: Vec::new(),
+            headers: Headers::new(),
             notifier: Arc::default(),
         };
         verbs.enqueue(&order).and_then(|ids| (self.answer)(ids[0]))

@@ -289,6 +289,7 @@ impl Tables {
             priority: run.priority,
             group: run.group.clone(),
             lane: run.lane.clone(),
+            headers: run.headers.clone(),
             failures: run.failures,
             snoozes: run.snoozes,
         })

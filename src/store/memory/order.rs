@@ -4,6 +4,7 @@ use super::commits::RowKey;
 use super::hooks::Touch;
 use super::rows::Execution;
 use super::tables::Tables;
+use crate::domain::headers;
 use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, Reason, Token};
 use crate::store::audit::Attribution;
 use crate::store::order::{Cancel, CancelRow, ExecutionOrder, KeyAndTags, Ordered, Retry, RunOrder};
@@ -24,6 +25,7 @@ impl Tables {
         let run = Execution {
             generation: row.generation,
             payload: order.payload.as_deref().map(Into::into),
+            headers: headers::column(&order.headers).map(Into::into),
             ..Execution::asked(schedule, &row.application, due, asked)
         };
         self.insert_run(run).map(Ordered::Pending)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::rows::{Execution, Schedule, Text};
 use super::tables::Tables;
+use crate::domain::headers;
 use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, JobId, JobSpec, Millis, Reason};
 use crate::store::enqueue::{
     EnqueueOrder, Keyed, OnConflict, QueueRow, first_origin, origins_before, queue_of,
@@ -57,11 +58,13 @@ impl Tables {
     ) -> Result<Vec<ExecutionId>> {
         let queue = self.queue(&order.application, &order.job)?;
         let (application, due) = (self.application(&order.application), order.due(self.now));
+        let headers: Option<Arc<str>> = headers::column(&order.headers).map(Into::into);
         let run = |(place, (payload, origin)): (usize, (&String, i64))| Execution {
             payload: Some(payload.as_str().into()),
             group: order.group(place),
             lane: order.lane(),
             tags: order.tags.clone(),
+            headers: headers.clone(),
             priority: order.priority,
             key: key.clone(),
             ..Execution::asked(queue, &application, due, (origin, Reason::Enqueued))

@@ -398,6 +398,7 @@ pub(super) struct Execution {
     pub group: Option<Arc<str>>,
     pub lane: Option<Arc<str>>,
     pub tags: Vec<String>,
+    pub headers: Option<Arc<str>>,
     /// How far its handlers have come, as JSON.
     pub checkpoint: Option<Arc<str>>,
     pub result: Option<Arc<str>>,
@@ -461,6 +462,7 @@ impl Execution {
             group: None,
             lane: None,
             tags: Vec::new(),
+            headers: None,
             checkpoint: None,
             result: None,
             key: None,
@@ -516,6 +518,7 @@ impl Execution {
             | Column::GroupKey
             | Column::Lane
             | Column::Tags
+            | Column::Headers
             | Column::Checkpoint
             | Column::Result => Datum::Null,
             _ => column.absent(Datum::Null),
@@ -539,6 +542,7 @@ impl Execution {
             Column::Priority => self.priority = priority(value),
             Column::GroupKey => self.group = shared(value),
             Column::Lane => self.lane = shared(value),
+            Column::Headers => self.headers = shared(value),
             Column::Checkpoint => self.checkpoint = shared(value),
             Column::Result => self.result = shared(value),
             Column::Tags => self.tags = read_tags(shared(value).as_deref()),

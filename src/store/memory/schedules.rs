@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::rows::{Execution, Schedule, Shape};
 use super::tables::Tables;
+use crate::domain::headers;
 use crate::domain::{
     Cause, Entry, Error, ErrorKind, ExecutionState, JobId, ScheduleId, ScheduleState, Timestamp, shards,
 };
@@ -212,6 +213,7 @@ impl Tables {
             fence: run.fence,
             due: run.due,
             payload: run.payload.as_deref().map(str::to_owned),
+            headers: headers::read(run.headers.as_deref()),
             checkpoint: run.checkpoint.as_deref().map(str::to_owned),
             result: run.result.as_deref().map(str::to_owned),
             failures: i64::from(run.failures),

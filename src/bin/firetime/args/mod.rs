@@ -298,9 +298,22 @@ impl Surroundings<'_> {
             RawJobVerb::Pause(pause) => self.pause(Kind::Job, pause),
             RawJobVerb::Resume(subject) => self.change(Verb::Resume(Kind::Job), subject),
             RawJobVerb::Enqueue(raw) => {
-                let RawEnqueue { job, payload, at, priority, key, replace, group, lane, tags, output } = raw;
+                let RawEnqueue {
+                    job,
+                    payload,
+                    at,
+                    priority,
+                    key,
+                    replace,
+                    group,
+                    lane,
+                    tags,
+                    headers,
+                    output,
+                } = raw;
                 let at = at.map(|at| at.from(self.now));
-                let new = NewExecution { job, payload, at, priority, key, replace, group, lane, tags };
+                let new =
+                    NewExecution { job, payload, at, priority, key, replace, group, lane, tags, headers };
                 Ok(Command::Enqueue(self.target()?, new, output.output))
             }
         }

@@ -384,6 +384,9 @@ pub(super) struct RawEnqueue {
     /// A tag by which it is found; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     pub(super) tags: Vec<String>,
+    /// A text that its handler reads by this name; may be given several times
+    #[arg(long = "header", value_name = "NAME=TEXT", value_parser = header)]
+    pub(super) headers: Vec<(String, String)>,
     #[command(flatten)]
     pub(super) output: RawOutput,
 }
@@ -576,6 +579,11 @@ fn misfire(text: &str) -> Result<MisfirePolicy, String> {
 fn overlap(text: &str) -> Result<Overlap, String> {
     let stored = text.to_uppercase().replacen(':', " ", 1);
     stored.parse().map_err(|_| "say skip, queue:3 for up to three that wait, replace, or allow".to_owned())
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, text) = text.split_once('=').ok_or("a header is written NAME=TEXT")?;
+    Ok((name.to_owned(), text.to_owned()))
 }
 
 /// As it is written: a number may have more digits than one of Rust's holds.

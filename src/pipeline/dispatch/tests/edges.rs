@@ -207,6 +207,7 @@ fn two_executions_of_one_schedule_are_asked_about_one_after_the_other() {
         group: None,
         lane: None,
         failures: 0,
+        headers: None,
         snoozes: 0,
     };
     let planned = PollPlan { pendings: vec![retry], ..bench.planned(START + 1_500) };
@@ -482,6 +483,7 @@ fn retry(entry: Arc<Entry>) -> Pending {
         group: None,
         lane: None,
         failures: 0,
+        headers: None,
         snoozes: 0,
     }
 }

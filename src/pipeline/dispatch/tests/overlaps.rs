@@ -1,6 +1,7 @@
 //! Schedules whose executions may not overlap.
 
 use super::*;
+use crate::domain::headers::Headers;
 use crate::domain::{ExecutionId, Overlap, ScheduleId};
 use crate::store::audit::Attribution;
 use crate::store::order::{Ordered, RunOrder};
@@ -42,7 +43,14 @@ impl Bench {
     /// Somebody asks for another execution.
     fn order(&self) -> ExecutionId {
         let (application, schedule) = ("app".to_owned(), "s0".to_owned());
-        let order = RunOrder { application, schedule, payload: None, at: None, by: Attribution::default() };
+        let order = RunOrder {
+            application,
+            schedule,
+            payload: None,
+            headers: Headers::new(),
+            at: None,
+            by: Attribution::default(),
+        };
         match self.store.order(&order).unwrap() {
             Ordered::Pending(id) => id,
             other => panic!("{other:?}"),

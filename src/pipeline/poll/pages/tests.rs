@@ -187,6 +187,7 @@ impl PendingTable {
             group: None,
             lane: None,
             failures: 0,
+            headers: None,
             snoozes: 0,
         };
         let keys = (1..=others).map(|id| (Timestamp::at(900_000), id)).chain([(own.due, id.0)]).collect();

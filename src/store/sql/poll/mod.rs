@@ -491,6 +491,8 @@ answer! {
         priority: Option<i64> = "p.priority AS own_priority", Row::maybe_int;
         group: Option<String> = "p.group_key", Row::maybe_text;
         lane: Option<String> = "p.lane", Row::maybe_text;
+        headers: Option<String> =
+            "CASE WHEN e.id IS NULL THEN NULL ELSE p.headers END AS own_headers", Row::maybe_text;
         failures: Option<i64> = "p.failures", Row::maybe_int;
         snoozes: Option<i64> = "p.snoozes", Row::maybe_int;
         actor: Option<String> = of_order("actor"), Row::maybe_text;
@@ -534,6 +536,7 @@ fn waiting(mut row: Row, known: &mut Known, large: &mut HashMap<ScheduleId, usiz
         priority: row.priority.and_then(|priority| i32::try_from(priority).ok()),
         group: row.group.map(|group| known.name(group)),
         lane: row.lane.map(|lane| known.name(lane)),
+        headers: row.headers.map(Arc::from),
         failures: count(row.failures),
         snoozes: count(row.snoozes),
     };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::fixture::{AT, Database, LIMITS, definition, request};
+use crate::domain::headers::Headers;
 use crate::domain::{Answer, Candidate, Entry, Error, ErrorKind, NodeId};
 use crate::fixtures::Changes;
 use crate::store::conformance::RowKey;
@@ -771,6 +772,7 @@ mod mariadb {
             groups: Vec::new(),
             lane: String::new(),
             tags: Vec::new(),
+            headers: Headers::new(),
             due: DueAt::After(0),
             priority: None,
             key: None,

@@ -7,6 +7,7 @@ use diesel::Connection;
 
 use super::caller::{Blocking, repeat_reads};
 use super::fixture::{self, Database, LIMITS};
+use crate::domain::headers::Headers;
 use crate::domain::{Entry, ErrorKind, ExecutionId, JobPolicy, JobSpec};
 use crate::repair::skip;
 use crate::store::audit::Attribution;
@@ -74,7 +75,14 @@ impl Case {
 
     fn trigger(&self, verbs: &dyn Verbs, entry: &Entry) -> Result<ExecutionId> {
         let (application, schedule) = (self.application.clone(), entry.name.to_string());
-        match verbs.order(&RunOrder { application, schedule, payload: None, at: None, by: by() })? {
+        match verbs.order(&RunOrder {
+            application,
+            schedule,
+            payload: None,
+            headers: Headers::new(),
+            at: None,
+            by: by(),
+        })? {
             Ordered::Pending(id) => Ok(id),
             other => panic!("{other:?}"),
         }
@@ -91,6 +99,7 @@ impl Case {
             key,
             lane: String::new(),
             tags: Vec::new(),
+            headers: Headers::new(),
             notifier: Arc::default(),
         }
     }

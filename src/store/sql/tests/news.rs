@@ -5,6 +5,7 @@ use std::sync::Arc;
 use diesel::{Connection, PgConnection};
 
 use super::fixture::{Database, LIMITS, application, definition, server};
+use crate::domain::headers::Headers;
 use crate::domain::{ErrorKind, ExecutionId, JobPolicy, JobSpec, NodeId, Timestamp};
 use crate::store::enqueue::{DueAt, EnqueueOrder, OnConflict, UniqueKey};
 use crate::store::news::{Ear, News};
@@ -37,6 +38,7 @@ impl Case {
             key: None,
             lane: String::new(),
             tags: Vec::new(),
+            headers: Headers::new(),
             notifier: Arc::default(),
         }
     }

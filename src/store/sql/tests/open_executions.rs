@@ -102,6 +102,7 @@ fn back(case: &Case, claimed: Claimed, planned: &ClaimRequest) -> ClaimRequest {
         group: None,
         lane: None,
         failures: 0,
+        headers: None,
         snoozes: 0,
     };
     ClaimRequest { candidate: Candidate::Pending(pending), token: Token::fresh(), ..planned.clone() }

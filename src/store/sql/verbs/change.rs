@@ -258,8 +258,8 @@ fn brought(want: BatchRows, value: ChangeValue, rows: &[&Change]) -> BatchRows {
 
 /// Whether the texts of a batch differ from row to row, and are stored whole.
 fn is_own_text(value: ChangeValue) -> bool {
-    use ChangeValue::{Checkpoint, Fresh, Payload, Result};
-    matches!(value, Fresh | Payload | Checkpoint | Result)
+    use ChangeValue::{Checkpoint, Fresh, Headers, Payload, Result};
+    matches!(value, Fresh | Headers | Payload | Checkpoint | Result)
 }
 
 /// The number that a change saw in a column, if it is one.
@@ -487,12 +487,12 @@ pub(crate) fn insert_again(reason: &str, cause: &str, due: &str, token: &str) ->
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, \
          occurrences, attempt, state, reason, due_time, claim_token, prev_fire_time, following_fire_time, \
          payload, cause, failures, snoozes, priority, fence, unique_key, key_period, group_key, lane, tags, \
-         checkpoint) \
+         headers, checkpoint) \
          SELECT r.application, r.execute_id, r.generation, r.origin, r.scheduled_time, r.until_time, \
          r.occurrences, r.attempt + 1, 'PENDING', {reason}, {due}, {token}, r.prev_fire_time, \
          r.following_fire_time, r.payload, {cause}, CASE WHEN r.state IN ('FAILED', 'TIMED_OUT') \
          THEN COALESCE(r.failures, 0) + 1 ELSE r.failures END, r.snoozes, r.priority, r.fence, r.unique_key, \
-         r.key_period, r.group_key, r.lane, r.tags, r.checkpoint"
+         r.key_period, r.group_key, r.lane, r.tags, r.headers, r.checkpoint"
     ))
 }
 

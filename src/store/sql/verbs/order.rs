@@ -2,6 +2,7 @@
 
 use super::change::insert_again;
 use super::{audit, change, queue};
+use crate::domain::headers;
 use crate::domain::{ExecutionId, ExecutionState, Reason, ScheduleId, Token};
 use crate::store::order::{Cancel, ExecutionOrder, KeyAndTags, Ordered, Retry, RunOrder};
 use crate::store::sql::claim::planned::holding;
@@ -28,12 +29,13 @@ pub(crate) fn order(session: &mut dyn Session, order: &RunOrder) -> Step<Ordered
     let origin = audit::record_with_id(session, &order.entry())?;
     let insert =
         sql("INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, \
-                      state, reason, cause, due_time, claim_token, payload) \
-                      VALUES (?, ?, ?, ?, ?, 1, 'PENDING', ?, ?, ?, ?, ?)");
+                      state, reason, cause, due_time, claim_token, payload, headers) \
+                      VALUES (?, ?, ?, ?, ?, 1, 'PENDING', ?, ?, ?, ?, ?, ?)");
     let insert = insert
         .bind_all((order.application.as_str(), schedule, generation, origin, due, Reason::ByHand.as_str()))
         .bind_all((Reason::ByHand.as_str(), due, Token::fresh().to_string()));
     let insert = insert.bind(order.payload.as_deref().map_or(Value::Null, Value::from));
+    let insert = insert.bind(headers::column(&order.headers).map_or(Value::Null, Value::from));
     audit::insert_with_id(session, insert).map(|id| Ordered::Pending(ExecutionId(id)))
 }
 

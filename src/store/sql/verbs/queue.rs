@@ -1,6 +1,7 @@
 //! Executions that are enqueued.
 
 use super::{change, node};
+use crate::domain::headers;
 use crate::domain::{ExecutionId, ExecutionState, JobSpec, Millis, Reason, ScheduleId, Timestamp, Token};
 use crate::store::columns::{NO_PRIORITY, NONE, Settings, When};
 use crate::store::enqueue::{
@@ -333,6 +334,7 @@ fn insert_some(
         .same("priority", order.priority_column())
         .same("lane", order.lane.as_str())
         .same("tags", order.tags_column().unwrap_or_default())
+        .same("headers", headers::column(&order.headers).unwrap_or_default())
         .same("unique_key", key.map_or("", |key| &key.key))
         .same("key_period", key.map_or(NONE, |key| key.period));
     let want = match order.groups.is_empty() {
@@ -344,9 +346,10 @@ fn insert_some(
     let insert = sql(format!(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, state, \
          reason, cause, due_time, claim_token, payload, priority, unique_key, key_period, group_key, lane, \
-         tags) SELECT e.application, e.id, 0, w.id, {due}, 1, 'PENDING', w.reason, w.reason, {due}, w.token, \
-         w.payload, NULLIF(w.priority, {NO_PRIORITY}), NULLIF(w.unique_key, ''), NULLIF(w.key_period, \
-         {NONE}), NULLIF(w.group_key, ''), NULLIF(w.lane, ''), NULLIF(w.tags, '') FROM "
+         tags, headers) SELECT e.application, e.id, 0, w.id, {due}, 1, 'PENDING', w.reason, w.reason, {due}, \
+         w.token, w.payload, NULLIF(w.priority, {NO_PRIORITY}), NULLIF(w.unique_key, ''), \
+         NULLIF(w.key_period, {NONE}), NULLIF(w.group_key, ''), NULLIF(w.lane, ''), NULLIF(w.tags, ''), \
+         NULLIF(w.headers, '') FROM "
     ))
     .want(dialect, &want)
     .push(&format!(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::domain::headers;
 use crate::domain::{Cause, ExecutionId, ScheduleId};
 use crate::store::columns::{JobColumn, Settings, When};
 use crate::store::enqueue::read_tags;
@@ -296,6 +297,8 @@ answer! {
         due = "r.due_time", Row::loose_instant;
         payload =
             if has_payload { "r.payload AS own_payload" } else { "NULL AS own_payload" }, Row::maybe_text;
+        headers = if has_payload { "r.headers" } else { "NULL AS headers" },
+            |row| Ok(headers::read(row.maybe_text()?.as_deref()));
         checkpoint = if has_payload { "r.checkpoint" } else { "NULL AS checkpoint" }, Row::maybe_text;
         result = if has_payload { "r.result" } else { "NULL AS result" }, Row::maybe_text;
         failures = "COALESCE(r.failures, 0) AS failed", Row::loose_int;
