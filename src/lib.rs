@@ -67,13 +67,15 @@ pub use api::{
 #[doc(inline)]
 pub use api::{metrics, request};
 pub use domain::{
-    Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, LaneHealth,
-    LeftOut, Lineage, LogLevel, MisfirePolicy, NodeId, Overlap, Progress, Receipt, Retry, ScheduleId,
-    ScheduleState, UnknownWord,
+    Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, HandlerError,
+    LaneHealth, LeftOut, Lineage, LogLevel, MisfirePolicy, NodeId, Overlap, Progress, Receipt, Retry,
+    ScheduleId, ScheduleState, UnknownWord,
 };
+#[cfg(feature = "tokio")]
+pub use node::around::HandlerFuture;
+pub use node::around::Next;
 pub use node::context::{Cancellation, Context};
 pub use node::event_stream::EventStream;
-pub use node::handlers::HandlerError;
 #[cfg(all(feature = "sql", feature = "tokio"))]
 #[doc(inline)]
 pub use store::driver;

@@ -1,5 +1,6 @@
 //! The settings of a node, and its start.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -8,10 +9,13 @@ use crate::api::job::check_job;
 use crate::api::request::written::carrier;
 use crate::api::undecodable;
 use crate::api::{Client, Job, Lane, Scheduler, Undecodable};
-use crate::domain::{Answer, Error, ErrorKind, Event};
+use crate::domain::{Answer, Error, ErrorKind, Event, HandlerError};
 use crate::node::Node;
+#[cfg(feature = "tokio")]
+use crate::node::around::HandlerFuture;
+use crate::node::around::{Layer, Next};
 use crate::node::context::Context;
-use crate::node::handlers::{HandlerError, Handlers};
+use crate::node::handlers::Handlers;
 use crate::node::start::Config;
 use crate::node::teller::Observer;
 use crate::time::millis;
@@ -118,6 +122,109 @@ impl Builder {
         if let Err(twice) = self.handlers.add_async(job.served(), job.own_grace(), run) {
             self.twice = Some(twice);
         }
+        self
+    }
+
+    /// Puts `around` around each handler on a thread: a middleware for all jobs, to measure, open a
+    /// transaction, set a tenant, or refuse. `next.run()` runs what is inside of it.
+    ///
+    /// * Of several the one that was added first is the outermost, also among those for one job. It does not
+    ///   matter whether a handler is added before or after.
+    /// * It runs on the handler's thread, within its time limit, once the payload was decoded. So an
+    ///   execution that this node cannot decode meets no middleware.
+    /// * Its answer is the execution's: it may change the handler's, or answer without running it. An error
+    ///   or a panic of it is one of the handler.
+    ///
+    /// Async handlers are wrapped by [`around_async`](Self::around_async): a builder with a middleware for
+    /// one kind and handlers of the other alone does not start. Default: no middleware.
+    ///
+    /// ```
+    /// use firetime::{Job, Scheduler};
+    /// use std::time::{Duration, Instant};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// const GREET: Job<()> = Job::new("greet");
+    /// let scheduler = Scheduler::builder("shop", &url)
+    ///     .around(|context, next| {
+    ///         let began = Instant::now();
+    ///         let answer = next.run();
+    ///         println!("{} took {:?}", context.job(), began.elapsed());
+    ///         answer
+    ///     })
+    ///     .handler(GREET, |_, ()| Ok(()))
+    ///     .start()?;
+    /// assert!(scheduler.shutdown(Duration::from_secs(10)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn around(
+        mut self,
+        around: impl Fn(&Context, Next<'_>) -> Result<Answer, HandlerError> + Send + Sync + 'static,
+    ) -> Self {
+        self.handlers.around(None, Layer::Blocking(Arc::new(around)));
+        self
+    }
+
+    /// As [`around`](Self::around), around the handler of one job alone, which is one on a thread.
+    pub fn around_job<P>(
+        mut self,
+        job: Job<P>,
+        around: impl Fn(&Context, Next<'_>) -> Result<Answer, HandlerError> + Send + Sync + 'static,
+    ) -> Self {
+        self.handlers.around(Some(job.name()), Layer::Blocking(Arc::new(around)));
+        self
+    }
+
+    /// Puts `around` around each async handler, as [`around`](Self::around) does around those on threads.
+    /// `next` is the future of what is inside of it: it has not been polled, and without being awaited it
+    /// does not run. The future of the whole is dropped as that of a handler is.
+    ///
+    /// ```
+    /// use firetime::{Job, Scheduler};
+    /// use std::time::Duration;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// const GREET: Job<()> = Job::new("greet");
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let scheduler = Scheduler::builder("shop", &url)
+    ///     .around_async(|context, next| async move {
+    ///         let tenant = context.header("tenant").unwrap_or("nobody").to_owned();
+    ///         let answer = next.await;
+    ///         println!("for {tenant}: {answer:?}");
+    ///         answer
+    ///     })
+    ///     .async_handler(GREET, |_, ()| async { Ok(()) })
+    ///     .start_async()
+    ///     .await?;
+    /// assert!(scheduler.shutdown_async(Duration::from_secs(10)).await);
+    /// # Ok::<(), firetime::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub fn around_async<F>(
+        mut self,
+        around: impl Fn(Context, HandlerFuture) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<Answer, HandlerError>> + Send + 'static,
+    {
+        let around = move |context, next| -> HandlerFuture { Box::pin(around(context, next)) };
+        self.handlers.around(None, Layer::Async(Arc::new(around)));
+        self
+    }
+
+    /// As [`around_async`](Self::around_async), around the async handler of one job alone.
+    #[cfg(feature = "tokio")]
+    pub fn around_async_job<P, F>(
+        mut self,
+        job: Job<P>,
+        around: impl Fn(Context, HandlerFuture) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<Answer, HandlerError>> + Send + 'static,
+    {
+        let around = move |context, next| -> HandlerFuture { Box::pin(around(context, next)) };
+        self.handlers.around(Some(job.name()), Layer::Async(Arc::new(around)));
         self
     }
 
@@ -257,8 +364,9 @@ impl Builder {
     /// is no tokio runtime, or one that was shut down or has no time driver; [`ErrorKind::Unavailable`] if
     /// the database cannot be reached, [`ErrorKind::Schema`] if its tables do not fit this version,
     /// [`ErrorKind::Unknown`] if the node was to join and heard nothing for two store timeouts.
-    pub fn start(self) -> Result<Scheduler, Error> {
+    pub fn start(mut self) -> Result<Scheduler, Error> {
         self.check_handlers()?;
+        self.handlers.wrap().map_err(|problem| Error::new(ErrorKind::Config, problem))?;
         let config = self.config.checked()?;
         for it in self.handlers.lanes() {
             config.check_lane_of(it.job, it.lane)?;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::config::{check_name, check_text};
 
-use crate::domain::{Error, JobPolicy, JobSettings, JobSpec, Millis, Rate, Retry};
-use crate::node::handlers::{HandlerError, Served, Upgrade};
+use crate::domain::{Error, HandlerError, JobPolicy, JobSettings, JobSpec, Millis, Rate, Retry};
+use crate::node::handlers::{Served, Upgrade};
 use crate::store::columns::LONGEST_DESCRIPTION;
 
 /// A job: a name that stays the same over releases and servers, and the type of its payload.

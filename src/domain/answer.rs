@@ -1,5 +1,6 @@
 //! A handler's answer: how its run ended.
 
+use std::error::Error as StdError;
 use std::time::Duration;
 
 use super::{ExecutionId, Token};
@@ -7,6 +8,9 @@ use super::{ExecutionId, Token};
 /// The error of a run whose own transaction was to store its outcome, and has not.
 pub(crate) const UNCOMMITTED: &str =
     "complete_in was called, and its transaction was rolled back or not committed";
+
+/// What a handler returns when it fails: any error. Its text is stored with the execution (4,000 characters).
+pub type HandlerError = Box<dyn StdError + Send + Sync>;
 
 /// Proof that a transaction of the handler's own is to store the outcome of its execution: made by
 /// [`Context::complete_in`](crate::Context::complete_in), and handed back as [`Answer::Completed`] once the

@@ -31,7 +31,7 @@ mod timing;
 pub(crate) mod user_code;
 
 pub(crate) use answer::UNCOMMITTED;
-pub use answer::{Answer, Receipt};
+pub use answer::{Answer, HandlerError, Receipt};
 #[cfg(test)]
 pub(crate) use bounds::Bound;
 pub(crate) use bounds::{BoundOf, BoundScope, Bounds, Full, MOST_AHEAD, Rate};

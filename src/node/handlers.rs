@@ -1,24 +1,23 @@
 //! The handlers of one node by job.
 
 use std::collections::BTreeMap;
-use std::error::Error as StdError;
 use std::sync::Arc;
 #[cfg(feature = "tokio")]
-use std::{pin::Pin, time::Duration};
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
 use crate::domain::payload;
 use crate::domain::user_code::{brief, guarded, with_causes};
-use crate::domain::{Answer, Boot, ExecutionId, JobPolicy, JobSpec, Token};
+use crate::domain::{Answer, Boot, ExecutionId, HandlerError, JobPolicy, JobSpec, Token};
+#[cfg(feature = "tokio")]
+use crate::node::around::HandlerFuture;
+use crate::node::around::{Around, Layer, Layers, Next, Wrapping};
 use crate::node::context::Context;
 use crate::node::passed_on::PassedOn;
 use crate::pipeline::lanes::{DEFAULT_LANE, JobLane};
 use crate::pipeline::poll::decode::Catalog;
 use crate::time::{self, Micros};
-
-/// What a handler returns when it fails: any error. Its text is stored with the execution (4,000 characters).
-pub type HandlerError = Box<dyn StdError + Send + Sync>;
 
 /// Why a handler's run has no answer.
 pub(crate) enum NoAnswer {
@@ -53,10 +52,7 @@ impl<P> From<JobSpec> for Served<P> {
     }
 }
 
-type BlockingFn = Box<dyn Fn(&Context, &str) -> Result<Answer, NoAnswer> + Send + Sync>;
-/// The future that an async handler returns.
-#[cfg(feature = "tokio")]
-pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<Answer, HandlerError>> + Send>>;
+type BlockingFn = Box<dyn Fn(&Context, &str, &[Arc<Around>]) -> Result<Answer, NoAnswer> + Send + Sync>;
 #[cfg(feature = "tokio")]
 type AsyncFn = Box<dyn Fn(Context, &str) -> Result<HandlerFuture, NoAnswer> + Send + Sync>;
 type Check = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
@@ -67,10 +63,13 @@ struct Handler {
     /// The lane that the job names.
     lane: Option<&'static str>,
     code: Arc<Code>,
+    around: Wrapping,
 }
 
 /// The application's code of a handler.
 struct Code {
+    /// The name of its job, of which others may be aliases.
+    job: String,
     check: Check,
     body: Body,
 }
@@ -89,6 +88,7 @@ enum Body {
 #[derive(Default)]
 pub(crate) struct Handlers {
     by_name: BTreeMap<String, Handler>,
+    layers: Layers,
     /// The executions whose payloads they could not decode.
     pub(super) passed_on: PassedOn,
 }
@@ -97,7 +97,8 @@ pub(crate) struct Handlers {
 /// process.
 impl Drop for Handlers {
     fn drop(&mut self) {
-        for Handler { code, .. } in std::mem::take(&mut self.by_name).into_values() {
+        for Handler { code, around, .. } in std::mem::take(&mut self.by_name).into_values() {
+            drop(around);
             guarded(|| drop(code)).ok();
         }
     }
@@ -112,8 +113,13 @@ impl Handlers {
     ) -> Result<(), String> {
         let served: Served<P> = served.into();
         let upgrade = served.upgrade;
-        let run: BlockingFn = Box::new(move |context, text| {
-            Ok(run(context, decoded(text, upgrade).map_err(NoAnswer::Undecodable)?)?.into())
+        let run: BlockingFn = Box::new(move |context, text, around| {
+            let mut payload = Some(decoded(text, upgrade).map_err(NoAnswer::Undecodable)?);
+            let mut handler = || match payload.take() {
+                Some(payload) => run(context, payload).map(Into::into),
+                None => Err("the handler has run already".into()),
+            };
+            Ok(Next::new(context, around, &mut handler).run()?)
         });
         self.insert(served, Body::Blocking(run))
     }
@@ -141,13 +147,32 @@ impl Handlers {
     fn insert<P: DeserializeOwned + 'static>(&mut self, served: Served<P>, body: Body) -> Result<(), String> {
         let Served { spec, lane, aliases, upgrade } = served;
         let check: Check = Box::new(move |text| decoded::<P>(text, upgrade).map(drop));
-        let code = Arc::new(Code { check, body });
+        let code = Arc::new(Code { job: spec.name.clone(), check, body });
         let aliases = aliases.iter().map(|alias| JobSpec { name: (*alias).to_owned(), ..spec.clone() });
         for spec in std::iter::once(spec.clone()).chain(aliases) {
             let (name, code) = (spec.name.clone(), Arc::clone(&code));
-            if self.by_name.insert(name.clone(), Handler { spec, lane, code }).is_some() {
+            let handler = Handler { spec, lane, code, around: Wrapping::default() };
+            if self.by_name.insert(name.clone(), handler).is_some() {
                 return Err(name);
             }
+        }
+        Ok(())
+    }
+
+    /// Adds a middleware, for the handler of this job alone if one is named. It is in force once
+    /// [`wrap`](Self::wrap) was called.
+    pub(crate) fn around(&mut self, job: Option<&'static str>, layer: Layer) {
+        self.layers.add(job, layer);
+    }
+
+    /// Puts its middleware around each handler. One that would be left out somewhere is an error.
+    pub(crate) fn wrap(&mut self) -> Result<(), String> {
+        let has_handler = |job: &&str| self.by_name.values().any(|it| it.code.job == **job);
+        if let Some(job) = self.layers.jobs().find(|job| !has_handler(job)) {
+            return Err(format!("job {job:?} has middleware, and no handler here"));
+        }
+        for Handler { code, around, .. } in self.by_name.values_mut() {
+            *around = self.layers.of(&code.job, !matches!(code.body, Body::Blocking(_)))?;
         }
         Ok(())
     }
@@ -172,23 +197,29 @@ impl Handlers {
     pub(crate) fn run(&self, context: &Context, payload: &str) -> Result<Answer, NoAnswer> {
         let handler = self.by_name.get(context.job()).ok_or("this node has no handler for the job")?;
         match &handler.code.body {
-            Body::Blocking(run) => run(context, payload),
+            Body::Blocking(run) => run(context, payload, &handler.around.blocking),
             #[cfg(feature = "tokio")]
             Body::Async { .. } => Err("the job's handler is async".into()),
         }
     }
 
-    /// The run of a job's async handler, and its grace.
+    /// The run of a job's async handler with what is around it, and its grace.
     #[cfg(feature = "tokio")]
     pub(crate) fn begin(
         &self,
         context: Context,
         payload: &str,
     ) -> Result<(HandlerFuture, Duration), NoAnswer> {
-        match self.by_name.get(context.job()).map(|handler| &handler.code.body) {
-            Some(Body::Async { begin, grace }) => Ok((begin(context, payload)?, *grace)),
-            Some(Body::Blocking(_)) | None => Err("this node has no async handler for the job".into()),
-        }
+        let handler = self.by_name.get(context.job());
+        let Some((Body::Async { begin, grace }, around)) =
+            handler.map(|it| (&it.code.body, &it.around.futures))
+        else {
+            return Err("this node has no async handler for the job".into());
+        };
+        let contexts: Vec<Context> = around.iter().map(|_| context.clone()).collect();
+        let running = begin(context, payload)?;
+        let wrapped = around.iter().rev().zip(contexts);
+        Ok((wrapped.fold(running, |next, (around, context)| around(context, next)), *grace))
     }
 }
 
@@ -241,6 +272,20 @@ mod tests {
         assert_eq!(handlers.decodes("send", "null"), Ok(()));
         let twice = handlers.add(served("mail", &["post"]), |_, ()| Ok(()));
         assert_eq!(twice, Err("post".to_owned()));
+    }
+
+    #[test]
+    fn middleware_goes_with_a_job_under_each_of_its_names() {
+        let mut handlers = Handlers::default();
+        let served = |name: &str, aliases| Served::<()> { aliases, ..named(name).into() };
+        handlers.around(Some("ship"), Layer::Blocking(Arc::new(|_, next| next.run())));
+        handlers.add(served("ship", &["send"]), |_, ()| Ok(())).unwrap();
+        handlers.add(served("mail", &[]), |_, ()| Ok(())).unwrap();
+        handlers.wrap().unwrap();
+        let count = |name: &str| handlers.by_name[name].around.blocking.len();
+        assert_eq!((count("ship"), count("send"), count("mail")), (1, 1, 0));
+        handlers.around(Some("bill"), Layer::Blocking(Arc::new(|_, next| next.run())));
+        assert_eq!(handlers.wrap(), Err("job \"bill\" has middleware, and no handler here".to_owned()));
     }
 
     #[test]

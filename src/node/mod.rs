@@ -23,6 +23,7 @@ use crate::store::figures::Figures;
 use crate::store::news::Notifier;
 use crate::time::{Clock, Window, span};
 
+pub(crate) mod around;
 pub(crate) mod context;
 pub(crate) mod counters;
 pub(crate) mod event_stream;

@@ -268,12 +268,13 @@ pub(super) fn panicked(said: &str) -> Answer {
 #[cfg(test)]
 mod tests {
     use std::ops::Deref;
+    use std::sync::Mutex;
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
-    use crate::domain::{ErrorKind, ExecutionId, ExecutionState, JobSpec, Retry};
+    use crate::domain::{ErrorKind, ExecutionId, ExecutionState, HandlerError, JobSpec, Retry};
     use crate::machine::driver::spawn;
-    use crate::node::handlers::HandlerError;
+    use crate::node::around::Layer;
     use crate::node::tests::bench::{AT, RunnerBench};
     use crate::pipeline::poll::decode::Catalog;
     use crate::store::rules::ChangeKind;
@@ -408,6 +409,66 @@ mod tests {
         let (_, outcome) = bench.run();
         let failed = (outcome.becomes(), outcome.error().map(String::as_str));
         assert_eq!(failed, (ExecutionState::Failed, Some("panicked: on fire")));
+    }
+
+    /// Those for all jobs and those for one, in the order in which they were added; what ends in between is
+    /// an error or a panic of the handler.
+    #[test]
+    fn middleware_runs_around_the_handler_and_may_answer_for_it() {
+        #[derive(Clone, Copy, PartialEq, Debug)]
+        enum Does {
+            Passes,
+            Answers,
+            Fails,
+            Panics,
+        }
+        for does in [Does::Passes, Does::Answers, Does::Fails, Does::Panics] {
+            let steps: Arc<Mutex<Vec<&str>>> = Arc::default();
+            let mut handlers = Handlers::default();
+            let of = |before: &'static str, after: &'static str| {
+                let steps = Arc::clone(&steps);
+                Layer::Blocking(Arc::new(move |context, next| {
+                    assert_eq!(context.job(), "job");
+                    steps.lock().unwrap().push(before);
+                    let answer = next.run();
+                    steps.lock().unwrap().push(after);
+                    answer
+                }))
+            };
+            handlers.around(None, of("1", "-1"));
+            handlers.around(
+                Some("job"),
+                Layer::Blocking(Arc::new(move |_, next| match does {
+                    Does::Passes => next.run(),
+                    Does::Answers => Ok(Answer::GiveUp("not today".to_owned())),
+                    Does::Fails => Err("no tenant".into()),
+                    Does::Panics => panic!("no tenant"),
+                })),
+            );
+            handlers.around(None, of("2", "-2"));
+            let handled = Arc::clone(&steps);
+            let handler = move |_: &Context, ()| {
+                handled.lock().unwrap().push("handler");
+                Ok(())
+            };
+            handlers.add(JobSpec::new("job", JobPolicy::DEFAULT), handler).unwrap();
+            handlers.wrap().unwrap();
+            let (_, outcome) = Bench(RunnerBench::new(handlers)).run();
+            let ended = (outcome.becomes(), outcome.error().map(String::as_str));
+            let steps = steps.lock().unwrap();
+            match does {
+                Does::Passes => {
+                    assert_eq!(ended, (ExecutionState::Succeeded, None));
+                    assert_eq!(*steps, ["1", "2", "handler", "-2", "-1"]);
+                }
+                Does::Answers => assert_eq!(ended, (ExecutionState::Failed, Some("not today"))),
+                Does::Fails => assert_eq!(ended, (ExecutionState::Failed, Some("no tenant"))),
+                Does::Panics => assert_eq!(ended, (ExecutionState::Failed, Some("panicked: no tenant"))),
+            }
+            let runs = does == Does::Passes;
+            assert_eq!(steps.contains(&"handler"), runs, "{does:?}");
+            assert_eq!(steps.contains(&"-1"), does != Does::Panics, "{does:?}");
+        }
     }
 
     /// An execution that waited in the queue begins only once the database says that it is still this node's.

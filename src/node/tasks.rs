@@ -17,8 +17,8 @@ use crate::domain::user_code::{guarded, with_causes};
 use crate::domain::{Answer, Error, ErrorKind, Event, Millis};
 use crate::members::Standing;
 use crate::members::bell::woken;
+use crate::node::around::HandlerFuture;
 use crate::node::context::Context;
-use crate::node::handlers;
 use crate::node::inboxes::Inboxes;
 use crate::node::lifecycle::{Ending, FutureStep, Interruption, Lifecycle, Patience, Started};
 use crate::node::route::give_up;
@@ -232,7 +232,7 @@ async fn ending(mut handler: Handler, context: &Context, grace: Millis) -> Endin
 /// The future of a handler: the application's code, whether it is polled or dropped.
 struct Handler {
     runner: Arc<Runner>,
-    running: Option<handlers::HandlerFuture>,
+    running: Option<HandlerFuture>,
 }
 
 impl Handler {

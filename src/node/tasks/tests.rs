@@ -11,10 +11,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::domain::{Boot, ExecutionState, JobPolicy, JobSpec, Retry};
+use crate::domain::{Boot, ExecutionState, HandlerError, JobPolicy, JobSpec, Retry};
 use crate::fixtures::claim_under;
+use crate::node::around::Layer;
 use crate::node::context::Cancellation;
-use crate::node::handlers::{HandlerError, Handlers};
+use crate::node::handlers::Handlers;
 use crate::node::tests::bench::{AT, RunnerBench, store};
 use crate::pipeline::pool::{Permit, Pool};
 use crate::store::rules::ChangeKind;
@@ -475,4 +476,49 @@ fn a_runtime_that_cannot_serve_is_refused_with_what_to_do() {
     assert!(runtime.block_on(async { Tasks::around() }).is_ok());
     let waiting = Builder::new_current_thread().enable_time().build().unwrap();
     assert!(Tasks::on(waiting.handle().clone()).is_ok(), "it polls nothing yet");
+}
+
+/// The first is the outermost; a panic in between is the handler's.
+#[test]
+fn middleware_is_a_future_around_the_handlers() {
+    for panics in [false, true] {
+        let steps: Arc<Mutex<Vec<&str>>> = Arc::default();
+        let mut handlers = Handlers::default();
+        let of = |before: &'static str, after: &'static str| {
+            let steps = Arc::clone(&steps);
+            Layer::Async(Arc::new(move |context: Context, next| {
+                let steps = Arc::clone(&steps);
+                Box::pin(async move {
+                    steps.lock().unwrap().push(before);
+                    assert!(!(panics && before == "2"), "no tenant for {}", context.job());
+                    let answer = next.await;
+                    steps.lock().unwrap().push(after);
+                    answer
+                })
+            }))
+        };
+        handlers.around(None, of("1", "-1"));
+        handlers.around(Some("job"), of("2", "-2"));
+        let handled = Arc::clone(&steps);
+        let handler = move |_, ()| {
+            let handled = Arc::clone(&handled);
+            async move {
+                sleep(SHORT).await;
+                handled.lock().unwrap().push("handler");
+                Ok(())
+            }
+        };
+        handlers.add_async(JobSpec::new("job", JobPolicy::DEFAULT), Duration::ZERO, handler).unwrap();
+        handlers.wrap().unwrap();
+        let (bench, runtime) = (Bench(RunnerBench::new(handlers)), threads());
+        let pool = bench.submit(runtime.handle(), true);
+        let stored = bench.stored();
+        if panics {
+            assert_eq!(outcome(&stored), (ExecutionState::Failed, "panicked: no tenant for job"));
+        } else {
+            assert_eq!(stored.becomes(), ExecutionState::Succeeded);
+            assert_eq!(*steps.lock().unwrap(), ["1", "2", "handler", "-2", "-1"]);
+        }
+        assert!(pool.wait_idle(SOON));
+    }
 }
