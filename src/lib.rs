@@ -61,8 +61,8 @@ pub mod trigger;
 pub use api::{
     ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Difference, Draining, Enqueued,
     ExecutionDetails, ExecutionFilter, ExecutionLogs, ExecutionView, Health, Job, JobView, Lane, LogLine,
-    Metrics, NodeView, Paused, RateView, Removed, Resumed, Retried, Schedule, ScheduleDetails, ScheduleView,
-    Scheduler, Skipped, Target, Triggered, Undecodable, Waited,
+    Metrics, NodeView, Outgoing, Paused, RateView, Removed, Resumed, Retried, Schedule, ScheduleDetails,
+    ScheduleView, Scheduler, Skipped, Target, Triggered, Undecodable, Waited,
 };
 #[doc(inline)]
 pub use api::{metrics, request};
@@ -146,6 +146,10 @@ struct Observing;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/errors.md")]
 struct Errors;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/middleware.md")]
+struct Middleware;
 
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/concurrency.md")]

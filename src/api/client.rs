@@ -7,11 +7,14 @@ use chrono::{DateTime, Utc};
 
 use crate::api::config;
 use crate::api::metrics::{self, Metrics};
+use crate::api::outgoing::{Hooks, Outgoing};
 use crate::api::{
     ApplicationView, AuditFilter, AuditView, ExecutionDetails, ExecutionFilter, ExecutionView, JobView,
     NodeView, ScheduleDetails, ScheduleView, Target,
 };
-use crate::domain::{Entry, Error, ErrorKind, ExecutionId, NextFire, ScheduleId, ScheduleState, Timestamp};
+use crate::domain::{
+    Entry, Error, ErrorKind, ExecutionId, HandlerError, NextFire, ScheduleId, ScheduleState, Timestamp,
+};
 use crate::members::waiters::Waiters;
 use crate::node::Changed;
 use crate::node::host::this_process;
@@ -47,6 +50,8 @@ pub struct Client {
     actor: Arc<str>,
     pub(super) notifier: Arc<Notifier>,
     pub(super) waiters: Arc<Waiters>,
+    /// What is called as it enqueues and triggers.
+    pub(super) hooks: Hooks,
     /// Called after a change, so that a node of this process need not wait for its next poll or heartbeat.
     changed: Arc<dyn Fn(Changed<'_>) + Send + Sync>,
 }
@@ -102,8 +107,8 @@ impl Client {
         changed: impl Fn(Changed<'_>) + Send + Sync + 'static,
     ) -> Self {
         let (application, actor) = (application.to_owned(), this_process().into());
-        let waiters = Arc::default();
-        Self { application, store, actor, notifier, waiters, changed: Arc::new(changed) }
+        let (waiters, hooks, changed) = (Arc::default(), Hooks::default(), Arc::new(changed));
+        Self { application, store, actor, notifier, waiters, hooks, changed }
     }
 
     /// The same client, whose changes are recorded as made by `name`, unless a request names somebody else.
@@ -112,6 +117,44 @@ impl Client {
     #[must_use]
     pub fn acting_as(self, name: &str) -> Self {
         Self { actor: name.into(), ..self }
+    }
+
+    /// The same client, which calls `around` for each of its requests that enqueue or trigger: the middleware
+    /// on the side of whoever asks, to set headers such as the tenant or a `traceparent`, to measure, or to
+    /// refuse.
+    ///
+    /// It is called once as the request is run, begins to be awaited, or joins a transaction (`run_in`):
+    /// on the caller's thread, where the caller's span and thread-locals are, before anything is sent, and
+    /// once for all executions of an [`enqueue_many`](Self::enqueue_many). An error refuses the request,
+    /// which fails with [`ErrorKind::Config`]; nothing is stored then. What it returns otherwise is kept
+    /// until the request has ended, well or not, and dropped then, perhaps on another thread: `()`, or a
+    /// guard that measures. Of several the one that was added first is called first, and its guard dropped
+    /// last.
+    ///
+    /// It belongs to this client and its clones, and not to others of the same scheduler, nor to requests
+    /// that other programs write. Default: none.
+    ///
+    /// ```
+    /// use firetime::{Client, Job};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// const MAIL: Job<String> = Job::new("mail");
+    /// let client = Client::connect("shop", &url)?.around_enqueue(|outgoing| {
+    ///     outgoing.set_header("tenant", "7"); // That of the web request around it.
+    ///     Ok(())
+    /// });
+    /// let mail = client.enqueue(MAIL, &"ada@example.org".to_string()).run()?;
+    /// assert_eq!(client.execution(mail.id())?.headers["tenant"], "7");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn around_enqueue<G: Send + 'static>(
+        mut self,
+        around: impl Fn(&mut Outgoing<'_>) -> Result<G, HandlerError> + Send + Sync + 'static,
+    ) -> Self {
+        self.hooks.add(around);
+        self
     }
 
     /// Who changed what in the application, newest first: what [`Client::ensure`] changed, and every other

@@ -203,6 +203,7 @@ fn add_for<D: Driver>(trials: &mut Vec<Trial>, kind: ServerKind, driver: &str) {
     let tests: &[(&str, fn(ServerKind))] = &[
         ("every_verb_joins_the_callers_transaction", every_verb_joins_the_callers_transaction::<D>),
         ("a_refusal_leaves_the_transaction_usable", a_refusal_leaves_the_transaction_usable::<D>),
+        ("headers_are_set_where_a_request_joins", headers_are_set_where_a_request_joins::<D>),
         ("a_connection_without_a_transaction_is_refused", a_connection_without_a_transaction_is_refused::<D>),
         ("an_old_transaction_is_told_to_begin_anew", an_old_transaction_is_told_to_begin_anew::<D>),
         (
@@ -301,6 +302,35 @@ fn a_refusal_leaves_the_transaction_usable<D: Driver>(kind: ServerKind) {
     });
     assert_eq!(states(&client), [("PENDING".to_owned(), 1)]);
     database.batch("DELETE FROM orders WHERE id = 1");
+}
+
+/// On the thread of whoever asks, as the blocking pool has neither its span nor its thread-locals.
+fn headers_are_set_where_a_request_joins<D: Driver>(kind: ServerKind) {
+    let database = kind.fresh();
+    let here = std::thread::current().id();
+    let client = client(&database).around_enqueue(move |outgoing| {
+        assert_eq!(std::thread::current().id(), here);
+        outgoing.set_header("tenant", "7");
+        if outgoing.header("refused").is_some() { Err("not today".into()) } else { Ok(()) }
+    });
+    client.ensure(&yearly()).run().unwrap();
+    let (one, many, again) = runtime().block_on(async {
+        let mut connection = D::connect(&database).await;
+        let mut transaction = D::begin(&mut connection).await;
+        let text = "7".to_owned();
+        let one = client.enqueue(TEXT, &text).run_in(&mut transaction).await.unwrap().id();
+        let many = client.enqueue_many(TEXT, [&text]).run_in(&mut transaction).await.unwrap()[0];
+        let again = client.trigger("yearly").run_in(&mut transaction).await.unwrap();
+        let refused = client.enqueue(TEXT, &text).header("refused", "").run_in(&mut transaction);
+        assert!(refused.await.unwrap_err().to_string().ends_with("not today"));
+        D::commit(transaction).await.unwrap();
+        (one, many, again)
+    });
+    let Triggered::Pending(again) = again else { panic!("{again:?}") };
+    for id in [one, many, again] {
+        assert_eq!(client.execution(id).unwrap().headers["tenant"], "7");
+    }
+    assert_eq!(states(&client).len(), 3);
 }
 
 fn a_connection_without_a_transaction_is_refused<D: Driver>(kind: ServerKind) {

@@ -6,9 +6,10 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::{awaits, joins};
+use super::{Begins, awaits, joins};
 use crate::api::config::check_name;
 use crate::api::job::check_job;
+use crate::api::outgoing::{Begun, OutgoingTarget};
 use crate::api::{Client, Job};
 use crate::domain::headers::{self, Headers};
 use crate::domain::{Error, ErrorKind, ExecutionId, JobPolicy, JobSpec, Millis, payload};
@@ -35,6 +36,7 @@ struct Enqueuing {
     due: DueAt,
     priority: Option<i32>,
     key: Option<UniqueKey>,
+    begun: Begun,
 }
 
 impl Enqueuing {
@@ -54,11 +56,19 @@ impl Enqueuing {
             due: DueAt::After(0),
             priority: None,
             key: None,
+            begun: Begun::default(),
         }
     }
 
-    fn resolved(self, client: &Client) -> Result<EnqueueOrder, Error> {
-        let Self { job, payloads, groups, lane, mut tags, headers, due, priority, key } = self;
+    fn begun(mut self, client: &Client) -> Self {
+        let target = OutgoingTarget::Job(&self.job.name);
+        self.begun.begin(&client.hooks, &client.application, target, &mut self.headers);
+        self
+    }
+
+    /// What is to be stored, and what is to be dropped once it was.
+    fn resolved(self, client: &Client) -> Result<(EnqueueOrder, Begun), Error> {
+        let Self { job, payloads, groups, lane, mut tags, headers, due, priority, key, begun } = self;
         check_job(&job)?;
         let refused = |problem: String| {
             Err(Error::new(ErrorKind::Config, format!("enqueuing job {:?}: {problem}", job.name)))
@@ -67,6 +77,9 @@ impl Enqueuing {
             Ok(payloads) => payloads,
             Err(problem) => return refused(format!("payload: {problem}")),
         };
+        if let Some(problem) = begun.refusal() {
+            return refused(problem.to_owned());
+        }
         let problem = too_many(&payloads).or_else(|| headers::problem(&headers)).or_else(|| too_far(due));
         if let Some(problem) = problem {
             return refused(problem);
@@ -96,7 +109,7 @@ impl Enqueuing {
         }
         let (application, notifier) = (client.application.clone(), Arc::clone(&client.notifier));
         let lane = lane.unwrap_or_default();
-        Ok(EnqueueOrder {
+        let order = EnqueueOrder {
             application,
             job,
             payloads,
@@ -108,7 +121,8 @@ impl Enqueuing {
             priority,
             key,
             notifier,
-        })
+        };
+        Ok((order, begun))
     }
 }
 
@@ -250,6 +264,12 @@ impl Client {
 
 awaits!(Enqueue { order }, Enqueued);
 
+impl Begins for Enqueue<'_> {
+    fn begun(self) -> Self {
+        Self { order: self.order.begun(self.client), ..self }
+    }
+}
+
 impl Enqueue<'_> {
     options!();
 
@@ -316,6 +336,7 @@ impl Enqueue<'_> {
             due: it.due.map_or(DueAt::After(0), |due| DueAt::Instant(due.into())),
             priority: it.priority,
             key,
+            begun: Begun::default(),
         };
         Enqueue { client, order }
     }
@@ -333,7 +354,7 @@ impl Enqueue<'_> {
     /// instant lies before 1973, or no job can have this name; or the database's failure.
     pub fn run(self) -> Result<Enqueued, Error> {
         let (client, queue) = (self.client, queue_of(&self.order.job.name));
-        let answer = self.over(&*client.store)?;
+        let answer = self.begun().over(&*client.store)?;
         client.announce(&queue);
         Ok(answer)
     }
@@ -341,7 +362,7 @@ impl Enqueue<'_> {
     joins!(Enqueue { order }, Enqueued);
 
     pub(super) fn over(self, verbs: &dyn Verbs) -> Result<Enqueued, Error> {
-        let order = self.order.resolved(self.client)?;
+        let (order, _until_it_is_stored) = self.order.resolved(self.client)?;
         if let Some(UniqueKey { key, on_conflict, .. }) = &order.key {
             return match verbs.enqueue_unique(&order)? {
                 Keyed::Created(id) => Ok(Enqueued::Created(id)),
@@ -385,6 +406,12 @@ pub struct EnqueueMany<'a> {
 
 awaits!(EnqueueMany { order }, Vec<ExecutionId>);
 
+impl Begins for EnqueueMany<'_> {
+    fn begun(self) -> Self {
+        Self { order: self.order.begun(self.client), ..self }
+    }
+}
+
 impl EnqueueMany<'_> {
     options!();
 
@@ -394,7 +421,7 @@ impl EnqueueMany<'_> {
     /// As [`Enqueue::run`]; [`ErrorKind::Config`] also if there are more than 100,000 payloads.
     pub fn run(self) -> Result<Vec<ExecutionId>, Error> {
         let (client, queue) = (self.client, queue_of(&self.order.job.name));
-        let answer = self.over(&*client.store)?;
+        let answer = self.begun().over(&*client.store)?;
         if !answer.is_empty() {
             client.announce(&queue);
         }
@@ -404,7 +431,8 @@ impl EnqueueMany<'_> {
     joins!(EnqueueMany { order }, Vec<ExecutionId>);
 
     fn over(self, verbs: &dyn Verbs) -> Result<Vec<ExecutionId>, Error> {
-        verbs.enqueue(&self.order.resolved(self.client)?)
+        let (order, _until_it_is_stored) = self.order.resolved(self.client)?;
+        verbs.enqueue(&order)
     }
 }
 

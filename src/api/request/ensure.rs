@@ -1,6 +1,6 @@
 //! Ensure: a schedule becomes as an application defines it.
 
-use super::{awaits, check, joins, ordered};
+use super::{Begins, awaits, check, joins, ordered};
 use crate::api::{Client, Schedule};
 use crate::domain::Error;
 use crate::store::{Definition, Ensured, OnlyIf, Verbs};
@@ -60,6 +60,8 @@ impl Client {
 }
 
 awaits!(Ensure { definition }, Ensured);
+
+impl Begins for Ensure<'_> {}
 
 impl Ensure<'_> {
     ordered!(definition.by);

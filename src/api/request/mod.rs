@@ -95,6 +95,14 @@ macro_rules! ordered {
 
 use ordered;
 
+/// What a request does as it is run, awaited or joins a transaction: once, on the caller's thread, and before
+/// anything else.
+trait Begins: Sized {
+    fn begun(self) -> Self {
+        self
+    }
+}
+
 /// Runs a request within a caller's transaction: as `over` does on the client's own connections.
 macro_rules! joins {
     ($(#[$more:meta])* $Request:ident { $($field:ident),* }, $Answer:ty) => {
@@ -109,7 +117,7 @@ macro_rules! joins {
         /// transaction began. Nothing of the request is left then.
         #[cfg(feature = "sql")]
         pub fn run_in<C: crate::store::CallerConnection>(self, connection: &mut C) -> C::Outcome<'_, $Answer> {
-            let Self { client, $($field),* } = self;
+            let Self { client, $($field),* } = crate::api::request::Begins::begun(self);
             let (client, store) = (client.clone(), std::sync::Arc::clone(&client.store));
             let over = move |verbs: &dyn crate::store::Verbs| $Request { client: &client, $($field),* }.over(verbs);
             crate::store::joined(store, connection, over)
@@ -131,7 +139,7 @@ macro_rules! awaits {
             type IntoFuture = std::pin::Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
             fn into_future(self) -> Self::IntoFuture {
-                let Self { client, $($field),* } = self;
+                let Self { client, $($field),* } = crate::api::request::Begins::begun(self);
                 let client = client.clone();
                 let run = move || $Request { client: &client, $($field),* }.run();
                 Box::pin(crate::api::awaited::run("a request of a client", run))
@@ -161,6 +169,7 @@ macro_rules! request {
         }
 
         crate::api::request::awaits!($Request { $($field,)* by }, $Answer);
+        impl crate::api::request::Begins for $Request<'_> {}
     };
 }
 

@@ -3,41 +3,49 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::{check, request};
+use super::{Begins, awaits, check, joins, ordered};
 use crate::api::Client;
 use crate::api::config::check_schedule_name;
+use crate::api::outgoing::{Begun, OutgoingTarget};
 use crate::domain::headers::{self, Headers};
 use crate::domain::{Error, ErrorKind, ExecutionId, ScheduleState, Timestamp, payload};
 use crate::store::Verbs;
+use crate::store::audit::Attribution;
 use crate::store::order::{Ordered, RunOrder, implausible, too_large};
 
-request! {
-    /// Runs a schedule once more, beside its planned occurrences: the next fire time stays as it is. Made by
-    /// [`Client::trigger`].
-    ///
-    /// The execution has an identity of its own, is retried and recovered as its job says, and finds who
-    /// asked for it, and why, in [`Context::cause`](crate::Context::cause). It also runs while the schedule
-    /// is paused, or after its last fire time. Each request makes an execution: one whose answer was lost
-    /// ([`ErrorKind::Unknown`]) may have made it, which [`Client::audit`] tells.
-    ///
-    /// ```
-    /// use firetime::{Client, ExecutionFilter, Job, Schedule, Trigger, Triggered};
-    /// # let folder = tempfile::tempdir()?;
-    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
-    /// # firetime::migrate(&url)?;
-    /// const REPORT: Job<String> = Job::new("report");
-    /// let client = Client::connect("shop", &url)?;
-    /// let nightly = Trigger::cron("0 30 2 * * ?", "UTC")?;
-    /// client.ensure(&Schedule::new("nightly", REPORT, &"all".to_string(), nightly)?).run()?;
-    /// let again = client.trigger("nightly").payload(&"berlin").reason("the figures were wrong").run()?;
-    /// let Triggered::Pending(execution) = again else { panic!("{again:?}") };
-    /// let row = &client.executions(&ExecutionFilter::default())?[0];
-    /// assert_eq!((row.id.to_string(), row.state.as_str()), (execution.to_string(), "PENDING"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    TriggerNow {
-        name: String, payload: Result<Option<String>, String>, headers: Headers, at: Option<DateTime<Utc>>
-    } -> Triggered
+/// Runs a schedule once more, beside its planned occurrences: the next fire time stays as it is. Made by
+/// [`Client::trigger`].
+///
+/// The execution has an identity of its own, is retried and recovered as its job says, and finds who
+/// asked for it, and why, in [`Context::cause`](crate::Context::cause). It also runs while the schedule
+/// is paused, or after its last fire time. Each request makes an execution: one whose answer was lost
+/// ([`ErrorKind::Unknown`]) may have made it, which [`Client::audit`] tells.
+///
+/// ```
+/// use firetime::{Client, ExecutionFilter, Job, Schedule, Trigger, Triggered};
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+/// # firetime::migrate(&url)?;
+/// const REPORT: Job<String> = Job::new("report");
+/// let client = Client::connect("shop", &url)?;
+/// let nightly = Trigger::cron("0 30 2 * * ?", "UTC")?;
+/// client.ensure(&Schedule::new("nightly", REPORT, &"all".to_string(), nightly)?).run()?;
+/// let again = client.trigger("nightly").payload(&"berlin").reason("the figures were wrong").run()?;
+/// let Triggered::Pending(execution) = again else { panic!("{again:?}") };
+/// let row = &client.executions(&ExecutionFilter::default())?[0];
+/// assert_eq!((row.id.to_string(), row.state.as_str()), (execution.to_string(), "PENDING"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is run"]
+pub struct TriggerNow<'a> {
+    client: &'a Client,
+    name: String,
+    payload: Result<Option<String>, String>,
+    headers: Headers,
+    at: Option<DateTime<Utc>>,
+    by: Attribution,
+    begun: Begun,
 }
 
 impl Client {
@@ -50,11 +58,25 @@ impl Client {
             headers: Headers::new(),
             at: None,
             by: self.attribution(),
+            begun: Begun::default(),
         }
     }
 }
 
+awaits!(TriggerNow { name, payload, headers, at, by, begun }, Triggered);
+
+impl Begins for TriggerNow<'_> {
+    fn begun(mut self) -> Self {
+        let (client, target) = (self.client, OutgoingTarget::Schedule(&self.name));
+        self.begun.begin(&client.hooks, &client.application, target, &mut self.headers);
+        self
+    }
+}
+
 impl TriggerNow<'_> {
+    ordered!(by);
+    joins!(TriggerNow { name, payload, headers, at, by, begun }, Triggered);
+
     /// What the handler is given instead of the schedule's payload. Default: the schedule's, as it is when
     /// the execution is claimed. Up to 8 KiB of JSON (checked when the request is run). It must be what the
     /// job's handler takes: one that cannot be decoded makes the execution fail.
@@ -85,8 +107,9 @@ impl TriggerNow<'_> {
     /// before 1973, the actor or the reason is too long or has control characters, or no schedule can have
     /// this name; [`ErrorKind::NotFound`] if there is no such schedule; or the database's failure.
     pub fn run(self) -> Result<Triggered, Error> {
-        let answer = self.over(&*self.client.store)?;
-        self.client.announce(&self.name);
+        let begun = self.begun();
+        let answer = begun.over(&*begun.client.store)?;
+        begun.client.announce(&begun.name);
         Ok(answer)
     }
 
@@ -108,7 +131,8 @@ impl TriggerNow<'_> {
         if let Some(problem) = payload.as_ref().and_then(|payload| too_large("the payload", payload.len())) {
             return Err(refused(problem));
         }
-        if let Some(problem) = headers::problem(&self.headers) {
+        let problem = self.begun.refusal().map(str::to_owned).or_else(|| headers::problem(&self.headers));
+        if let Some(problem) = problem {
             return Err(refused(problem));
         }
         let at = self.at.map(Timestamp::from);
