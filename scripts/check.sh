@@ -35,9 +35,9 @@ fi
 # A new dependency belongs in the fuzzers' lock file, too.
 step cargo tree --locked --quiet --depth 0 --manifest-path fuzz/Cargo.toml
 step scripts/licences.py
-# Whoever asks for neither async handlers nor an async driver gets no tokio.
-if cargo tree --locked --quiet --edges normal --features sqlite,postgres,mysql,cli | grep -w tokio; then
-    echo "tokio is there without its feature" >&2
+# Whoever asks for neither async handlers nor an async driver gets no tokio, and without spans no tracing.
+if cargo tree --locked --quiet --edges normal --features sqlite,postgres,mysql,cli | grep -wE 'tokio|tracing'; then
+    echo "tokio or tracing is there without its feature" >&2
     exit 1
 fi
 step package

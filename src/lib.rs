@@ -21,7 +21,7 @@
 //!
 //! `sqlite` (default, compiled in), `postgres` (libpq), `mysql` (MariaDB's client), `cli` (the program),
 //! `tokio` (handlers that are futures, and requests to await); `sqlx`, `tokio-postgres` and `diesel-async`
-//! (requests within transactions of these drivers).
+//! (requests within transactions of these drivers); `tracing` (a span for each attempt).
 
 // Production code is linted without cfg(test) too, where these stay denied.
 #![cfg_attr(
@@ -66,6 +66,8 @@ pub use api::{
 };
 #[doc(inline)]
 pub use api::{metrics, request};
+#[cfg(feature = "tracing")]
+pub use domain::SpanOrigin;
 pub use domain::{
     Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, HandlerError,
     LaneHealth, LeftOut, Lineage, LogLevel, MisfirePolicy, NodeId, Overlap, Progress, Receipt, Retry,
@@ -150,6 +152,10 @@ struct Errors;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/middleware.md")]
 struct Middleware;
+
+#[cfg(all(doctest, feature = "sqlite", feature = "tracing"))]
+#[doc = include_str!("../docs/guide/traces.md")]
+struct Traces;
 
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/concurrency.md")]

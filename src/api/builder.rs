@@ -356,6 +356,42 @@ impl Builder {
         self
     }
 
+    /// Calls `on_span` with the span of each attempt, before it is entered: to make it a part of the trace of
+    /// whoever enqueued or triggered the execution, as [`Context::span_origin`] says.
+    ///
+    /// The span is `firetime.execution`, of level INFO and target `firetime`. It begins on the handler's
+    /// thread or task before its middleware, is entered whenever that or the handler runs, and ends with the
+    /// attempt. Its fields are `schedule`, `job`, `execution`, `attempt`, `cause`, `node`, `fence`,
+    /// `lateness` (seconds) and, at its end, `outcome`: the state in which the attempt has ended. It is a
+    /// root, whatever span is around. A panic in `on_span` is one of the handler. Called again, the last one
+    /// counts. Default: nothing is called, and each attempt's span is a root.
+    ///
+    /// ```
+    /// use firetime::{Job, Scheduler, SpanOrigin};
+    /// use std::time::Duration;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// const GREET: Job<()> = Job::new("greet");
+    /// let scheduler = Scheduler::builder("shop", &url)
+    ///     .handler(GREET, |_, ()| Ok(()))
+    ///     .on_span(|span, context| {
+    ///         let of = context.header("traceparent");
+    ///         match context.span_origin() {
+    ///             SpanOrigin::Child => println!("{span:?} is a child of {of:?}"),
+    ///             SpanOrigin::Link => println!("{span:?} has a link to {of:?}"),
+    ///             _ => println!("{span:?} is a root"),
+    ///         }
+    ///     })
+    ///     .start()?;
+    /// assert!(scheduler.shutdown(Duration::from_secs(10)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "tracing")]
+    pub fn on_span(mut self, on_span: impl Fn(&tracing::Span, &Context) + Send + Sync + 'static) -> Self {
+        self.config.spans.on_span = Some(Arc::new(on_span));
+        self
+    }
+
     /// Starts the node: returns once the schema is right, the database's self-check has passed and the first
     /// heartbeat is confirmed.
     ///

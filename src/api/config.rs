@@ -1,6 +1,7 @@
 //! The defaults and limits of a node's settings, and the limits of names and texts.
 
 use crate::domain::{Error, ErrorKind};
+use crate::node::spans::Spans;
 use crate::node::start::{CarrierOf, Config};
 use crate::pipeline::lanes::{DEFAULT_LANE, LaneSettings, MOST_LANES};
 use crate::pipeline::pool::PoolLimits;
@@ -25,6 +26,7 @@ impl Config {
             window: Window::default(),
             migrate: true,
             carrier,
+            spans: Spans::default(),
             #[cfg(feature = "tokio")]
             tasks: None,
         }

@@ -5,6 +5,7 @@
 //! epoch milliseconds.
 
 mod answer;
+pub(crate) mod attempt_span;
 mod bounds;
 mod cause;
 mod covers;
@@ -32,6 +33,8 @@ pub(crate) mod user_code;
 
 pub(crate) use answer::UNCOMMITTED;
 pub use answer::{Answer, HandlerError, Receipt};
+#[cfg(feature = "tracing")]
+pub use attempt_span::SpanOrigin;
 #[cfg(test)]
 pub(crate) use bounds::Bound;
 pub(crate) use bounds::{BoundOf, BoundScope, Bounds, Full, MOST_AHEAD, Rate};

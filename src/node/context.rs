@@ -13,6 +13,8 @@ use serde::de::DeserializeOwned;
 
 #[cfg(feature = "sql")]
 use crate::domain::Receipt;
+#[cfg(feature = "tracing")]
+use crate::domain::SpanOrigin;
 use crate::domain::headers::Headers;
 use crate::domain::payload;
 use crate::domain::{
@@ -255,6 +257,18 @@ impl Context {
     /// All its headers with their names, by name.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
         self.headers.iter().flat_map(|headers| headers.iter().map(|(name, text)| (&**name, &**text)))
+    }
+
+    /// How the span of this run belongs to the trace of whoever asked for its execution: for
+    /// [`Builder::on_span`](crate::Builder::on_span).
+    #[cfg(feature = "tracing")]
+    #[must_use]
+    pub fn span_origin(&self) -> SpanOrigin {
+        match self.header("traceparent") {
+            None => SpanOrigin::Root,
+            Some(_) if self.attempt == 1 && self.snoozes == 0 => SpanOrigin::Child,
+            Some(_) => SpanOrigin::Link,
+        }
     }
 
     /// Whether the handler is to end, for any reason that [`cancellation`](Self::cancellation) names but a

@@ -38,6 +38,7 @@ pub(crate) mod pools;
 pub(crate) mod route;
 pub(crate) mod runner;
 mod shutdown;
+pub(crate) mod spans;
 pub(crate) mod start;
 #[cfg(feature = "tokio")]
 pub(crate) mod tasks;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use crossbeam::channel::{Sender, bounded};
 
+use crate::domain::attempt_span::AttemptSpan;
 use crate::domain::headers;
 use crate::domain::user_code::{brief, guarded, with_causes};
 use crate::domain::{Answer, Attempt, Cause, Event, ExecutionId, JobPolicy, Timestamp};
@@ -16,6 +17,7 @@ use crate::node::context::{Begun, Context, Ledger, Stopping};
 use crate::node::handlers::{Handlers, NoAnswer};
 use crate::node::host::this_process;
 use crate::node::lifecycle::{Closing, Ended, Ending, Lifecycle, Signals, Started, Starting};
+use crate::node::spans::Spans;
 use crate::node::teller::Events;
 use crate::pipeline::complete::saying::Speaker;
 use crate::pipeline::complete::time_limits::Stuck;
@@ -54,6 +56,7 @@ pub(crate) struct Runner {
     pub standing: Arc<Standing>,
     pub stopping: Arc<Stopping>,
     pub ledger: Ledger,
+    pub spans: Spans,
     /// The shutdown has returned: nothing begins any more.
     pub closed: Arc<AtomicBool>,
 }
@@ -76,6 +79,7 @@ pub(super) struct HandlerRun {
     lateness: Duration,
     /// Whether dispatch is told of its end.
     watch: Watch,
+    pub span: AttemptSpan,
 }
 
 impl Runner {
@@ -184,7 +188,8 @@ impl Runner {
     fn perform(&self, mut running: Started) {
         let run = self.begin(&mut running);
         let (context, payload) = (self.context(&running), running.claimed().payload());
-        let ending = ending(self.as_handler(|| self.handlers.run(&context, payload).map_err(Ending::from)));
+        let handled = || self.handlers.run(&context, payload).map_err(Ending::from);
+        let ending = ending(self.as_handler(|| self.spans.first_within(&run.span, &context, handled)));
         self.end(run, running, ending);
     }
 
@@ -198,14 +203,15 @@ impl Runner {
         let watch = if claimed.has_own_lane() { Watch::Nothing } else { self.lane.watch };
         let (cause_of, snoozes) = (claimed.cause(), claimed.snoozes());
         self.events.counters().began(&attempt.job, cause_of, snoozes, lateness);
+        let span = self.spans.begin(&attempt, claimed, lateness);
         let limited = running.begin(policy, &self.lane.stuck, began);
         limited.into_iter().for_each(|limited| self.settle(CompleteInput::Limit(limited)));
-        HandlerRun { attempt, cause, policy, began, lateness, watch }
+        HandlerRun { attempt, cause, policy, began, lateness, watch, span }
     }
 
     /// The run has ended so.
     pub(super) fn end(&self, run: HandlerRun, running: Started, ending: Ending) {
-        let HandlerRun { attempt, cause, policy, began, lateness, watch } = run;
+        let HandlerRun { attempt, cause, policy, began, lateness, watch, span: its_span } = run;
         let ended = self.clock.now();
         let is_cancelled = self.standing.is_cancelled(attempt.execution);
         running.saying().end();
@@ -238,9 +244,11 @@ impl Runner {
         let event = told(&outcome);
         if let Some(confirm) = confirm {
             let success = told(&confirm);
-            let conclusion = Conclusion { committed: (confirm, success), undone: (outcome, event) };
+            let conclusion =
+                Conclusion { committed: (confirm, success), undone: (outcome, event), span: its_span };
             return self.settle(CompleteInput::Conclude(Box::new(conclusion)));
         }
+        its_span.ended(outcome.becomes());
         self.settle(CompleteInput::Settle(outcome, None));
         self.events.emit(event);
     }

@@ -19,6 +19,7 @@ use crate::node::pools::Pools;
 use crate::node::route::Output::{Complete, Dispatch, Heartbeat, Listen, Misfire, Poll, Requests, Start};
 use crate::node::route::{Output, cancel, give_up, route};
 use crate::node::runner::{Runner, RunnerLane};
+use crate::node::spans::Spans;
 #[cfg(feature = "tokio")]
 use crate::node::tasks::Tasks;
 use crate::node::teller::{Events, Observer, events};
@@ -47,6 +48,7 @@ pub(crate) struct Config {
     pub migrate: bool,
     /// For the requests that other programs write.
     pub carrier: CarrierOf,
+    pub spans: Spans,
     /// If some handlers are async.
     #[cfg(feature = "tokio")]
     pub tasks: Option<Tasks>,
@@ -123,7 +125,8 @@ impl Node {
         let lanes = Lanes::new(&config.lanes, handlers.lanes());
         let (handlers, standing) = (Arc::new(handlers), Arc::<Standing>::default());
         standing.renew(&lease, clock.now());
-        let runner = runner(&inboxes, &handlers, &standing, &stores);
+        let spans = config.spans.clone().of(application, node);
+        let runner = Runner { spans, ..runner(&inboxes, &handlers, &standing, &stores) };
         let pools = Arc::new(pools(&config, &lanes, &runner, &inboxes));
         let (around, alone) = surroundings(&inboxes, &stores, window.call);
         let (held, now, carrier) = (Arc::new(OwnTokens::default()), clock.now(), config.carrier);
@@ -192,7 +195,7 @@ fn surroundings(to: &Inboxes, stores: &Stores, call: Millis) -> (Surroundings, S
     (around, alone)
 }
 
-/// The runner of a lane's executions, as yet without its lane and without a runtime for async handlers.
+/// The runner of a lane's executions, as yet without its lane, its spans and a runtime for async handlers.
 fn runner(to: &Inboxes, handlers: &Arc<Handlers>, standing: &Arc<Standing>, stores: &Stores) -> Runner {
     Runner {
         clock: Arc::clone(&to.clock),
@@ -204,6 +207,7 @@ fn runner(to: &Inboxes, handlers: &Arc<Handlers>, standing: &Arc<Standing>, stor
         standing: Arc::clone(standing),
         stopping: Arc::default(),
         ledger: Ledger(Arc::clone(&stores.clients)),
+        spans: Spans::default(),
         closed: Arc::default(),
     }
 }

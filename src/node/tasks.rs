@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
+use crate::domain::attempt_span::AttemptSpan;
 use crate::domain::user_code::{guarded, with_causes};
 use crate::domain::{Answer, Error, ErrorKind, Event, Millis};
 use crate::members::Standing;
@@ -175,7 +176,7 @@ impl Task {
     async fn perform(&mut self, mut running: Started) {
         let run = self.runner.begin(&mut running);
         let context = self.runner.context(&running);
-        let began = Handler::begin(&self.runner, context.clone(), running.claimed().payload());
+        let began = Handler::begin(&self.runner, &run.span, context.clone(), running.claimed().payload());
         self.begun = Some(Box::new((running, run)));
         let ending = match began {
             Ok((handler, grace)) => ending(handler, &context, grace).await,
@@ -233,21 +234,30 @@ async fn ending(mut handler: Handler, context: &Context, grace: Millis) -> Endin
 struct Handler {
     runner: Arc<Runner>,
     running: Option<HandlerFuture>,
+    span: AttemptSpan,
 }
 
 impl Handler {
     /// The handler and its grace, or what its execution came to at once.
-    fn begin(runner: &Arc<Runner>, context: Context, payload: &str) -> Result<(Self, Millis), Ending> {
-        let begun = runner.as_handler(|| runner.handlers.begin(context, payload).map_err(Ending::from));
+    fn begin(
+        runner: &Arc<Runner>,
+        span: &AttemptSpan,
+        context: Context,
+        payload: &str,
+    ) -> Result<(Self, Millis), Ending> {
+        let begun = runner.as_handler(|| {
+            let begin = || runner.handlers.begin(context.clone(), payload).map_err(Ending::from);
+            runner.spans.first_within(span, &context, begin)
+        });
         let (running, grace) = begun.unwrap_or_else(|said| Err(Ending::Answer(panicked(&said))))?;
-        Ok((Self { runner: Arc::clone(runner), running: Some(running) }, millis(grace)))
+        let handler = Self { runner: Arc::clone(runner), running: Some(running), span: span.clone() };
+        Ok((handler, millis(grace)))
     }
 
     fn poll(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Answer> {
         let Some(running) = &mut self.running else { return Poll::Pending };
-        let polled = self
-            .runner
-            .as_handler(|| running.as_mut().poll(cx).map(|it| it.map_err(|it| with_causes(it.as_ref()))));
+        let poll = || running.as_mut().poll(cx).map(|it| it.map_err(|it| with_causes(it.as_ref())));
+        let polled = self.runner.as_handler(|| self.span.within(poll));
         let answered = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(answered)) => Ok(answered),
@@ -263,7 +273,7 @@ impl Handler {
 
     fn end(&mut self) -> Result<(), String> {
         let running = self.running.take();
-        self.runner.as_handler(|| drop(running))
+        self.runner.as_handler(|| self.span.within(|| drop(running)))
     }
 }
 

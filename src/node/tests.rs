@@ -61,6 +61,7 @@ impl Starting {
             window,
             migrate: false,
             carrier: crate::api::carrier,
+            spans: Default::default(),
             #[cfg(feature = "tokio")]
             tasks: None,
         };

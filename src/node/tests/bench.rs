@@ -58,6 +58,7 @@ impl RunnerBench {
             standing: Arc::default(),
             stopping: Arc::default(),
             ledger: Ledger(Arc::clone(&store) as Arc<dyn Store>),
+            spans: Default::default(),
             closed: Arc::default(),
         };
         Self { store, runner, settled, ran, told }

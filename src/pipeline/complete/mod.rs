@@ -30,6 +30,7 @@ use self::awaited::Awaited;
 use self::saying::Speaker;
 use self::speakers::Speakers;
 use self::time_limits::{Limited, Limits, Stuck};
+use crate::domain::attempt_span::AttemptSpan;
 use crate::domain::{
     Boot, BoundOf, Error, ErrorKind, Event, ExecutionId, LONGEST_ERROR, Millis, ScheduleId, Timestamp,
     payload,
@@ -153,6 +154,8 @@ pub(crate) struct Conclusion {
     pub committed: (ExecutionChange, Event),
     /// Stored, and told, if it was not.
     pub undone: (ExecutionChange, Event),
+    /// Ends with whichever it is.
+    pub span: AttemptSpan,
 }
 
 /// The parts of a conclusion, in their order: each but the last is followed by the next if it is lost.
@@ -487,15 +490,17 @@ impl CompleteMachine {
     /// then not as the other part expects it, and the question is asked once more.
     fn concluded(&mut self, mut it: Unsettled, settled: Applied, now: Now) -> Option<Unsettled> {
         let Some((part, conclusion)) = it.conclusion.take() else { return Some(it) };
-        let Conclusion { committed, undone } = &*conclusion;
+        let Conclusion { committed, undone, span } = &*conclusion;
         match (part, settled) {
             (Part::Undone, Applied::Done) => {
+                span.ended(undone.0.becomes());
                 self.outbox.push_back(CompleteOutput::Event(undone.1.clone()));
                 Some(it)
             }
             (Part::Asked | Part::AskedAgain, Applied::Done) => {
                 self.limits.remove(it.change.execution);
                 self.stuck.remove(&it.change.execution).iter().for_each(Stuck::remove);
+                span.ended(committed.0.becomes());
                 self.outbox.push_back(CompleteOutput::Event(committed.1.clone()));
                 Some(it)
             }

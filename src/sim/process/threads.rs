@@ -9,6 +9,7 @@ use super::checkpoints::resume;
 use super::saves::Saves;
 use super::transactions::Own;
 use super::{GRACE, Job, Process, Surroundings, Task};
+use crate::domain::attempt_span::AttemptSpan;
 use crate::domain::{Answer, Boot, Event, ExecutionId, JobPolicy, Millis};
 use crate::node::context::{Begun, Cancellation};
 use crate::node::lifecycle::{Closing, Ended, Ending, FutureStep, Lifecycle, Patience, Signals, Started};
@@ -223,7 +224,8 @@ impl Process {
         if let Some(confirm) = confirm.filter(|_| !is_forgotten) {
             let told = || Event::Revoked { attempt: attempt.clone() };
             let (committed, undone) = ((confirm, told()), (settlement, told()));
-            self.complete.receive(CompleteInput::Conclude(Box::new(Conclusion { committed, undone })));
+            let conclusion = Conclusion { committed, undone, span: AttemptSpan::default() };
+            self.complete.receive(CompleteInput::Conclude(Box::new(conclusion)));
         } else if !is_forgotten {
             self.complete.receive(CompleteInput::Settle(settlement, None));
         }

@@ -1,6 +1,7 @@
 //! Ends of handlers whose own transaction may have stored their outcome.
 
 use super::*;
+use crate::domain::attempt_span::AttemptSpan;
 use crate::domain::{Cause, ExecutionState};
 use crate::pipeline::complete::time_limits::Deadline;
 use std::time::Duration;
@@ -22,6 +23,7 @@ fn conclusion(undone: Transition) -> CompleteInput {
     CompleteInput::Conclude(Box::new(Conclusion {
         committed: (confirm, finished(ExecutionState::Succeeded)),
         undone: (undone, finished(ExecutionState::Failed)),
+        span: AttemptSpan::default(),
     }))
 }
 
@@ -33,6 +35,11 @@ fn failed() -> Transition {
 fn settled(undone: Transition, answers: &[Applied]) -> (Vec<ChangeKind>, Vec<String>) {
     let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
     machine.receive(at(0), conclusion(undone));
+    answered(machine, answers)
+}
+
+/// The same of a machine that was given one.
+fn answered(mut machine: Stepped<CompleteMachine>, answers: &[Applied]) -> (Vec<ChangeKind>, Vec<String>) {
     machine.receive(at(0), CompleteInput::Close);
     let (mut kinds, mut told, mut answers) = (Vec::new(), Vec::new(), answers.iter());
     loop {
@@ -108,4 +115,50 @@ fn a_late_one_frees_its_lane() {
         settle(&mut machine, 1_000);
         assert_eq!(stuck.count(), 0);
     }
+}
+
+/// Of a committed one, of one that was rolled back, and of one that was taken from its node.
+#[cfg(feature = "tracing")]
+#[test]
+fn its_span_has_the_outcome_that_the_row_says() {
+    use std::sync::Mutex;
+
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Id, Record};
+    use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+    use crate::domain::NodeId;
+    use crate::domain::attempt_span::SpanFacts;
+
+    #[derive(Clone, Default)]
+    struct Recorded(Arc<Mutex<Vec<String>>>);
+    impl<S: tracing::Subscriber> Layer<S> for Recorded {
+        fn on_record(&self, _: &Id, values: &Record<'_>, _: Context<'_, S>) {
+            values.record(&mut self.clone());
+        }
+    }
+    impl Visit for Recorded {
+        fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+            self.0.lock().unwrap().push(format!("{}={value:?}", field.name()));
+        }
+    }
+    let recorded = Recorded::default();
+    let of = |answers: &[Applied]| {
+        let subscriber = tracing_subscriber::registry().with(recorded.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            let (node, cause, lateness) = (NodeId(uuid::Uuid::nil()), Cause::Planned, Duration::ZERO);
+            let facts = SpanFacts { application: "app", node: &node, cause: &cause, fence: 1, lateness };
+            let span = AttemptSpan::new(&attempt(7), &facts);
+            let CompleteInput::Conclude(conclusion) = conclusion(failed()) else { panic!() };
+            let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
+            let conclusion = Conclusion { span, ..*conclusion };
+            machine.receive(at(0), CompleteInput::Conclude(Box::new(conclusion)));
+            answered(machine, answers);
+        });
+        std::mem::take(&mut *recorded.0.lock().unwrap())
+    };
+    assert_eq!(of(&[Applied::Done]), ["outcome=\"SUCCEEDED\""]);
+    let failed = ["outcome=\"FAILED\"", "error.type=\"FAILED\"", "otel.status_code=\"ERROR\""];
+    assert_eq!(of(&[Applied::Lost, Applied::Done]), failed);
+    assert_eq!(of(&[Applied::Lost; 3]), [""; 0]);
 }
