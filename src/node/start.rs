@@ -135,8 +135,7 @@ impl Node {
         let misfire = MisfireMachine::new(application.clone(), window);
         let (unsettled, board) = (complete.unsettled(), misfire.board());
         let requests = RequestsMachine::new(application.clone(), carrier(application, &stores.clients));
-        let hearing = around.store.hearing();
-        let report = report(&pools, &handlers);
+        let (hearing, report) = (around.store.hearing(), report(&pools, &handlers));
         let poll = PollMachine::new(node, application.clone(), handlers, window, hearing.glance, offset, now);
         let heart = HeartbeatMachine::new(joining, window, held, Arc::clone(&standing), report, now);
         let listener = hearing.tells.then(|| ListenMachine::new(application.clone(), &window));
