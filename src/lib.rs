@@ -21,7 +21,8 @@
 //!
 //! `sqlite` (default, compiled in), `postgres` (libpq), `mysql` (MariaDB's client), `cli` (the program),
 //! `tokio` (handlers that are futures, and requests to await); `sqlx`, `tokio-postgres` and `diesel-async`
-//! (requests within transactions of these drivers); `tracing` (a span for each attempt).
+//! (requests within transactions of these drivers); `tracing` (a span for each attempt), `metrics` (figures
+//! for the facade of that name).
 
 // Production code is linted without cfg(test) too, where these stay denied.
 #![cfg_attr(

@@ -409,7 +409,7 @@ impl Builder {
         }
         #[cfg(feature = "tokio")]
         let config = with_tasks(config, &self.handlers, self.runtime)?;
-        Node::start(config, self.handlers, self.observers).map(Scheduler::over)
+        Node::start(config, self.handlers, self.observers).and_then(Scheduler::over)
     }
 
     /// Decodes the payloads that wait in the database with the handlers of this builder, and gives those that

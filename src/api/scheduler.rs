@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::api::metrics::{self, Metrics};
 use crate::api::{Client, Health};
-use crate::domain::NodeId;
+use crate::domain::{Error, NodeId};
 use crate::node::Node;
 use crate::node::event_stream::EventStream;
 
@@ -31,6 +31,9 @@ use crate::node::event_stream::EventStream;
 /// ```
 pub struct Scheduler {
     node: Arc<Node>,
+    /// Dropped with the scheduler: then the facade is told no more.
+    #[cfg(feature = "metrics")]
+    _told: crossbeam::channel::Sender<()>,
 }
 
 impl std::fmt::Debug for Scheduler {
@@ -40,8 +43,17 @@ impl std::fmt::Debug for Scheduler {
 }
 
 impl Scheduler {
-    pub(super) fn over(node: Node) -> Self {
-        Self { node: Arc::new(node) }
+    /// Over a node that has begun.
+    ///
+    /// # Errors
+    /// If there is no thread to tell the `metrics` facade on.
+    pub(super) fn over(node: Node) -> Result<Self, Error> {
+        let node = Arc::new(node);
+        Ok(Self {
+            #[cfg(feature = "metrics")]
+            _told: metrics::tell_facade(&node)?,
+            node,
+        })
     }
 
     /// A client for the same application and database.

@@ -57,6 +57,17 @@ impl Histogram {
     }
 }
 
+/// Tells the `metrics` facade of a span of this family, if that is wanted.
+#[cfg_attr(not(feature = "metrics"), allow(unused_variables, reason = "nobody is told"))]
+pub(crate) fn tell(family: &'static str, label: Option<(&'static str, &str)>, span: Duration) {
+    #[cfg(feature = "metrics")]
+    {
+        let labels: Vec<metrics::Label> =
+            label.iter().map(|(name, value)| metrics::Label::new(*name, (*value).to_owned())).collect();
+        metrics::histogram!(family, labels).record(span);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

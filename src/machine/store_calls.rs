@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::domain::histogram::{Histogram, SpanCounter};
+use crate::domain::histogram::{Histogram, SpanCounter, tell};
+
+/// The family of these spans.
+pub(crate) const FAMILY: &str = "firetime_store_call_duration_seconds";
 
 /// The store calls of a node. Operations are named by machines, so there is a fixed number of them.
 #[derive(Debug, Default)]
@@ -19,6 +22,7 @@ struct Calls {
 impl StoreCalls {
     /// A call has ended, or was abandoned.
     pub(crate) fn ended(&self, operation: &'static str, took: Duration, has_failed: bool) {
+        tell(FAMILY, Some(("operation", operation)), took);
         let mut calls = self.lock();
         let of = calls.entry(operation).or_default();
         of.spans.add(took);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::domain::histogram::{Histogram, SpanCounter};
+use crate::domain::histogram::{Histogram, SpanCounter, tell};
 use crate::domain::{Cause, Event, ExecutionState};
 
 /// Executions of so many jobs are counted apart: the first ones by name. The rest are counted together.
@@ -106,6 +106,12 @@ impl Outcome {
     }
 }
 
+// The families of the spans that a node counts.
+pub(crate) const DURATION: &str = "firetime_execution_duration_seconds";
+pub(crate) const LATENESS: &str = "firetime_execution_lateness_seconds";
+pub(crate) const ENQUEUE_TO_START: &str = "firetime_enqueue_to_start_seconds";
+pub(crate) const POLL: &str = "firetime_poll_duration_seconds";
+
 /// The executions of a job on this node.
 #[derive(Debug, Default)]
 struct OfJob {
@@ -142,7 +148,8 @@ pub(crate) struct Counters {
 }
 
 impl OfJob {
-    fn ended(&self, outcome: Outcome, took: Duration) {
+    fn ended(&self, job: &str, outcome: Outcome, took: Duration) {
+        tell(DURATION, Some(("job", job)), took);
         self.ended[outcome as usize].fetch_add(1, Ordering::Relaxed);
         self.took.add(took);
     }
@@ -176,11 +183,13 @@ impl Counters {
 
     /// A handler begins, so long after its execution was due.
     pub(crate) fn began(&self, job: &str, cause: &Cause, snoozes: u32, lateness: Duration) {
-        let of = self.of(job);
+        let (of, job) = (self.of(job), self.called(job));
         of.begun.fetch_add(1, Ordering::Relaxed);
         of.lateness.add(lateness);
+        tell(LATENESS, Some(("job", job)), lateness);
         if snoozes == 0 && *cause == Cause::Enqueued {
             of.queued.add(lateness);
+            tell(ENQUEUE_TO_START, Some(("job", job)), lateness);
         }
     }
 
@@ -188,10 +197,10 @@ impl Counters {
         let (count, by) = match event {
             Event::Finished { attempt, took, state, error, retry, .. } => {
                 let outcome = Outcome::of(*state, error.is_some(), retry.is_some());
-                return self.of(&attempt.job).ended(outcome, *took);
+                return self.of(&attempt.job).ended(self.called(&attempt.job), outcome, *took);
             }
             Event::Interrupted { attempt, took } => {
-                return self.of(&attempt.job).ended(Outcome::Interrupted, *took);
+                return self.of(&attempt.job).ended(self.called(&attempt.job), Outcome::Interrupted, *took);
             }
             Event::Skipped { reason, occurrences, .. } => {
                 *self.skipped().entry(reason).or_default() += occurrences;
@@ -199,6 +208,7 @@ impl Counters {
             }
             Event::Polled { planned, pending, took, .. } => {
                 self.polls.add(*took);
+                tell(POLL, None, *took);
                 self.add(Count::Planned, *planned as u64);
                 (Count::Pending, *pending as u64)
             }
@@ -222,6 +232,11 @@ impl Counters {
 
     fn add(&self, count: Count, by: u64) {
         self.counts[count as usize].fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// The label under which the facade is told of a job: there are no more than here.
+    fn called<'j>(&self, job: &'j str) -> &'j str {
+        if cfg!(feature = "metrics") && !self.jobs.contains_key(job) { OTHERS } else { job }
     }
 
     fn of(&self, job: &str) -> &OfJob {

@@ -3,10 +3,14 @@
 //! them.
 
 mod cluster;
+#[cfg(feature = "metrics")]
+mod facade;
 mod family;
 mod node;
 
 pub(super) use cluster::of as of_cluster;
+#[cfg(feature = "metrics")]
+pub(super) use facade::tell as tell_facade;
 pub use family::{Family, Kind, Metrics, Sample, Value};
 pub(super) use node::of as of_node;
 

@@ -6,8 +6,9 @@ use super::cluster;
 use super::family::{Family, Kind, Metrics, Value, count};
 use crate::api::Health;
 use crate::domain::LaneHealth;
+use crate::machine::store_calls;
 use crate::node::Node;
-use crate::node::counters::JobCounts;
+use crate::node::counters::{DURATION, ENQUEUE_TO_START, JobCounts, LATENESS, POLL};
 
 /// All figures of a node whose health is this.
 pub(in crate::api) fn of(node: &Node, health: &Health) -> Metrics {
@@ -23,7 +24,7 @@ pub(in crate::api) fn of(node: &Node, health: &Health) -> Metrics {
         .chain([skipped(&counters.skips())])
         .chain(plain)
         .chain([polls(node)])
-        .chain(store_calls(node))
+        .chain(of_store_calls(node))
         .chain(of_health(node, health))
         .chain(of_lanes(&health.lanes))
         .chain(cluster)
@@ -40,11 +41,10 @@ fn of_jobs(jobs: &[JobCounts]) -> [Family; 5] {
         "Handlers that ended on this node, by outcome.",
     );
     let spans = |name, help| Family::new(Kind::Histogram, name, help);
-    let mut took = spans("firetime_execution_duration_seconds", "How long handlers took.");
-    let mut lateness =
-        spans("firetime_execution_lateness_seconds", "How long after they were due handlers began.");
+    let mut took = spans(DURATION, "How long handlers took.");
+    let mut lateness = spans(LATENESS, "How long after they were due handlers began.");
     let mut queued = spans(
-        "firetime_enqueue_to_start_seconds",
+        ENQUEUE_TO_START,
         "From when an enqueued execution was stored, or due if that is later, until its handler began.",
     );
     for of in jobs {
@@ -70,15 +70,15 @@ fn skipped(skips: &[(&'static str, u64)]) -> Family {
 
 fn polls(node: &Node) -> Family {
     let help = "How long polls took, with all their pages.";
-    let mut polls = Family::new(Kind::Histogram, "firetime_poll_duration_seconds", help);
+    let mut polls = Family::new(Kind::Histogram, POLL, help);
     polls.add(&[], Value::Histogram(node.counters().polls()));
     polls
 }
 
-fn store_calls(node: &Node) -> [Family; 2] {
+fn of_store_calls(node: &Node) -> [Family; 2] {
     let mut took = Family::new(
         Kind::Histogram,
-        "firetime_store_call_duration_seconds",
+        store_calls::FAMILY,
         "How long the engine's calls of the database took, failed ones included.",
     );
     let mut failed = Family::new(
