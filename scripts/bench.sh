@@ -25,6 +25,8 @@
 #   --schedules N    precision: how many schedules (500)
 #   --seconds D      precision: for how long (30)
 #   --allow          precision: executions may overlap; otherwise each claim looks at a slot
+#   --observed       each node's metrics are read as text once a second, and its events by a stream
+#   --says           backlog: each handler says a line, how far it has come, and a result
 #   --threads N      each node's threads (20)
 #   --queue N        each node's queue (1024)
 #   --mariadb        on a private MariaDB; without an option on a private PostgreSQL, both with default durability

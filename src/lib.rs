@@ -79,6 +79,8 @@ pub use node::around::HandlerFuture;
 pub use node::around::Next;
 pub use node::context::{Cancellation, Context};
 pub use node::event_stream::EventStream;
+#[cfg(feature = "tracing")]
+pub use node::log_layer::LogLayer;
 #[cfg(all(feature = "sql", feature = "tokio"))]
 #[doc(inline)]
 pub use store::driver;
@@ -118,7 +120,7 @@ struct Control;
 #[doc = include_str!("../docs/guide/time-limits-and-retries.md")]
 struct TimeLimitsAndRetries;
 
-#[cfg(all(doctest, feature = "sqlite"))]
+#[cfg(all(doctest, feature = "sqlite", feature = "tracing"))]
 #[doc = include_str!("../docs/guide/saying.md")]
 struct Saying;
 

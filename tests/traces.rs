@@ -21,7 +21,8 @@ use axum::extract::State;
 use axum::routing::post;
 use chrono::Utc;
 use firetime::{
-    Builder, Client, Context, HandlerError, Job, Outgoing, Retry, Schedule, Scheduler, SpanOrigin, Trigger,
+    Builder, Client, Context, ExecutionFilter, ExecutionId, HandlerError, Job, LogLayer, LogLevel, Outgoing,
+    Retry, Schedule, Scheduler, SpanOrigin, Trigger,
 };
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator};
 use opentelemetry::trace::{TraceContextExt, TracerProvider};
@@ -30,7 +31,7 @@ use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfi
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use serde_json::Value;
-use tracing::{Instrument, Span, info_span};
+use tracing::{Instrument, Span, debug, info, info_span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -118,7 +119,9 @@ fn export_to(collector: SocketAddr) -> SdkTracerProvider {
         .unwrap();
     let provider = SdkTracerProvider::builder().with_simple_exporter(exporter).build();
     let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("shop"));
-    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).unwrap();
+    let logs = LogLayer::new().level_of("receipt", LogLevel::Debug);
+    let subscriber = tracing_subscriber::registry().with(layer).with(logs);
+    tracing::subscriber::set_global_default(subscriber).unwrap();
     provider
 }
 
@@ -167,7 +170,8 @@ fn node(url: &str) -> Builder {
 fn charging(url: &str) -> Scheduler {
     let client = traced(Client::connect("shop", url).unwrap());
     let charge = move |context: &Context, order: u64| -> Result<(), HandlerError> {
-        info_span!("pay").in_scope(|| {});
+        info_span!("pay").in_scope(|| info!(order, "asks the {}", "bank"));
+        debug!("not of this job");
         if order > 0 && context.attempt() == 1 {
             client.enqueue(RECEIPT, &order).run()?;
             return Err("the bank does not answer".into());
@@ -181,6 +185,7 @@ fn charging(url: &str) -> Scheduler {
 async fn printing(url: &str) -> Scheduler {
     let print = |_, _| async {
         tokio::time::sleep(Duration::from_millis(1)).await;
+        debug!("prints");
         info_span!("print").in_scope(|| {});
         Ok(())
     };
@@ -242,6 +247,8 @@ struct Told {
     execution: String,
     charging: String,
     printing: String,
+    /// What handlers have logged.
+    logs: BTreeSet<String>,
 }
 
 /// A request enqueues a charge, whose first attempt enqueues a receipt, and fails; and another is planned.
@@ -271,8 +278,22 @@ fn told() -> Told {
     assert!(charging.shutdown(SOON) && printing.shutdown(SOON));
     provider.shutdown().unwrap();
     spans.extend(told.try_iter().flatten());
+    let logs = logged(&Client::connect("shop", &url).unwrap());
     let execution = String::from_utf8(execution).unwrap();
-    Told { spans, execution, charging: charging.node().to_string(), printing: printing.node().to_string() }
+    let (charging, printing) = (charging.node().to_string(), printing.node().to_string());
+    Told { spans, execution, charging, printing, logs }
+}
+
+/// The lines of all executions, each with its job, its attempt and its level.
+fn logged(client: &Client) -> BTreeSet<String> {
+    let executions = client.executions(&ExecutionFilter::default()).unwrap().into_iter();
+    let logs = executions.flat_map(|it| {
+        let logs = client.logs(ExecutionId::from(it.id)).unwrap();
+        logs.lines
+            .into_iter()
+            .map(move |line| format!("{} {} {} {}", it.job, line.attempt, line.level.as_str(), line.text))
+    });
+    logs.collect()
 }
 
 #[test]
@@ -307,6 +328,15 @@ fn one_trace_leads_from_a_request_to_the_handlers_on_other_nodes() {
     let names: BTreeSet<&str> = spans.iter().map(|it| it["name"].as_str().unwrap()).collect();
     let expected = ["firetime.execution", "measured", "pay", "print", "request"];
     assert_eq!(names, expected.into(), "no loop has one");
+
+    // Each in the log of its own execution, by the level of its job.
+    let logged = [
+        "charge 1 INFO asks the bank order=0",
+        "charge 1 INFO asks the bank order=7",
+        "charge 2 INFO asks the bank order=7",
+        "receipt 1 DEBUG prints",
+    ];
+    assert_eq!(told.logs, logged.map(str::to_owned).into());
 }
 
 /// Its fields, also under OpenTelemetry's names, of a consumer's span that has failed.

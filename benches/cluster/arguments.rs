@@ -66,6 +66,12 @@ pub struct Arguments {
     /// Of precision: executions may overlap. Otherwise each claim looks at a slot.
     #[arg(long)]
     pub allow: bool,
+    /// Each node's metrics are read as text, and its events by a stream.
+    #[arg(long)]
+    pub observed: bool,
+    /// Each handler of a backlog says a line, how far it has come, and a result.
+    #[arg(long)]
+    pub says: bool,
     #[arg(long, default_value = "20", value_parser = count)]
     pub threads: usize,
     #[arg(long, default_value = "1024", value_parser = count)]

@@ -6,6 +6,7 @@
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -80,6 +81,7 @@ pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
     let (sees, loses, polls) = (Arc::clone(&seen), Arc::clone(&lost), Arc::clone(&poll));
     let sees_enqueued = Arc::clone(&seen);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
+    let says = arguments.says;
     let builder = Scheduler::builder(APPLICATION, url);
     let builder = match arguments.workload {
         Workload::Waiting => {
@@ -90,6 +92,11 @@ pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
     let scheduler = builder
         .handler(NOTHING, move |context, ()| {
             let now = Seen::now(context, number_of(context.schedule()));
+            if says {
+                context.log("has begun");
+                context.progress(1, 2);
+                context.result(&now.late)?;
+            }
             sees.lock().unwrap_or_else(PoisonError::into_inner).push(now);
             Ok(())
         })
@@ -101,24 +108,14 @@ pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
             }
             Ok(())
         })
-        .on_event(move |event| match event {
-            Event::ClaimLost { .. } => drop(loses.fetch_add(1, Ordering::Relaxed)),
-            Event::Polled { planned, pending, took, .. } if planned + pending > 0 => {
-                polls.fetch_max(u64::try_from(took.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
-            }
-            Event::Polled { .. }
-            | Event::Repaired { .. }
-            | Event::Joined { .. }
-            | Event::Listening
-            | Event::LeftToOthers { .. } => {}
-            Event::Finished { error: None, .. } | Event::Stopped { clean: true } => {}
-            event => eprintln!("node {}: {event}", std::process::id()),
-        })
+        .on_event(watcher(loses, polls))
         .threads(arguments.threads, arguments.threads)
         .queue(arguments.queue)
         .migrate(false)
-        .start()?;
+        .start()
+        .map(Arc::new)?;
     say("ready")?;
+    let observers = arguments.observed.then(|| observe(&scheduler));
     for line in std::io::stdin().lines() {
         match line?.as_str() {
             "count" => say(&seen.lock().unwrap_or_else(PoisonError::into_inner).len().to_string())?,
@@ -126,6 +123,7 @@ pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
         }
     }
     scheduler.shutdown(Duration::from_secs(10));
+    drop(observers);
     let mut out = BufWriter::new(std::io::stdout().lock());
     for one in seen.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         writeln!(out, "{} {} {}", one.schedule, one.planned, one.late)?;
@@ -133,6 +131,41 @@ pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
     writeln!(out, "poll {}", poll.load(Ordering::Relaxed))?;
     writeln!(out, "lost {}", lost.load(Ordering::Relaxed))?;
     Ok(out.flush()?)
+}
+
+/// Counts lost claims, and keeps how long the longest poll took that found something.
+fn watcher(loses: Arc<AtomicU64>, polls: Arc<AtomicU64>) -> impl Fn(&Event) + Send + Sync + 'static {
+    move |event| match event {
+        Event::ClaimLost { .. } => drop(loses.fetch_add(1, Ordering::Relaxed)),
+        Event::Polled { planned, pending, took, .. } if planned + pending > 0 => {
+            polls.fetch_max(u64::try_from(took.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+        Event::Polled { .. }
+        | Event::Repaired { .. }
+        | Event::Joined { .. }
+        | Event::Listening
+        | Event::LeftToOthers { .. } => {}
+        Event::Finished { error: None, .. } | Event::Stopped { clean: true } => {}
+        event => eprintln!("node {}: {event}", std::process::id()),
+    }
+}
+
+/// Reads the metrics as text each second, and all events, until what it returns is dropped.
+fn observe(scheduler: &Arc<Scheduler>) -> std::sync::mpsc::Sender<()> {
+    let events = scheduler.events();
+    std::thread::spawn(move || events.for_each(drop));
+    let (alive, ended) = std::sync::mpsc::channel();
+    let scheduler = Arc::downgrade(scheduler);
+    std::thread::spawn(move || {
+        while let Some(scheduler) = scheduler.upgrade() {
+            std::hint::black_box(scheduler.metrics().to_prometheus());
+            drop(scheduler);
+            if ended.recv_timeout(Duration::from_secs(1)) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+        }
+    });
+    alive
 }
 
 fn with_waiting(builder: Builder, executions: usize, seen: &Arc<Mutex<Vec<Seen>>>) -> Builder {

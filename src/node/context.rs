@@ -17,9 +17,7 @@ use crate::domain::Receipt;
 use crate::domain::SpanOrigin;
 use crate::domain::headers::Headers;
 use crate::domain::payload;
-use crate::domain::{
-    Boot, Cause, Covers, Error, ErrorKind, ExecutionId, LeftOut, LogLevel, Progress, Timestamp,
-};
+use crate::domain::{Boot, Cause, Covers, Error, ErrorKind, ExecutionId, LeftOut, LogLevel, Progress};
 use crate::members::Standing;
 #[cfg(feature = "tokio")]
 use crate::members::bell::woken;
@@ -585,12 +583,12 @@ impl Context {
     /// # let _ = export;
     /// ```
     pub fn log(&self, line: impl AsRef<str>) {
-        self.log_line(LogLevel::Info, self.clock.now().db, line.as_ref());
+        self.log_at(LogLevel::Info, line.as_ref());
     }
 
-    /// As [`log`](Self::log), at another level and time.
-    pub(crate) fn log_line(&self, level: LogLevel, at: Timestamp, line: &str) {
-        if self.speaker.saying.line(level, at, line) {
+    /// As [`log`](Self::log), at another level.
+    pub(crate) fn log_at(&self, level: LogLevel, line: &str) {
+        if self.speaker.saying.line(level, self.clock.now().db, line) {
             self.speak();
         }
     }

@@ -31,6 +31,8 @@ pub(crate) mod handlers;
 pub(crate) mod host;
 mod inboxes;
 pub(crate) mod lifecycle;
+#[cfg(feature = "tracing")]
+pub(crate) mod log_layer;
 mod log_lines;
 mod passed_on;
 mod phase;

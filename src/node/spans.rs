@@ -7,6 +7,8 @@ use std::time::Duration;
 use crate::domain::attempt_span::{AttemptSpan, SpanFacts};
 use crate::domain::{Attempt, NodeId};
 use crate::node::context::Context;
+#[cfg(feature = "tracing")]
+use crate::node::log_layer::LogLayer;
 use crate::store::Claimed;
 
 /// The application's function that is called with each span.
@@ -52,8 +54,9 @@ impl Spans {
         body: impl FnOnce() -> T,
     ) -> T {
         #[cfg(feature = "tracing")]
-        if let (Some(on_span), Some(span)) = (&self.on_span, span.span()) {
-            on_span(span, context);
+        if let Some(span) = span.span() {
+            LogLayer::attach(span, context);
+            self.on_span.iter().for_each(|on_span| on_span(span, context));
         }
         #[cfg(not(feature = "tracing"))]
         let _ = context;

@@ -316,7 +316,7 @@ const BELONGS: &[(&str, &[&str])] = &[
     ("r2d2", &["store/"]),
     ("rayon", &["pipeline/expand.rs"]),
     ("log::", &["domain/event.rs", "node/log_lines.rs", "node/teller.rs"]),
-    ("tracing::", &["domain/attempt_span.rs", "node/spans.rs", "api/builder.rs"]),
+    ("tracing::", &["domain/attempt_span.rs", "node/log_layer.rs", "node/spans.rs", "api/builder.rs"]),
     ("tokio::", &["members/bell.rs", "node/tasks.rs", "store/sql/connection/caller/relay.rs", "api/"]),
     ("sqlx::", &["store/sql/connection/caller/sqlx/"]),
     ("tokio_postgres::", &["store/sql/connection/caller/tokio_postgres.rs"]),
