@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Path, State};
-use axum::http::{HeaderName, StatusCode, header::CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header::CONTENT_TYPE};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use firetime::{
@@ -57,6 +57,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }),
             }
             println!("charged order {}", charge.order);
+            // Whoever shows the execution sees it, and so does whoever waits for its result.
+            context.log(format!("charged {} cents", charge.cents));
+            context.result(&charge.cents)?;
             Ok(Answer::Done)
         })
         // What this instance leaves behind when it is killed the other one takes over within 20 s, not 40.
@@ -112,23 +115,38 @@ struct Amount {
 async fn charge(
     State(client): State<Client>,
     Path(order): Path<u64>,
+    headers: HeaderMap,
     Json(amount): Json<Amount>,
 ) -> Result<(StatusCode, Json<Value>), Failure> {
     let charge = Charge { order, cents: amount.cents };
-    let enqueued = client.enqueue(CHARGE, &charge).key(&format!("order-{order}")).await.map_err(failure)?;
+    let (key, trace) = (format!("order-{order}"), headers.get("traceparent"));
+    let mut request = client.enqueue(CHARGE, &charge).key(&key);
+    // The handler, on whatever node, has it as `context.header("traceparent")`: docs/guide/traces.md makes
+    // spans of it.
+    if let Some(trace) = trace.and_then(|trace| trace.to_str().ok()) {
+        request = request.header("traceparent", trace);
+    }
+    let enqueued = request.await.map_err(failure)?;
     let is_new = matches!(enqueued, Enqueued::Created(_));
     let status = if is_new { StatusCode::ACCEPTED } else { StatusCode::OK };
     Ok((status, Json(json!({ "execution": enqueued.id().get() }))))
 }
 
-/// How the last attempt stands.
+/// How the last attempt stands, and what the handlers have logged.
 async fn status(State(client): State<Client>, Path(id): Path<i64>) -> Result<Json<Value>, Failure> {
     // A read blocks: it belongs to the blocking pool.
-    let found = tokio::task::spawn_blocking(move || client.execution(id)).await;
-    let details = found.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-    let details = details.map_err(failure)?;
-    let last = details.last();
-    Ok(Json(json!({ "state": last.state, "attempt": last.attempt, "error": last.error })))
+    let found = tokio::task::spawn_blocking(move || Ok((client.execution(id)?, client.logs(id)?))).await;
+    let found = found.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let (details, logs) = found.map_err(failure)?;
+    let result: Option<Value> = details.result_as().map_err(failure)?;
+    let (last, lines) = (details.last(), logs.lines.iter().map(|line| &line.text));
+    Ok(Json(json!({
+        "state": last.state,
+        "attempt": last.attempt,
+        "error": last.error,
+        "result": result,
+        "lines": lines.collect::<Vec<_>>(),
+    })))
 }
 
 async fn cancel(State(client): State<Client>, Path(id): Path<i64>) -> Result<Json<Value>, Failure> {

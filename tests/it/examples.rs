@@ -127,6 +127,8 @@ fn a_shop_that_is_killed_loses_no_charge() {
         let is_charged = || (left.state(*charge) == "SUCCEEDED").then_some(());
         until("a charge to be made", is_charged);
     }
+    let (_, body) = left.ask("GET", &format!("/executions/{again}"), "");
+    assert!(body.contains("\"lines\":[\"charged 1990 cents\"]") && body.contains("1990"), "{body}");
     // What waits when an instance is told to stop is there when the next one starts.
     let last = left.charge(2_000);
     assert!(left.stop());
