@@ -64,7 +64,9 @@ impl AttemptSpan {
                 "otel.status_code" = tracing::field::Empty,
             )
         };
-        Self { span: guarded(span).ok() }
+        // Without a subscriber its crate would write spans to the log, if some other crate has asked it to.
+        let is_wanted = tracing::dispatcher::has_been_set();
+        Self { span: is_wanted.then(|| guarded(span).ok()).flatten() }
     }
 
     pub(crate) fn span(&self) -> Option<&tracing::Span> {

@@ -58,8 +58,9 @@ pub(crate) enum Outcome {
     Succeeded,
     /// For good.
     Failed,
-    /// It failed, and is tried again.
+    /// It failed or its time limit passed, and it is tried again.
     Retried,
+    /// For good.
     TimedOut,
     Cancelled,
     Snoozed,
@@ -97,7 +98,7 @@ impl Outcome {
         match state {
             ExecutionState::Succeeded => Self::Succeeded,
             ExecutionState::Cancelled => Self::Cancelled,
-            ExecutionState::TimedOut => Self::TimedOut,
+            ExecutionState::TimedOut if !is_retried => Self::TimedOut,
             ExecutionState::Pending if has_error => Self::Undecodable,
             ExecutionState::Pending => Self::Snoozed,
             _ if is_retried => Self::Retried,
@@ -311,6 +312,7 @@ mod tests {
             (Failed, Some("no"), None),
             (Failed, Some("no"), Some(7)),
             (TimedOut, Some("late"), None),
+            (TimedOut, Some("late"), Some(7)),
             (Cancelled, Some("asked"), None),
             (Pending, None, Some(7)),
             (Pending, Some("cannot decode"), Some(7)),
@@ -319,9 +321,10 @@ mod tests {
             .for_each(|(state, error, retry)| counters.count(&finished("mail", *state, *error, *retry)));
         counters.count(&Event::Interrupted { attempt: attempt("mail"), took: SPAN });
         let [mail] = &counters.jobs()[..] else { panic!("one job") };
-        assert_eq!(mail.ended.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [1; 8]);
+        let ended: Vec<u64> = mail.ended.iter().map(|(_, count)| *count).collect();
+        assert_eq!(ended, [1, 1, 2, 1, 1, 1, 1, 1]);
         let spans = [&mail.took, &mail.lateness, &mail.queued].map(Histogram::count);
-        assert_eq!((mail.begun, spans), (3, [8, 3, 1]));
+        assert_eq!((mail.begun, spans), (3, [9, 3, 1]));
     }
 
     /// A series for each would be as many as somebody else likes.

@@ -90,7 +90,8 @@ impl Figures {
 
     /// How many nodes that have not ended are in each state.
     pub(crate) fn nodes_by_state(&self) -> BTreeMap<&'static str, usize> {
-        let mut states = BTreeMap::new();
+        // An alarm compares this one with 0.
+        let mut states = BTreeMap::from([(Switch::On.label(), 0)]);
         for node in &self.nodes {
             *states.entry(self.state_of(node)).or_default() += 1;
         }

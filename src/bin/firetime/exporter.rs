@@ -10,7 +10,7 @@ use firetime::{Client, Error, Metrics};
 use tiny_http::{Header, Method, Request, Response, Server};
 
 use crate::failure::{Failure, Result};
-use crate::inspect::connect;
+use crate::inspect::{connect, find_application};
 use crate::target::Target;
 use crate::when;
 
@@ -27,6 +27,7 @@ struct Figures {
 
 pub(crate) fn serve(target: &Target, listen: SocketAddr, out: &mut dyn Write) -> Result {
     let client = connect(target)?;
+    find_application(&client, target)?;
     let server = Server::http(listen).map_err(|error| {
         Failure::Failed(format!("listening on {listen}: {error}; name another address with --listen"))
     })?;

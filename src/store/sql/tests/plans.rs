@@ -726,7 +726,7 @@ fn a_page_of_payloads_reads_that_page_alone(database: &Database) {
     }
 }
 
-/// However many schedules and executions there are.
+/// However many schedules and executions there are; nor do they grow with them.
 fn figures_do_not_read_the_ledger(database: &Database) {
     let (mut session, application) = filled(database);
     let dialect = database.dialect();
@@ -750,6 +750,10 @@ fn figures_do_not_read_the_ledger(database: &Database) {
         session.rows(&statement).unwrap();
         assert_eq!(scans(session.as_mut(), &statement), Vec::<String>::new(), "{}", statement.text);
     }
+    let all = figures::figures(session.as_mut(), &query).unwrap();
+    let active: i64 = all.schedules.iter().map(|alike| alike.schedules).sum();
+    assert_eq!((all.successes.len(), all.left_out), (1_000, active - 1_000));
+    assert!(active >= ROWS);
 }
 
 /// Among two million that wait, each took longer than a call may.
