@@ -73,6 +73,11 @@ impl LogLines {
         lines
     }
 
+    /// Whether an outage goes on, which only the next polls can end.
+    pub(super) fn has_outage(&self) -> bool {
+        self.outage.is_some()
+    }
+
     /// What was held back while more of it came: no other event is at hand.
     pub(super) fn turn_ends(&mut self) -> Option<Line<'static>> {
         let (first, count) = self.taken_back.take()?;

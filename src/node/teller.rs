@@ -1,7 +1,7 @@
 //! The one place that logs: tells each event to the log and to the observers, on a thread of its own.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
@@ -35,6 +35,8 @@ pub(crate) struct Events {
     counters: Counters,
     messages: Sender<Message>,
     missed: Arc<AtomicU64>,
+    /// Whether the log has told of an outage: then it is told of polls, of which the first ends it.
+    has_outage: Arc<AtomicBool>,
     /// How many were missed since the start.
     dropped: AtomicU64,
     /// Dropped with the last of the loops: ends the teller's nap.
@@ -47,6 +49,7 @@ pub(crate) struct Teller {
     observers: Vec<Observer>,
     streams: Arc<Subscribers>,
     lines: LogLines,
+    has_outage: Arc<AtomicBool>,
     messages: Receiver<Message>,
     missed: Arc<AtomicU64>,
     awake: Receiver<()>,
@@ -57,16 +60,18 @@ pub(crate) fn events(observers: Vec<Observer>, counters: Counters) -> (Events, T
     let (send, messages) = unbounded();
     let (_awake, awake) = bounded(0);
     let (missed, streams) = (Arc::new(AtomicU64::new(0)), Arc::<Subscribers>::default());
+    let has_outage = Arc::<AtomicBool>::default();
     let events = Events {
         observed: !observers.is_empty(),
         streams: Arc::clone(&streams),
         counters,
         messages: send,
         missed: Arc::clone(&missed),
+        has_outage: Arc::clone(&has_outage),
         dropped: AtomicU64::new(0),
         _awake,
     };
-    (events, Teller { observers, streams, lines: LogLines::default(), messages, missed, awake })
+    (events, Teller { observers, streams, lines: LogLines::default(), has_outage, messages, missed, awake })
 }
 
 impl Events {
@@ -81,7 +86,7 @@ impl Events {
 
     pub(crate) fn emit(&self, event: Event) {
         self.counters.count(&event);
-        if !self.observed && event.level() > log::max_level() && self.streams.is_empty() {
+        if !self.is_wanted(&event) {
             return;
         }
         if self.messages.len() >= WAITING && !event.is_last_word() {
@@ -91,6 +96,11 @@ impl Events {
         }
         // A teller that has ended has panicked, which it cannot tell either.
         self.messages.send(Message::Event(event)).ok();
+    }
+
+    fn is_wanted(&self, event: &Event) -> bool {
+        let ends_outage = || matches!(event, Event::Polled { .. }) && self.has_outage.load(Ordering::Relaxed);
+        self.observed || event.level() <= log::max_level() || !self.streams.is_empty() || ends_outage()
     }
 
     /// A stream of the events from now on.
@@ -143,6 +153,7 @@ impl Teller {
 
     fn tell(&mut self, event: &Event) {
         self.lines.of(event, Boot::at(boot().millis())).into_iter().for_each(log);
+        self.has_outage.store(self.lines.has_outage(), Ordering::Relaxed);
         self.streams.tell(event);
         for observer in &self.observers {
             if guarded(|| observer(event)).is_err() {
@@ -312,6 +323,20 @@ mod tests {
         assert_eq!(stream.dropped(), 3);
         drop(events);
         assert_eq!(stream.count(), 1_024, "and then it ends");
+    }
+
+    /// The log wants none of them, but for their end of an outage that it has told of.
+    #[test]
+    fn polls_are_told_while_an_outage_goes_on() {
+        use crate::domain::{Error, ErrorKind};
+        let (events, mut teller) = super::events(Vec::new(), Counters::new([]));
+        let polled = || Event::Polled { tick: None, planned: 0, pending: 0, took: Duration::ZERO };
+        let error = Error::new(ErrorKind::Unavailable, "a lock was not free");
+        events.emit(polled());
+        assert!(teller.messages.is_empty());
+        teller.tell(&Event::StoreFailed { operation: "polling", error });
+        events.emit(polled());
+        assert_eq!(teller.messages.len(), 1);
     }
 
     #[test]

@@ -108,8 +108,11 @@ fn of_health(node: &Node, health: &Health) -> [Family; 7] {
         gauge("firetime_node_info", "1, with the node's id and the version of firetime.")
             .number(&[("node", &id), ("version", version)], 1.0),
         gauge("firetime_node_live", "Whether the node can go on.").number(&[], is(health.is_live())),
-        gauge("firetime_node_ready", "Whether nothing but a pause keeps the node from claiming, and it can run what it claims.")
-            .number(&[], is(health.is_ready())),
+        gauge(
+            "firetime_node_ready",
+            "Whether nothing but a pause keeps the node from claiming, and it can run what it claims.",
+        )
+        .number(&[], is(health.is_ready())),
         gauge("firetime_lease_seconds", "How much longer the node may claim and start executions.")
             .number(&[], seconds(health.lease)),
         gauge("firetime_heartbeat_age_seconds", "Since the last heartbeat that the database confirmed.")

@@ -565,19 +565,23 @@ impl Machine for CompleteMachine {
     fn next(&mut self, now: Now) -> Step<(CompleteOp, Asked), CompleteOutput> {
         self.time_out(now);
         self.try_held(now);
+        self.speakers.given_up(now).into_iter().for_each(|it| self.push(it));
         if let Some(output) = self.outbox.pop_front() {
             return Step::Tell(output);
         }
-        if let Some(ended) = self.ends.take_ended() {
-            return Step::Do((CompleteOp::Announce(ended), Asked::Announced));
-        }
         let unsettled = self.queue.len() + self.aside.len() + self.held.len();
-        self.unsettled.store(unsettled, Ordering::Relaxed);
+        self.unsettled.store(unsettled + self.speakers.outcomes(), Ordering::Relaxed);
         let is_settled = unsettled == 0 && self.speakers.is_empty();
         if self.closing {
             self.speakers.hasten(now);
         }
-        if self.abandoned || (self.closing && is_settled) {
+        if self.abandoned {
+            return Step::Stop;
+        }
+        if let Some(ended) = self.ends.take_ended() {
+            return Step::Do((CompleteOp::Announce(ended), Asked::Announced));
+        }
+        if self.closing && is_settled {
             return Step::Stop;
         }
         let gathered = if self.presses() { Boot::MIN } else { self.gather };
@@ -588,6 +592,7 @@ impl Machine for CompleteMachine {
             return self.say(now);
         }
         if now.boot < queue_at.min(aside_at) {
+            let says_at = says_at.min(self.speakers.gives_up_at());
             let others_at = self.held_at().min(self.limits.next_at()).min(says_at);
             return Step::Wait(queue_at.min(aside_at).min(others_at));
         }

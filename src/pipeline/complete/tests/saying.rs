@@ -201,3 +201,29 @@ fn the_end_of_an_awaited_execution_is_announced_behind_its_outcome() {
     }
     assert_eq!(calls, ["3 stored".to_owned(), format!("{:?}", [ExecutionId(1)])]);
 }
+
+/// However many of them there are, and however long each call takes.
+#[test]
+fn no_outcome_waits_longer_because_others_speak() {
+    for (takes, kind) in [(1_000, ErrorKind::Unavailable), (5_000, ErrorKind::Unknown)] {
+        let mut bench = Bench::new();
+        let runs: Vec<Speaker> = (1..=600).map(run).collect();
+        runs.iter().for_each(|run| bench.says(0, run));
+        runs.iter().for_each(|run| bench.ends(10, run));
+        let (mut now, mut settled, mut calls) = (10, 0, 0);
+        while settled < runs.len() {
+            match bench.call(now) {
+                Ok(Said(_)) => {
+                    (calls, now) = (calls + 1, now + takes);
+                    bench.failed(now, kind);
+                }
+                Ok(Settled(some)) => {
+                    settled += some;
+                    bench.done(now, &vec![Applied::Done; some]);
+                }
+                Err(until) => now = until.millis().max(now + 1),
+            }
+        }
+        assert!(now <= 30_000 + 3 * takes && calls <= 12, "{kind:?}: all by {now} ms, {calls} calls");
+    }
+}
