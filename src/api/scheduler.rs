@@ -51,7 +51,7 @@ impl Scheduler {
         let node = Arc::new(node);
         Ok(Self {
             #[cfg(feature = "metrics")]
-            _told: metrics::tell_facade(&node)?,
+            _told: metrics::tell_facade(&node).inspect_err(|_| node.stop_behind())?,
             node,
         })
     }

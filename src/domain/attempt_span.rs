@@ -69,6 +69,10 @@ impl AttemptSpan {
         Self { span: is_wanted.then(|| guarded(span).ok()).flatten() }
     }
 
+    pub(crate) fn is_none(&self) -> bool {
+        self.span.is_none()
+    }
+
     pub(crate) fn span(&self) -> Option<&tracing::Span> {
         self.span.as_ref()
     }
@@ -106,6 +110,10 @@ impl AttemptSpan {
     }
 
     pub(crate) fn ended(&self, _: ExecutionState) {}
+
+    pub(crate) fn is_none(&self) -> bool {
+        true
+    }
 }
 
 /// How the span of an attempt belongs to the trace of whoever enqueued or triggered its execution, if that

@@ -3,6 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+#[cfg(feature = "metrics")]
+use super::user_code::guarded;
+
 /// The upper bounds of the buckets, in seconds: the same for every histogram.
 const BOUNDS: [f64; 18] = [
     0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
@@ -64,7 +67,8 @@ pub(crate) fn tell(family: &'static str, label: Option<(&'static str, &str)>, sp
     {
         let labels: Vec<metrics::Label> =
             label.iter().map(|(name, value)| metrics::Label::new(*name, (*value).to_owned())).collect();
-        metrics::histogram!(family, labels).record(span);
+        // The recorder is the application's code, and this an execution's way.
+        guarded(|| metrics::histogram!(family, labels).record(span)).ok();
     }
 }
 

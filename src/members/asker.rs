@@ -277,7 +277,9 @@ impl Machine for AskerMachine {
         match input {
             AskerInput::Wait(execution, id, waiter) => {
                 self.idle_at = None;
-                self.by_attempt.insert((execution, execution));
+                if !self.awaited.contains_key(&execution) {
+                    self.by_attempt.insert((execution, execution));
+                }
                 self.unannounced.insert(execution);
                 let fresh = || {
                     let (attempt, waiters) = (execution, BTreeMap::new());
@@ -504,5 +506,18 @@ mod tests {
         assert!((2..=3).contains(&told.len()), "{told:?}");
         machine.receive(at(now), AskerInput::Told(false));
         assert!(asks(&mut machine, now + LATEST_OF_TOLD).is_ok(), "nobody would hear it");
+    }
+
+    #[test]
+    fn nothing_is_left_of_who_waited() {
+        let mut machine = machine();
+        let _first = wait(&mut machine, 0, 1, 10);
+        assert_eq!(asks(&mut machine, 0), Ok(vec![1]));
+        answer(&mut machine, 1, &[(1, open(5))]);
+        // Its first attempt has failed, and another waits for it.
+        let _second = wait(&mut machine, 2, 1, 11);
+        assert_eq!(asks(&mut machine, 50), Ok(vec![1]));
+        answer(&mut machine, 51, &[(1, OpenOrEnded::Ended)]);
+        assert!(machine.machine.awaited.is_empty() && machine.machine.by_attempt.is_empty());
     }
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam::channel::{Receiver, Sender};
 
-use crate::domain::Event;
+use crate::domain::attempt_span::AttemptSpan;
+use crate::domain::{Event, ExecutionState};
 use crate::machine::driver::inbox;
 use crate::members::HeartbeatInput;
 use crate::members::listener::ListenInput;
@@ -89,6 +90,10 @@ impl Mailboxes for &Inboxes {
 
     fn emit(&mut self, event: Event) {
         self.events.emit(event);
+    }
+
+    fn end_span(&mut self, span: AttemptSpan, state: Option<ExecutionState>) {
+        self.events.end_span(span, state);
     }
 
     fn gave_up(&mut self) {

@@ -1,7 +1,8 @@
 //! The wiring of the machines: who acts on each output, over channels in production and by direct calls in
 //! the simulator.
 
-use crate::domain::Event;
+use crate::domain::attempt_span::AttemptSpan;
+use crate::domain::{Event, ExecutionState};
 use crate::members::listener::ListenOutput;
 use crate::members::{HeartbeatInput, HeartbeatOutput};
 use crate::misfire::{MisfireInput, MisfireOutput};
@@ -42,6 +43,9 @@ pub(crate) trait Mailboxes {
     fn left(&mut self);
 
     fn emit(&mut self, event: Event);
+
+    /// Ends the span of an attempt on the thread for application code.
+    fn end_span(&mut self, span: AttemptSpan, state: Option<ExecutionState>);
 
     /// Notes that the node cannot go on.
     fn gave_up(&mut self);
@@ -130,6 +134,7 @@ fn of_complete(output: CompleteOutput, to: &mut impl Mailboxes) {
         }
         CompleteOutput::HandedBack => to.heartbeat(HeartbeatInput::HandedBack),
         CompleteOutput::Failed(schedule) => to.misfire(MisfireInput::Failed(schedule)),
+        CompleteOutput::SpanEnded(span, state) => to.end_span(span, state),
         CompleteOutput::Event(event) => to.emit(event),
     }
 }

@@ -248,9 +248,11 @@ impl Runner {
                 Conclusion { committed: (confirm, success), undone: (outcome, event), span: its_span };
             return self.settle(CompleteInput::Conclude(Box::new(conclusion)));
         }
-        its_span.ended(outcome.becomes());
+        let becomes = outcome.becomes();
         self.settle(CompleteInput::Settle(outcome, None));
         self.events.emit(event);
+        // The subscriber is the application's code: no outcome waits for it.
+        its_span.ended(becomes);
     }
 
     pub(super) fn settle(&self, input: CompleteInput) {

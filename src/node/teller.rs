@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 
+use crate::domain::attempt_span::AttemptSpan;
 use crate::domain::user_code::guarded;
-use crate::domain::{Boot, Event};
+use crate::domain::{Boot, Event, ExecutionState};
 use crate::node::counters::Counters;
 use crate::node::event_stream::{EventStream, Subscribers};
 use crate::node::log_lines::{Line, LogLines};
@@ -22,6 +23,8 @@ const NAP: Duration = Duration::from_millis(5);
 
 enum Message {
     Event(Event),
+    /// The span of an attempt ends: its subscriber is the application's code, too.
+    Span(AttemptSpan, Option<ExecutionState>),
     /// Everything before this has been told.
     Flush(Sender<()>),
 }
@@ -98,6 +101,18 @@ impl Events {
         self.messages.send(Message::Event(event)).ok();
     }
 
+    /// Has the span of an attempt ended by the teller.
+    pub(crate) fn end_span(&self, span: AttemptSpan, state: Option<ExecutionState>) {
+        if span.is_none() {
+            return;
+        }
+        match self.messages.len() < WAITING {
+            true => drop(self.messages.send(Message::Span(span, state))),
+            // Dropped here, it would be closed by its subscriber on this thread.
+            false => std::mem::forget(span),
+        }
+    }
+
     fn is_wanted(&self, event: &Event) -> bool {
         let ends_outage = || matches!(event, Event::Polled { .. }) && self.has_outage.load(Ordering::Relaxed);
         self.observed || event.level() <= log::max_level() || !self.streams.is_empty() || ends_outage()
@@ -135,6 +150,7 @@ impl Teller {
             for message in std::iter::once(first).chain(messages.try_iter().take(WAITING)) {
                 match message {
                     Message::Event(event) => self.tell(&event),
+                    Message::Span(span, state) => state.into_iter().for_each(|state| span.ended(state)),
                     Message::Flush(told) => {
                         self.lines.turn_ends().into_iter().for_each(log);
                         // The caller of `flush` may have given up.

@@ -1,6 +1,8 @@
 //! Tells the `metrics` facade of a node's counters and gauges, every ten seconds. Spans are told as they end,
-//! where they are counted. Nothing has the label `application`: the host's recorder adds what it wants.
+//! where they are counted. Nothing has the label `application`: the host's recorder adds what it wants. The
+//! cluster's figures are not told: nobody could take back what a node has told that reads them no more.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,32 +11,39 @@ use crossbeam::channel::{RecvTimeoutError, Sender, bounded};
 use super::family::{Family, Kind, Metrics, Sample, Value};
 use crate::api::Health;
 use crate::domain::Error;
+use crate::domain::user_code::guarded;
 use crate::machine::driver::spawn;
 use crate::node::Node;
 
 /// Between two turns.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Tells of a node until what this returns is dropped.
+/// What was told of each counter so far, by name and labels.
+type Told = BTreeMap<(&'static str, Vec<(&'static str, String)>), u64>;
+
+/// Tells of a node until what this returns is dropped; its gauges are 0 then.
 pub(in crate::api) fn tell(node: &Arc<Node>) -> Result<Sender<()>, Error> {
     let (alive, ended) = bounded(0);
     let node = Arc::downgrade(node);
     spawn("firetime-metrics", move || {
-        let mut is_described = false;
+        let (mut told, mut last) = (Told::new(), None);
         while let Some(node) = node.upgrade() {
             let health = Health::of(node.lanes(), node.lease(), node.stage());
-            let metrics = super::node::of(&node, &health);
+            let metrics = super::node::alone(&node, &health);
             drop(node);
-            publish(&metrics, !std::mem::replace(&mut is_described, true));
+            // The recorder is the application's code.
+            guarded(|| publish(&metrics, &mut told, last.is_none())).ok();
+            last = Some(metrics);
             if ended.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout) {
-                return;
+                break;
             }
         }
+        guarded(|| last.iter().for_each(end)).ok();
     })?;
     Ok(alive)
 }
 
-fn publish(metrics: &Metrics, describe: bool) {
+fn publish(metrics: &Metrics, told: &mut Told, describe: bool) {
     for Family { name, help, kind, samples } in &metrics.families {
         if describe {
             match kind {
@@ -43,17 +52,16 @@ fn publish(metrics: &Metrics, describe: bool) {
                 Kind::Histogram => metrics::describe_histogram!(*name, metrics::Unit::Seconds, *help),
             }
         }
-        for Sample { labels, value } in samples {
-            let labels: Vec<metrics::Label> = labels
-                .iter()
-                .skip(1)
-                .map(|(name, value)| metrics::Label::new(*name, value.clone()))
-                .collect();
-            match (kind, value) {
+        for sample in samples {
+            match (kind, &sample.value) {
+                // Others may count under the same name: another scheduler of this process, or the next one.
                 (Kind::Counter, Value::Number(number)) => {
-                    metrics::counter!(*name, labels).absolute(*number as u64);
+                    let so_far = told.entry((*name, sample.labels.clone())).or_default();
+                    let now = *number as u64;
+                    metrics::counter!(*name, labels(sample)).increment(now.saturating_sub(*so_far));
+                    *so_far = now;
                 }
-                (Kind::Gauge, Value::Number(number)) => metrics::gauge!(*name, labels).set(*number),
+                (Kind::Gauge, Value::Number(number)) => metrics::gauge!(*name, labels(sample)).set(*number),
                 // Its spans were told one by one.
                 (Kind::Histogram, _) | (_, Value::Histogram(_)) => {}
             }
@@ -61,9 +69,21 @@ fn publish(metrics: &Metrics, describe: bool) {
     }
 }
 
+/// The node has ended.
+fn end(metrics: &Metrics) {
+    for Family { name, samples, .. } in metrics.families.iter().filter(|it| it.kind == Kind::Gauge) {
+        samples.iter().for_each(|sample| metrics::gauge!(*name, labels(sample)).set(0.0));
+    }
+}
+
+/// But for `application`, the first.
+fn labels(sample: &Sample) -> Vec<metrics::Label> {
+    let labels = sample.labels.iter().skip(1);
+    labels.map(|(name, value)| metrics::Label::new(*name, value.clone())).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::{Mutex, atomic::AtomicU64, atomic::Ordering};
 
     use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
@@ -103,13 +123,46 @@ mod tests {
         ];
         let kept = Kept::default();
         metrics::with_local_recorder(&kept, || {
-            publish(&Metrics::of("shop", families.clone()), true);
-            publish(&Metrics::of("shop", families), false);
+            // Two schedulers of a process count under one name.
+            for mut told in [Told::new(), Told::new()] {
+                let metrics = Metrics::of("shop", families.clone());
+                publish(&metrics, &mut told, true);
+                publish(&metrics, &mut told, false);
+            }
         });
         let told = kept.0.into_inner().unwrap();
         let values: Vec<u64> = told.values().map(|cell| cell.load(Ordering::Relaxed)).collect();
-        assert_eq!(values, [7, 0.5_f64.to_bits()]);
+        assert_eq!(values, [14, 0.5_f64.to_bits()]);
         let keys: Vec<&String> = told.keys().collect();
         assert!(keys[0].contains("job = mail") && !keys[1].contains("shop"), "{keys:?}");
+    }
+
+    #[test]
+    fn the_gauges_of_a_node_that_has_ended_are_0() {
+        let families = vec![Family::new(Kind::Gauge, "ready", "R.").number(&[], 1.0)];
+        let (kept, metrics) = (Kept::default(), Metrics::of("shop", families));
+        metrics::with_local_recorder(&kept, || {
+            publish(&metrics, &mut Told::new(), true);
+            end(&metrics);
+        });
+        let told = kept.0.into_inner().unwrap();
+        assert_eq!(told.values().map(|cell| cell.load(Ordering::Relaxed)).collect::<Vec<_>>(), [0]);
+    }
+
+    #[test]
+    fn a_start_without_a_thread_for_it_leaves_no_node() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("x.db").display());
+        const GREET: crate::Job<()> = crate::Job::new("greet");
+        let builder = crate::Scheduler::builder("shop", &url).handler(GREET, |_, ()| Ok(()));
+        let refused = crate::machine::driver::refused::during("firetime-metrics", || builder.start());
+        assert!(refused.is_err());
+        let client = crate::Client::connect("shop", &url).unwrap();
+        let clock = crate::time::Clock::default();
+        let until = clock.now().boot + 20_000;
+        while client.nodes().unwrap().iter().any(|node| node.ended.is_none()) {
+            assert!(clock.now().boot < until, "its node goes on");
+            std::thread::yield_now();
+        }
     }
 }

@@ -10,16 +10,28 @@ use crate::machine::store_calls;
 use crate::node::Node;
 use crate::node::counters::{DURATION, ENQUEUE_TO_START, JobCounts, LATENESS, POLL};
 
-/// All figures of a node whose health is this.
+/// All figures of a node whose health is this, and those of the cluster if it has read them.
 pub(in crate::api) fn of(node: &Node, health: &Health) -> Metrics {
-    let counters = node.counters();
-    let plain = counters.plain().map(|(plain, value)| {
-        let (name, help) = plain.about();
-        Family::new(Kind::Counter, name, help).number(&[], count(value))
-    });
     let cluster = node.figures().map(|(figures, now)| cluster::families(&figures, now));
-    let cluster = cluster.into_iter().flatten();
-    let families = of_jobs(&counters.jobs())
+    Metrics::of(&node.application, families(node, health).chain(cluster.into_iter().flatten()).collect())
+}
+
+/// Those of the node alone.
+#[cfg(feature = "metrics")]
+pub(super) fn alone(node: &Node, health: &Health) -> Metrics {
+    Metrics::of(&node.application, families(node, health).collect())
+}
+
+fn families(node: &Node, health: &Health) -> impl Iterator<Item = Family> + use<> {
+    let counters = node.counters();
+    let plain: Vec<Family> = counters
+        .plain()
+        .map(|(plain, value)| {
+            let (name, help) = plain.about();
+            Family::new(Kind::Counter, name, help).number(&[], count(value))
+        })
+        .collect();
+    of_jobs(&counters.jobs())
         .into_iter()
         .chain([skipped(&counters.skips())])
         .chain(plain)
@@ -27,9 +39,6 @@ pub(in crate::api) fn of(node: &Node, health: &Health) -> Metrics {
         .chain(of_store_calls(node))
         .chain(of_health(node, health))
         .chain(of_lanes(&health.lanes))
-        .chain(cluster)
-        .collect();
-    Metrics::of(&node.application, families)
 }
 
 fn of_jobs(jobs: &[JobCounts]) -> [Family; 5] {

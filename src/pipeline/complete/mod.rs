@@ -32,8 +32,8 @@ use self::speakers::Speakers;
 use self::time_limits::{Limited, Limits, Stuck};
 use crate::domain::attempt_span::AttemptSpan;
 use crate::domain::{
-    Boot, BoundOf, Error, ErrorKind, Event, ExecutionId, LONGEST_ERROR, Millis, ScheduleId, Timestamp,
-    payload,
+    Boot, BoundOf, Error, ErrorKind, Event, ExecutionId, ExecutionState, LONGEST_ERROR, Millis, ScheduleId,
+    Timestamp, payload,
 };
 use crate::machine::{Machine, Operation, Step};
 use crate::members::OwnTokens;
@@ -106,6 +106,9 @@ pub(crate) enum CompleteOutput {
     HandedBack,
     /// An occurrence of this schedule has failed for good, for which it may be paused.
     Failed(ScheduleId),
+    /// The span of an attempt ends, with the state that is stored; without one if others have taken it. That
+    /// calls the application's subscriber, for which no outcome may wait.
+    SpanEnded(AttemptSpan, Option<ExecutionState>),
     Event(Event),
 }
 
@@ -490,32 +493,36 @@ impl CompleteMachine {
     /// then not as the other part expects it, and the question is asked once more.
     fn concluded(&mut self, mut it: Unsettled, settled: Applied, now: Now) -> Option<Unsettled> {
         let Some((part, conclusion)) = it.conclusion.take() else { return Some(it) };
-        let Conclusion { committed, undone, span } = &*conclusion;
         match (part, settled) {
             (Part::Undone, Applied::Done) => {
-                span.ended(undone.0.becomes());
-                self.outbox.push_back(CompleteOutput::Event(undone.1.clone()));
+                let Conclusion { undone: (change, event), span, .. } = *conclusion;
+                self.outbox.push_back(CompleteOutput::SpanEnded(span, Some(change.becomes())));
+                self.outbox.push_back(CompleteOutput::Event(event));
                 Some(it)
             }
             (Part::Asked | Part::AskedAgain, Applied::Done) => {
                 self.limits.remove(it.change.execution);
                 self.stuck.remove(&it.change.execution).iter().for_each(Stuck::remove);
-                span.ended(committed.0.becomes());
-                self.outbox.push_back(CompleteOutput::Event(committed.1.clone()));
+                let Conclusion { committed: (change, event), span, .. } = *conclusion;
+                self.outbox.push_back(CompleteOutput::SpanEnded(span, Some(change.becomes())));
+                self.outbox.push_back(CompleteOutput::Event(event));
                 Some(it)
             }
             (Part::Asked, _) => {
-                let change = undone.0.clone();
+                let change = conclusion.undone.0.clone();
                 self.receive_change(change, None, Some((Part::Undone, conclusion)), now);
                 None
             }
             (Part::Undone, _) => {
-                let change = committed.0.clone();
+                let change = conclusion.committed.0.clone();
                 let conclusion = Some((Part::AskedAgain, conclusion));
                 self.push(Unsettled { conclusion, ..Unsettled::new(change) });
                 None
             }
-            (Part::AskedAgain, _) => Some(it),
+            (Part::AskedAgain, _) => {
+                self.outbox.push_back(CompleteOutput::SpanEnded(conclusion.span, None));
+                Some(it)
+            }
         }
     }
 

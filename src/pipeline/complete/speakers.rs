@@ -16,8 +16,8 @@ const GRID: Millis = 250;
 /// The most runs, and bytes of lines, of one call.
 const BATCH: usize = 256;
 const LARGEST: usize = 4_000_000;
-/// The pause behind the first failure; each further one is twice as long: of a row that is held up to [`PACE`],
-/// of a call up to [`LONGEST_PAUSE`].
+/// The pause behind the first failure; each further one is twice as long: of a row that is held up to
+/// [`PACE`], of a call up to [`LONGEST_PAUSE`].
 const PAUSE: Millis = 100;
 const LONGEST_PAUSE: Millis = 10_000;
 /// Once it could not be stored for so long, the outcome is stored without it.

@@ -23,7 +23,8 @@ use super::sabotage::{Route, Sabotage};
 use super::seats::{FloorSeats, Floors, Permit};
 use super::wire::Wire;
 use crate::api::carrier;
-use crate::domain::{Answer, Boot, Event, LaneReport, Millis, NodeId, Timestamp};
+use crate::domain::attempt_span::AttemptSpan;
+use crate::domain::{Answer, Boot, Event, ExecutionState, LaneReport, Millis, NodeId, Timestamp};
 use crate::fixtures::NoLanes;
 use crate::machine::Machine;
 use crate::members::listener::ListenOutput;
@@ -573,6 +574,8 @@ impl Mailboxes for Delivery<'_> {
     fn left(&mut self) {}
 
     fn emit(&mut self, _: Event) {}
+
+    fn end_span(&mut self, _: AttemptSpan, _: Option<ExecutionState>) {}
 
     fn gave_up(&mut self) {}
 }

@@ -10,6 +10,7 @@ use crate::store::figures::{
     MOST_WAITING, REPAIRED, SchedulesAlike,
 };
 use crate::store::switch::Switch;
+use crate::trigger::AWAITED;
 
 impl Tables {
     pub(super) fn figures(&self, query: &FiguresQuery) -> Figures {
@@ -72,8 +73,9 @@ impl Tables {
     }
 
     fn last_success_of(&self, id: i64, row: &Schedule) -> LastSuccess {
-        let prev = row.prev.map_or(-1, Timestamp::millis);
-        let interval = row.next.map(Timestamp::millis).filter(|next| *next > prev).map(|next| next - prev);
+        let prev = row.prev.map_or(0, Timestamp::millis);
+        let next = row.next.map(Timestamp::millis).filter(|next| *next > prev && *next < AWAITED);
+        let interval = next.map(|next| next - prev);
         let span = interval.map_or(LONGEST_LOOK, |interval| interval.saturating_mul(MOST_INTERVALS));
         let since = Timestamp::at(prev.saturating_sub(span));
         let runs = self.runs.values().filter(|run| {

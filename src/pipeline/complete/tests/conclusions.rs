@@ -50,6 +50,10 @@ fn answered(mut machine: Stepped<CompleteMachine>, answers: &[Applied]) -> (Vec<
                 machine.done(at(0), Ok(vec![*answers.next().expect("nothing more is settled")]));
             }
             Step::Tell(CompleteOutput::Event(event)) => told.push(event.to_string()),
+            // As the thread for the application's code does.
+            Step::Tell(CompleteOutput::SpanEnded(span, state)) => {
+                state.into_iter().for_each(|state| span.ended(state));
+            }
             Step::Tell(_) => {}
             Step::Wait(_) => panic!("it waits for nothing"),
             Step::Stop => break,
@@ -161,4 +165,39 @@ fn its_span_has_the_outcome_that_the_row_says() {
     let failed = ["outcome=\"FAILED\"", "error.type=\"FAILED\"", "otel.status_code=\"ERROR\""];
     assert_eq!(of(&[Applied::Lost, Applied::Done]), failed);
     assert_eq!(of(&[Applied::Lost; 3]), [""; 0]);
+}
+
+/// A subscriber is the application's code: no outcome may wait for it.
+#[cfg(feature = "tracing")]
+#[test]
+fn its_span_is_not_ended_by_the_machine_that_stores_outcomes() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+    use crate::domain::attempt_span::SpanFacts;
+
+    struct Closes(Arc<AtomicUsize>);
+    impl<S: tracing::Subscriber> Layer<S> for Closes {
+        fn on_close(&self, _: tracing::span::Id, _: Context<'_, S>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let closed = Arc::new(AtomicUsize::new(0));
+    let subscriber = tracing_subscriber::registry().with(Closes(Arc::clone(&closed)));
+    tracing::subscriber::with_default(subscriber, || {
+        let (cause, lateness) = (Cause::Planned, Duration::ZERO);
+        let facts = SpanFacts { application: "app", node: &"node", cause: &cause, fence: 1, lateness };
+        let span = AttemptSpan::new(&attempt(7), &facts);
+        let CompleteInput::Conclude(conclusion) = conclusion(failed()) else { panic!() };
+        let mut machine = Stepped::new(CompleteMachine::new(Arc::default()));
+        let conclusion = Conclusion { span, ..*conclusion };
+        machine.receive(at(0), CompleteInput::Conclude(Box::new(conclusion)));
+        assert!(matches!(machine.next(at(0)), Step::Do(_)));
+        machine.done(at(0), Ok(vec![Applied::Done]));
+        let Step::Tell(ended @ CompleteOutput::SpanEnded(..)) = machine.next(at(0)) else { panic!() };
+        assert_eq!(closed.load(Ordering::Relaxed), 0);
+        drop(ended);
+        assert_eq!(closed.load(Ordering::Relaxed), 1);
+    });
 }

@@ -13,6 +13,7 @@ use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, Statement, answer, single, sql};
 use crate::store::switch::Switch;
+use crate::trigger::AWAITED;
 
 pub(crate) fn figures(session: &mut dyn Session, query: &FiguresQuery) -> Step<Figures> {
     let (application, dialect) = (query.application.as_str(), session.dialect());
@@ -60,9 +61,14 @@ answer! {
         state = "e.state", Row::loose_text;
         contained = "CASE WHEN e.paused_by = 'firetime' THEN 1 ELSE 0 END AS contained", Row::flag;
         schedules = "COUNT(*) AS schedules", Row::int;
-        overdue = "COUNT(CASE WHEN e.next_fire_time >= 0 AND e.next_fire_time < ? - e.threshold \
-            THEN 1 END) AS overdue", Row::int;
+        overdue = format!("COUNT(CASE WHEN e.next_fire_time >= 0 AND e.next_fire_time < ? - {} \
+            THEN 1 END) AS overdue", bounded("e.threshold")), Row::int;
     }
+}
+
+/// A column as somebody may have written it by hand, as a number that can be reckoned with.
+fn bounded(column: &str) -> String {
+    format!("CASE WHEN {column} >= 0 AND {column} < {AWAITED} THEN {column} ELSE 0 END")
 }
 
 pub(crate) fn schedules(query: &FiguresQuery) -> Statement {
@@ -78,12 +84,12 @@ pub(crate) fn schedules(query: &FiguresQuery) -> Statement {
 answer! {
     LastSuccess() {
         schedule = "e.name", Row::loose_text;
-        ended = "(SELECT r.finished_time FROM QRTZ_RUN r WHERE r.execute_id = e.id \
+        ended = format!("(SELECT r.finished_time FROM QRTZ_RUN r WHERE r.execute_id = e.id \
             AND r.generation = e.generation AND r.origin = 0 AND r.state = 'SUCCEEDED' \
-            AND r.scheduled_time >= e.prev_fire_time - CASE WHEN e.next_fire_time > e.prev_fire_time \
-            THEN ? * (e.next_fire_time - e.prev_fire_time) ELSE ? END \
+            AND r.scheduled_time >= {prev} - CASE WHEN e.next_fire_time > {prev} \
+            AND e.next_fire_time < {AWAITED} THEN ? * (e.next_fire_time - {prev}) ELSE ? END \
             ORDER BY r.generation DESC, r.origin DESC, r.scheduled_time DESC, r.attempt DESC \
-            LIMIT 1) AS ended",
+            LIMIT 1) AS ended", prev = bounded("e.prev_fire_time")),
             Row::time;
     }
 }
