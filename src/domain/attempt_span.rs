@@ -73,6 +73,11 @@ impl AttemptSpan {
         self.span.is_none()
     }
 
+    /// Leaves the span open for good.
+    pub(crate) fn leave(mut self) {
+        std::mem::forget(self.span.take());
+    }
+
     pub(crate) fn span(&self) -> Option<&tracing::Span> {
         self.span.as_ref()
     }
@@ -114,6 +119,8 @@ impl AttemptSpan {
     pub(crate) fn is_none(&self) -> bool {
         true
     }
+
+    pub(crate) fn leave(self) {}
 }
 
 /// How the span of an attempt belongs to the trace of whoever enqueued or triggered its execution, if that

@@ -109,7 +109,7 @@ impl Events {
         match self.messages.len() < WAITING {
             true => drop(self.messages.send(Message::Span(span, state))),
             // Dropped here, it would be closed by its subscriber on this thread.
-            false => std::mem::forget(span),
+            false => span.leave(),
         }
     }
 
