@@ -1,5 +1,6 @@
 //! A shop behind axum: routes that enqueue a charge, cancel it and tell its status, others for probes and
-//! Prometheus, and a shutdown that loses none. Start it twice, on one database, and end one of them: the other goes on. On Unix.
+//! Prometheus, and a shutdown that loses none. Start it twice, on one database, and end one of them: the other
+//! goes on. On Unix.
 //!
 //! ```text
 //! ADDRESS=127.0.0.1:3000 DATABASE_URL=postgres://... cargo run --example axum --features tokio,postgres

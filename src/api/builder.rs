@@ -208,8 +208,7 @@ impl Builder {
     where
         F: Future<Output = Result<Answer, HandlerError>> + Send + 'static,
     {
-        let around = move |context, next| -> HandlerFuture { Box::pin(around(context, next)) };
-        self.handlers.around(None, Layer::Async(Arc::new(around)));
+        self.handlers.around(None, Layer::of_futures(around));
         self
     }
 
@@ -223,8 +222,7 @@ impl Builder {
     where
         F: Future<Output = Result<Answer, HandlerError>> + Send + 'static,
     {
-        let around = move |context, next| -> HandlerFuture { Box::pin(around(context, next)) };
-        self.handlers.around(Some(job.name()), Layer::Async(Arc::new(around)));
+        self.handlers.around(Some(job.name()), Layer::of_futures(around));
         self
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::domain::LaneHealth;
-use crate::node::{LeaseFigures, Stage};
+use crate::node::{LeaseFigures, Node, Stage};
 
 /// A node's own state, without asking the database: for the probes of an orchestrator.
 ///
@@ -78,7 +78,11 @@ fn stage_problem(stage: Stage) -> Option<&'static str> {
 }
 
 impl Health {
-    pub(super) fn of(lanes: Vec<LaneHealth>, lease: LeaseFigures, stage: Stage) -> Self {
+    pub(super) fn of_node(node: &Node) -> Self {
+        Self::of(node.lanes(), node.lease(), node.stage())
+    }
+
+    fn of(lanes: Vec<LaneHealth>, lease: LeaseFigures, stage: Stage) -> Self {
         let of = |lane: &LaneHealth| match lanes.len() {
             1 => String::new(),
             _ => format!("lane {:?}: ", lane.name),

@@ -85,7 +85,7 @@ impl Scheduler {
     /// Whether this node lives, may claim and can run what it claims, and what each of its lanes is doing.
     #[must_use]
     pub fn health(&self) -> Health {
-        Health::of(self.node.lanes(), self.node.lease(), self.node.stage())
+        Health::of_node(&self.node)
     }
 
     /// The node's figures for dashboards and alarms, read from memory: see [`Metrics`].

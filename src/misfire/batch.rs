@@ -170,18 +170,21 @@ impl Batch {
 
     /// What is told of the occurrences that its won repairs have skipped.
     pub(super) fn take_skipped(&mut self, applied: &[Applied]) -> impl Iterator<Item = Event> {
-        let is_won = |place: usize| applied.get(place) == Some(&Applied::Done);
         let skipped = std::mem::take(&mut self.skipped).into_iter();
-        skipped.filter_map(move |(place, event)| is_won(place).then_some(event))
+        skipped.filter_map(|(place, event)| is_won(applied, place).then_some(event))
     }
 
     /// The schedules whose won repairs did not reach the present. A lost one is left to the next pass: its
     /// cursor is another's by now.
     pub(super) fn still_behind(self, applied: &[Applied]) -> VecDeque<Unwritten> {
-        let is_won = |place: usize| applied.get(place) == Some(&Applied::Done);
-        let won = self.still_behind.into_iter().filter(|(place, _)| is_won(*place));
+        let won = self.still_behind.into_iter().filter(|(place, _)| is_won(applied, *place));
         won.map(|(_, overdue)| Unwritten::Overdue(overdue)).collect()
     }
+}
+
+/// Whether the change at this place of a batch was made.
+fn is_won(applied: &[Applied], place: usize) -> bool {
+    applied.get(place) == Some(&Applied::Done)
 }
 
 #[cfg(test)]

@@ -67,6 +67,16 @@ pub(crate) enum Layer {
     Async(Arc<AsyncAround>),
 }
 
+#[cfg(feature = "tokio")]
+impl Layer {
+    pub(crate) fn of_futures<F>(around: impl Fn(Context, HandlerFuture) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Answer, HandlerError>> + Send + 'static,
+    {
+        Self::Async(Arc::new(move |context, next| Box::pin(around(context, next))))
+    }
+}
+
 /// The middleware of a scheduler, as it was added.
 #[derive(Default)]
 pub(crate) struct Layers(Vec<(Option<&'static str>, Layer)>);

@@ -201,8 +201,7 @@ impl Runner {
         let began = self.clock.now();
         let lateness = span(began.db.saturating_since(claimed.due()));
         let watch = if claimed.has_own_lane() { Watch::Nothing } else { self.lane.watch };
-        let (cause_of, snoozes) = (claimed.cause(), claimed.snoozes());
-        self.events.counters().began(&attempt.job, cause_of, snoozes, lateness);
+        self.events.counters().began(&attempt.job, &cause, claimed.snoozes(), lateness);
         let span = self.spans.begin(&attempt, claimed, lateness);
         let limited = running.begin(policy, &self.lane.stuck, began);
         limited.into_iter().for_each(|limited| self.settle(CompleteInput::Limit(limited)));

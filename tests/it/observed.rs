@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
@@ -11,7 +11,7 @@ use firetime::metrics::{Kind, Metrics, Value};
 use firetime::{Answer, Draining, Event, Job, Overlap, Retry, Schedule, Scheduler, Trigger};
 use libtest_mimic::Trial;
 
-use crate::support::database::ServerKind;
+use crate::support::database::{Database, ServerKind};
 use crate::support::scheduler::{APPLICATION, SOON, builder, client, listen, until, wait_for};
 use crate::trial;
 
@@ -39,10 +39,26 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
 
 const MAIL: Job<u32> = Job::new("mail").retry(Retry::fixed(Duration::from_millis(1)).at_most(1));
 
+/// A node whose handlers hang until the sender is dropped.
+fn hanging(database: &Database) -> (Scheduler, Receiver<Event>, Sender<()>) {
+    let (let_go, hang) = channel::<()>();
+    let hang = Mutex::new(hang);
+    let (builder, events) = listen(builder(database).handler(MAIL, move |_, _| {
+        hang.lock().unwrap().recv().ok();
+        Ok(())
+    }));
+    (builder.start().unwrap(), events, let_go)
+}
+
 const GUIDE: &str = include_str!("../../docs/guide/observing.md");
 
-/// The official reader of the format, which also knows how metrics should be named.
+/// The official reader of the format, which also knows how metrics should be named, takes them; and the guide
+/// has them all.
 fn assert_well_formed(metrics: &Metrics) {
+    for family in &metrics.families {
+        assert_eq!(family.kind == Kind::Counter, family.name.ends_with("_total"), "{}", family.name);
+        assert!(GUIDE.contains(&format!("`{}`", family.name)), "the guide lacks {}", family.name);
+    }
     let mut promtool = Command::new("promtool")
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
@@ -97,32 +113,19 @@ fn metrics_tell_what_a_node_did(kind: ServerKind) {
     };
     for family in &metrics.families {
         assert!(family.samples.iter().all(|it| is_labelled(&it.value, &it.labels)), "{family:?}");
-        assert_eq!(family.kind == Kind::Counter, family.name.ends_with("_total"), "{}", family.name);
-        assert!(GUIDE.contains(&format!("`{}`", family.name)), "the guide lacks {}", family.name);
     }
     until("the cluster's figures are not read", || {
         scheduler.metrics().family("firetime_cluster_nodes").map(drop)
     });
     let cluster = scheduler.client().metrics().unwrap();
     assert_eq!(cluster.number("firetime_cluster_nodes", &[("state", "active")]), Some(1.0));
-    for metrics in [scheduler.metrics(), cluster] {
-        assert_well_formed(&metrics);
-        for family in &metrics.families {
-            assert!(GUIDE.contains(&format!("`{}`", family.name)), "the guide lacks {}", family.name);
-        }
-    }
+    [scheduler.metrics(), cluster].iter().for_each(assert_well_formed);
     assert!(scheduler.shutdown(SOON));
 }
 
 fn skipped_occurrences_are_counted_by_reason(kind: ServerKind) {
     let database = kind.fresh();
-    let (let_go, hang) = channel::<()>();
-    let hang = Mutex::new(hang);
-    let (builder, events) = listen(builder(&database).handler(MAIL, move |_, _| {
-        hang.lock().unwrap().recv().ok();
-        Ok(())
-    }));
-    let scheduler = builder.start().unwrap();
+    let (scheduler, events, let_go) = hanging(&database);
     let every = Trigger::every(Duration::from_millis(200)).unwrap();
     let schedule = Schedule::new("often", MAIL, &0, every).unwrap().overlap(Overlap::Skip);
     scheduler.client().ensure(&schedule).run().unwrap();
@@ -142,13 +145,7 @@ fn skipped_occurrences_are_counted_by_reason(kind: ServerKind) {
 
 fn a_node_is_ready_from_its_first_poll_to_its_end(kind: ServerKind) {
     let database = kind.fresh();
-    let (let_go, hang) = channel::<()>();
-    let hang = Mutex::new(hang);
-    let (builder, events) = listen(builder(&database).handler(MAIL, move |_, _| {
-        hang.lock().unwrap().recv().ok();
-        Ok(())
-    }));
-    let scheduler = builder.start().unwrap();
+    let (scheduler, events, let_go) = hanging(&database);
     until("it is not ready", || scheduler.health().is_ready().then_some(()));
     wait_for(&events, |event| matches!(event, Event::Polled { .. }).then_some(()));
     let client = scheduler.client();
@@ -215,7 +212,7 @@ fn the_exporter_serves_the_clusters_figures(kind: ServerKind) {
     exporter.wait().unwrap();
 }
 
-/// The files for Prometheus and Grafana are read by Prometheus' own checker, and name families that there are.
+/// Prometheus' own checker reads the files for Prometheus and Grafana, and their families exist.
 fn the_alerts_and_the_dashboard_hold() {
     let promtool = |arguments: &[&str]| {
         let ended =

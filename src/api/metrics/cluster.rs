@@ -1,12 +1,8 @@
 //! The families of a cluster.
 
-use super::family::{Family, Kind, Metrics, Value, count};
+use super::family::{Family, Metrics, Value, count};
 use crate::domain::Timestamp;
 use crate::store::figures::Figures;
-
-fn gauge(name: &'static str, help: &'static str) -> Family {
-    Family::new(Kind::Gauge, name, help)
-}
 
 fn signed(value: i64) -> f64 {
     value as f64
@@ -25,7 +21,7 @@ pub(super) fn families(figures: &Figures, now: Timestamp) -> Vec<Family> {
 }
 
 fn one(name: &'static str, help: &'static str, value: f64) -> Family {
-    gauge(name, help).number(&[], value)
+    Family::gauge(name, help).number(&[], value)
 }
 
 /// In seconds.
@@ -35,9 +31,9 @@ fn age(since: Timestamp, now: Timestamp) -> f64 {
 
 fn waiting(figures: &Figures, now: Timestamp) -> [Family; 2] {
     let help = "Due executions that wait for a node; at most 10,000 are counted.";
-    let mut waiting = gauge("firetime_cluster_waiting", help);
+    let mut waiting = Family::gauge("firetime_cluster_waiting", help);
     let help = "How long the first of these has been due.";
-    let mut oldest = gauge("firetime_cluster_waiting_oldest_age_seconds", help);
+    let mut oldest = Family::gauge("firetime_cluster_waiting_oldest_age_seconds", help);
     for (job, of) in &figures.waiting {
         waiting.add(&[("job", job)], Value::Number(signed(of.executions)));
         oldest.add(&[("job", job)], Value::Number(age(of.oldest, now)));
@@ -47,7 +43,7 @@ fn waiting(figures: &Figures, now: Timestamp) -> [Family; 2] {
 
 fn of_nodes(figures: &Figures) -> [Family; 4] {
     let (running, queued) = figures.running();
-    let mut nodes = gauge("firetime_cluster_nodes", "Nodes that have not ended, by state.");
+    let mut nodes = Family::gauge("firetime_cluster_nodes", "Nodes that have not ended, by state.");
     for (state, there) in figures.nodes_by_state() {
         nodes.add(&[("state", state)], Value::Number(count(there as u64)));
     }
@@ -63,12 +59,13 @@ fn of_nodes(figures: &Figures) -> [Family; 4] {
 }
 
 fn of_schedules(figures: &Figures, now: Timestamp) -> [Family; 5] {
-    let mut schedules = gauge("firetime_cluster_schedules", "Schedules that were not removed, by state.");
+    let mut schedules =
+        Family::gauge("firetime_cluster_schedules", "Schedules that were not removed, by state.");
     for (state, there) in figures.schedules_by_state() {
         schedules.add(&[("state", state)], Value::Number(signed(there)));
     }
     let help = "Since the last success of an active schedule's present trigger ended.";
-    let mut success = gauge("firetime_cluster_last_success_age_seconds", help);
+    let mut success = Family::gauge("firetime_cluster_last_success_age_seconds", help);
     for of in &figures.successes {
         if let Some(ended) = of.ended {
             success.add(&[("schedule", &of.schedule)], Value::Number(age(ended, now)));

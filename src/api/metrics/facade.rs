@@ -28,8 +28,7 @@ pub(in crate::api) fn tell(node: &Arc<Node>) -> Result<Sender<()>, Error> {
     spawn("firetime-metrics", move || {
         let (mut told, mut last) = (Told::new(), None);
         while let Some(node) = node.upgrade() {
-            let health = Health::of(node.lanes(), node.lease(), node.stage());
-            let metrics = super::node::alone(&node, &health);
+            let metrics = super::node::alone(&node, &Health::of_node(&node));
             drop(node);
             // The recorder is the application's code.
             guarded(|| publish(&metrics, &mut told, last.is_none())).ok();

@@ -92,6 +92,10 @@ impl Family {
         Self { name, help, kind, samples: Vec::new() }
     }
 
+    pub(super) fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self::new(Kind::Gauge, name, help)
+    }
+
     pub(super) fn number(mut self, labels: &[(&'static str, &str)], value: f64) -> Self {
         self.add(labels, Value::Number(value));
         self

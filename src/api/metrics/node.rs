@@ -103,10 +103,6 @@ fn of_store_calls(node: &Node) -> [Family; 2] {
     [took, failed]
 }
 
-fn gauge(name: &'static str, help: &'static str) -> Family {
-    Family::new(Kind::Gauge, name, help)
-}
-
 fn of_health(node: &Node, health: &Health) -> [Family; 7] {
     let is = |yes: bool| if yes { 1.0 } else { 0.0 };
     let seconds = |span: Duration| span.as_secs_f64();
@@ -114,19 +110,22 @@ fn of_health(node: &Node, health: &Health) -> [Family; 7] {
     let dropped = "Events that neither the log nor the observers were given, because they were too slow.";
     let unsettled = "Starts and outcomes of executions that wait to be stored.";
     [
-        gauge("firetime_node_info", "1, with the node's id and the version of firetime.")
+        Family::gauge("firetime_node_info", "1, with the node's id and the version of firetime.")
             .number(&[("node", &id), ("version", version)], 1.0),
-        gauge("firetime_node_live", "Whether the node can go on.").number(&[], is(health.is_live())),
-        gauge(
+        Family::gauge("firetime_node_live", "Whether the node can go on.").number(&[], is(health.is_live())),
+        Family::gauge(
             "firetime_node_ready",
             "Whether nothing but a pause keeps the node from claiming, and it can run what it claims.",
         )
         .number(&[], is(health.is_ready())),
-        gauge("firetime_lease_seconds", "How much longer the node may claim and start executions.")
+        Family::gauge("firetime_lease_seconds", "How much longer the node may claim and start executions.")
             .number(&[], seconds(health.lease)),
-        gauge("firetime_heartbeat_age_seconds", "Since the last heartbeat that the database confirmed.")
-            .number(&[], seconds(health.last_heartbeat)),
-        gauge("firetime_outcomes_waiting", unsettled).number(&[], count(node.unsettled() as u64)),
+        Family::gauge(
+            "firetime_heartbeat_age_seconds",
+            "Since the last heartbeat that the database confirmed.",
+        )
+        .number(&[], seconds(health.last_heartbeat)),
+        Family::gauge("firetime_outcomes_waiting", unsettled).number(&[], count(node.unsettled() as u64)),
         Family::new(Kind::Counter, "firetime_events_dropped_total", dropped)
             .number(&[], count(node.events_dropped())),
     ]
@@ -135,7 +134,9 @@ fn of_health(node: &Node, health: &Health) -> [Family; 7] {
 fn of_lanes(lanes: &[LaneHealth]) -> [Family; 8] {
     let each = |name, help, value: fn(&LaneHealth) -> usize| {
         let samples = lanes.iter().map(|lane| (lane, count(value(lane) as u64)));
-        samples.fold(gauge(name, help), |family, (lane, value)| family.number(&[("lane", &lane.name)], value))
+        samples.fold(Family::gauge(name, help), |family, (lane, value)| {
+            family.number(&[("lane", &lane.name)], value)
+        })
     };
     [
         each("firetime_lane_threads", "The most threads that the lane may have.", |it| it.threads),

@@ -376,6 +376,22 @@ pub(crate) fn find_application(client: &Client, target: &Target) -> Result {
     found(Kind::Application.word(), &target.application, names(client, Kind::Application)?)
 }
 
+/// What was found of an execution, or a message that says what is missing: it, or the application.
+pub(crate) fn of_execution<T>(
+    client: &Client,
+    target: &Target,
+    id: i64,
+    found: std::result::Result<T, firetime::Error>,
+) -> Result<T> {
+    match found {
+        Err(error) => {
+            find_application(client, target)?;
+            Err(Failure::of_execution(id, error))
+        }
+        Ok(found) => Ok(found),
+    }
+}
+
 fn found(kind: &str, name: &String, known: Vec<String>) -> Result {
     if known.contains(name) { Ok(()) } else { Err(Failure::not_found(kind, name, known)) }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use firetime::{Client, ExecutionLogs, ExecutionState, LogLine, Progress};
 
-use crate::failure::{Failure, Result};
-use crate::inspect::{connect, find_application};
+use crate::failure::Result;
+use crate::inspect::{connect, of_execution};
 use crate::output::{self, Column, ListOutput, Output};
 use crate::target::Target;
 use crate::text::escaped;
@@ -36,13 +36,7 @@ pub(crate) const LINES: &[Column<LogLine>] = &[
 
 pub(crate) fn logs(target: &Target, id: i64, form: LogForm, out: &mut dyn Write) -> Result {
     let client = connect(target)?;
-    let logs = match client.logs(id) {
-        Err(error) => {
-            find_application(&client, target)?;
-            return Err(Failure::of_execution(id, error));
-        }
-        Ok(logs) => logs,
-    };
+    let logs = of_execution(&client, target, id, client.logs(id))?;
     match form {
         LogForm::List(output) => output::list(out, output, LINES, &logs.lines),
         LogForm::Follow(output) => follow(&client, id, output, out),

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Result};
 use crate::inspect::{
-    self, EXECUTIONS, Kind, connect, execution_state, find_application, names, schedule_state,
+    self, EXECUTIONS, Kind, connect, execution_state, find_application, names, of_execution, schedule_state,
 };
 use crate::logs::{LINES, progress};
 use crate::output::{self, ListOutput, Output};
@@ -73,13 +73,7 @@ fn pauses_after(occurrences: Option<i64>) -> String {
 
 pub(crate) fn execution(target: &Target, id: i64, output: Output, out: &mut dyn Write) -> Result {
     let client = connect(target)?;
-    let details = match client.execution(id) {
-        Err(error) => {
-            find_application(&client, target)?;
-            return Err(Failure::of_execution(id, error));
-        }
-        Ok(details) => details,
-    };
+    let details = of_execution(&client, target, id, client.execution(id))?;
     let logs = client.logs(id)?;
     if output == Output::Json {
         return output::json(out, &Whole { details: &details, logs: &logs });
