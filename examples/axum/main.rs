@@ -58,7 +58,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }),
             }
             println!("charged order {}", charge.order);
-            // Whoever shows the execution sees it, and so does whoever waits for its result.
+            // Shown with the execution; its result also goes to `client.wait`.
             context.log(format!("charged {} cents", charge.cents));
             context.result(&charge.cents)?;
             Ok(Answer::Done)

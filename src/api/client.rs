@@ -50,7 +50,7 @@ pub struct Client {
     actor: Arc<str>,
     pub(super) notifier: Arc<Notifier>,
     pub(super) waiters: Arc<Waiters>,
-    /// What is called as it enqueues and triggers.
+    /// The hooks of its enqueues and triggers.
     pub(super) hooks: Hooks,
     /// Called after a change, so that a node of this process need not wait for its next poll or heartbeat.
     changed: Arc<dyn Fn(Changed<'_>) + Send + Sync>,
@@ -415,11 +415,11 @@ impl Client {
         Ok(self.store.executions(&query)?.into_iter().map(ExecutionView::from).collect())
     }
 
-    /// The cluster's figures for dashboards and alarms: what waits, how schedules stand, who lives, and how
-    /// long ago each schedule last succeeded. `docs/guide/observing.md` lists the families.
+    /// The cluster's figures for dashboards and alarms: waiting executions by job, schedules and nodes by
+    /// state, and the age of each schedule's last success. `docs/guide/observing.md` lists the families.
     ///
     /// Each call reads the database: some statements, and one more for each job that has enqueued executions
-    /// waiting. Of what waits at most 10,000 executions are counted for each job. Nodes whose metrics are
+    /// waiting. At most 10,000 waiting executions are counted for each job. Nodes whose metrics are
     /// read have these figures, too ([`Scheduler::metrics`](crate::Scheduler::metrics)).
     ///
     /// ```

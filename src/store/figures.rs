@@ -1,4 +1,4 @@
-//! A cluster's figures for dashboards and alarms: how much waits, how its schedules stand, who lives.
+//! A cluster's figures for dashboards and alarms: waiting executions, and schedules and nodes by state.
 
 use std::collections::{BTreeMap, BTreeSet};
 

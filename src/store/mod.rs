@@ -306,7 +306,7 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// have one; what changes meanwhile may be missed.
     fn waiting_payloads(&self, walk: &PayloadWalk) -> Result<PayloadPage>;
 
-    /// An application's figures: what waits, how its schedules stand, who lives.
+    /// An application's figures: waiting executions, and schedules and nodes by state.
     fn figures(&self, query: &FiguresQuery) -> Result<Figures>;
 
     /// Stores what runs have said, each under its claim token, in one transaction; at most one of each

@@ -18,7 +18,7 @@ use crate::node::Node;
 /// Between two turns.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// What was told of each counter so far, by name and labels.
+/// The last value that the facade was told of each counter, by name and labels.
 type Told = BTreeMap<(&'static str, Vec<(&'static str, String)>), u64>;
 
 /// Tells of a node until what this returns is dropped; its gauges are 0 then.
