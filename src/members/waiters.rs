@@ -3,11 +3,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use crossbeam::channel::Sender;
 
 use crate::domain::{Error, ExecutionId};
-use crate::machine::driver::{Surroundings, drive, inbox};
+use crate::machine::driver::{Driver, Surroundings, drive, inbox};
 use crate::members::asker::{AskerInput, AskerMachine, AskerOutput, Waiter, WaiterId};
 use crate::members::listener::{ListenInput, ListenMachine, ListenOutput};
 use crate::store::Store;
@@ -23,6 +24,7 @@ pub(crate) struct Waiters {
 
 struct Asking {
     asker: Sender<AskerInput>,
+    driver: Driver,
     /// Where the database tells.
     listener: Option<Sender<ListenInput>>,
     waiters: usize,
@@ -50,6 +52,8 @@ impl Waiters {
     ) -> Result<Ticket, Error> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed);
         let mut asking = self.asking();
+        // An asker that has ended has panicked: its waiters are told so by the end of their channels.
+        asking.take_if(|it| it.has_ended());
         let asker = match &mut *asking {
             Some(asking) => {
                 asking.waiters += 1;
@@ -60,7 +64,6 @@ impl Waiters {
                 none.insert(asking).asker.clone()
             }
         };
-        // An asker that has ended has panicked: its waiters are told so by the end of their channels.
         asker.send(AskerInput::Wait(execution, id, waiter)).ok();
         drop(asking);
         Ok(Ticket { waiters: Arc::clone(self), asker, execution, id })
@@ -83,7 +86,9 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let mut asking = self.waiters.asking();
         self.asker.send(AskerInput::Leave(self.execution, self.id)).ok();
-        asking.iter_mut().for_each(|asking| asking.waiters -= 1);
+        // Another one does not count those of an asker that has panicked.
+        let own = asking.as_mut().filter(|asking| asking.asker.same_channel(&self.asker));
+        own.into_iter().for_each(|asking| asking.waiters -= 1);
     }
 }
 
@@ -101,11 +106,15 @@ impl Asking {
         };
         let machine = AskerMachine::new(application.to_owned());
         let tell = move |AskerOutput::Idle| waiters.upgrade().iter().for_each(|it| it.end_if_idle());
-        drive("firetime-wait", machine, messages, &around, tell)?;
+        let driver = drive("firetime-wait", machine, messages, &around, tell)?;
         let listener = store.hearing().tells.then(|| listen(application, &window, &around, asker.clone()));
         // Without it ends are asked for.
         let listener = listener.and_then(Result::ok);
-        Ok(Self { asker, listener, waiters: 1 })
+        Ok(Self { asker, driver, listener, waiters: 1 })
+    }
+
+    fn has_ended(&self) -> bool {
+        self.driver.join(Duration::ZERO).is_some()
     }
 }
 
@@ -138,8 +147,6 @@ fn listen(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use crossbeam::channel::bounded;
 
     use super::*;
@@ -181,6 +188,41 @@ mod tests {
             waiters.end_if_idle();
             assert!(waiters.asking().is_none());
         }
+        drop(claimed);
+    }
+
+    /// The waker of a task is its executor's code. Those who wait beside it learn of the panic.
+    #[cfg(feature = "tokio")]
+    #[test]
+    fn behind_an_asker_that_has_panicked_another_one_asks() {
+        let store = MemoryStore::new(AT);
+        store.ensure(&definition("s", Trigger::every(Duration::from_secs(1)).unwrap())).unwrap();
+        let claimed = claim(&store, "s", true, AT);
+        let (execution, outcome) = (claimed.execution(), claimed.complete(AT));
+        let store: Arc<dyn Store> = Arc::new(store);
+        let waiters = Arc::<Waiters>::default();
+        let wait = || {
+            let (tell, told) = bounded(1);
+            (waiters.wait("app", &store, execution, Waiter::Thread(tell)).unwrap(), told)
+        };
+        let (beside, unanswered) = wait();
+        let panics = Waiter::Task(Box::new(|_| panic!("a waker's own")));
+        let _panicked = waiters.wait("app", &store, ExecutionId(i64::MAX), panics).unwrap();
+        assert!(unanswered.recv_timeout(SOON).unwrap_err().is_disconnected());
+        store.complete(&outcome).unwrap();
+        let clock = Clock::default();
+        let until = clock.now().boot + 20_000;
+        let told = loop {
+            let (_ticket, told) = wait();
+            if let Ok(told) = told.recv_timeout(SOON) {
+                break told;
+            }
+            // Its thread may be about to end.
+            assert!(clock.now().boot < until, "nobody asks");
+        };
+        assert!(told.is_ok());
+        drop(beside);
+        assert_eq!(waiters.asking().as_ref().map(|it| it.waiters), Some(0));
         drop(claimed);
     }
 }
