@@ -20,6 +20,8 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("last_words_are_stored_before_the_outcome", last_words_are_stored_before_the_outcome),
         #[cfg(feature = "cli")]
         ("the_program_shows_what_handlers_say", the_program_shows_what_handlers_say),
+        #[cfg(feature = "cli")]
+        ("the_program_follows_beyond_a_time_limit", the_program_follows_beyond_a_time_limit),
     ];
     for (name, test) in tests {
         trials.push(trial(format!("{}::saying::{name}", kind.name()), move || test(kind)));
@@ -185,5 +187,49 @@ fn the_program_shows_what_handlers_say(kind: ServerKind) {
     assert!(shown.contains("progress") && shown.contains("3 of 7") && shown.contains("made up"), "{shown}");
     let shown: serde_json::Value = serde_json::from_str(&said(&["show", &id, "--output", "json"])).unwrap();
     assert_eq!((&shown["lines"][0]["text"], &shown["progress"]["total"]), (&NASTY.into(), &7.into()));
+    assert!(scheduler.shutdown(SOON));
+}
+
+/// Its handler runs on, and another attempt follows.
+#[cfg(feature = "cli")]
+fn the_program_follows_beyond_a_time_limit(kind: ServerKind) {
+    use crate::support::scheduler::APPLICATION;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    const SLOW: Job<()> =
+        Job::new("slow").timeout(Duration::from_millis(100)).retry(Retry::fixed(Duration::ZERO).at_most(1));
+    let database = kind.fresh();
+    let client = client(&database);
+    let (open, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
+    let scheduler = builder(&database)
+        .handler(SLOW, move |context, ()| {
+            if context.attempt() == 1 {
+                gate.lock().unwrap().recv()?;
+                context.log("beyond its limit");
+                gate.lock().unwrap().recv()?;
+            }
+            context.log(format!("attempt {}", context.attempt()));
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let id = client.enqueue(SLOW, &()).run().unwrap().id();
+    let mut follower = Command::new(env!("CARGO_BIN_EXE_firetime"))
+        .args(["executions", "logs", &id.to_string(), "--follow"])
+        .env("FIRETIME_DATABASE_URL", &database.url)
+        .env("FIRETIME_APPLICATION", APPLICATION)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    ended(&client, id, "TIMED_OUT");
+    open.send(()).unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.next().is_some_and(|line| line.ends_with("beyond its limit")));
+    open.send(()).unwrap();
+    let rest: Vec<String> = lines.collect();
+    assert!(rest.last().is_some_and(|line| line.ends_with("attempt 2")), "{rest:?}");
+    assert!(follower.wait().unwrap().success());
     assert!(scheduler.shutdown(SOON));
 }

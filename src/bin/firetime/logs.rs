@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use firetime::{Client, ExecutionLogs, ExecutionState, LogLine, Progress};
+use firetime::{Client, ExecutionLogs, ExecutionState, ExecutionView, LogLine, Progress};
 
 use crate::failure::Result;
 use crate::inspect::{connect, of_execution};
@@ -61,7 +61,7 @@ fn follow(client: &Client, id: i64, output: Output, out: &mut dyn Write) -> Resu
     let (_nobody, nothing) = mpsc::channel::<()>();
     loop {
         // Before the lines: what it said last is stored before its end.
-        let state = client.execution(id)?.last().state.parse::<ExecutionState>();
+        let has_ended = has_ended(client.execution(id)?.last());
         let ExecutionLogs { lines, progress, .. } = client.logs(id)?;
         for line in lines.iter().filter(|line| last.is_none_or(|last| place(line) > last)) {
             write(line, output, out)?;
@@ -74,10 +74,19 @@ fn follow(client: &Client, id: i64, output: Output, out: &mut dyn Write) -> Resu
         }
         told = progress;
         out.flush()?;
-        if state.is_ok_and(ExecutionState::is_terminal) {
+        if has_ended {
             return Ok(());
         }
         nothing.recv_timeout(PAUSE).ok();
+    }
+}
+
+/// Whether an execution has ended for good whose last attempt this is. One that ran out of time goes on while
+/// its handler does: a retry may follow.
+fn has_ended(last: &ExecutionView) -> bool {
+    match last.state.parse() {
+        Ok(ExecutionState::TimedOut) => last.finished.is_some(),
+        state => state.is_ok_and(ExecutionState::is_terminal),
     }
 }
 
