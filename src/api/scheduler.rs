@@ -65,7 +65,10 @@ impl Scheduler {
         client
     }
 
-    /// This node's id, as [`Client::nodes`] and events show it; a node that is started anew has another.
+    /// This node's id, as [`Client::nodes`] and events show it. A node that is started anew has another, and
+    /// so has one that others declared dead and that has joined again ([`Event::Fenced`]).
+    ///
+    /// [`Event::Fenced`]: crate::Event::Fenced
     ///
     /// ```
     /// use firetime::{Draining, Job, Scheduler};
@@ -79,7 +82,7 @@ impl Scheduler {
     /// ```
     #[must_use]
     pub fn node(&self) -> NodeId {
-        self.node.id
+        self.node.id()
     }
 
     /// Whether this node lives, may claim and can run what it claims, and what each of its lanes is doing.

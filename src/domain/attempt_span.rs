@@ -35,6 +35,12 @@ impl Drop for AttemptSpan {
 
 #[cfg(feature = "tracing")]
 impl AttemptSpan {
+    /// Whether there is a subscriber. Without one its crate would write spans to the log, if some other crate
+    /// has asked it to.
+    pub(crate) fn is_wanted() -> bool {
+        tracing::dispatcher::has_been_set()
+    }
+
     /// A root, whatever span its thread is in.
     pub(crate) fn new(attempt: &Attempt, facts: &SpanFacts<'_>) -> Self {
         let SpanFacts { application, node, cause, fence, lateness } = facts;
@@ -64,9 +70,7 @@ impl AttemptSpan {
                 "otel.status_code" = tracing::field::Empty,
             )
         };
-        // Without a subscriber its crate would write spans to the log, if some other crate has asked it to.
-        let is_wanted = tracing::dispatcher::has_been_set();
-        Self { span: is_wanted.then(|| guarded(span).ok()).flatten() }
+        Self { span: guarded(span).ok() }
     }
 
     pub(crate) fn is_none(&self) -> bool {
@@ -106,6 +110,10 @@ impl AttemptSpan {
 
 #[cfg(not(feature = "tracing"))]
 impl AttemptSpan {
+    pub(crate) fn is_wanted() -> bool {
+        false
+    }
+
     pub(crate) fn new(_: &Attempt, _: &SpanFacts<'_>) -> Self {
         Self::default()
     }

@@ -1,12 +1,12 @@
-//! The heartbeat's knowledge of the executions that run here: those that somebody cancelled, and whether this
-//! process may still answer for them.
+//! The heartbeat's knowledge of its node, and of the executions that run here: those that somebody cancelled,
+//! and whether this process may still answer for them.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::bell::Bell;
-use crate::domain::{Boot, ExecutionId};
+use crate::domain::{Boot, ExecutionId, NodeId};
 use crate::time::{Lease, Now};
 
 /// Told by the heartbeat, asked by handlers.
@@ -15,6 +15,8 @@ pub(crate) struct Standing {
     /// Whether anybody was asked to cancel: handlers may ask in a loop.
     any: AtomicBool,
     asked: Mutex<BTreeSet<ExecutionId>>,
+    /// The name under which the node joined last.
+    node: Mutex<NodeId>,
     /// How often the node's row was ended by others.
     incarnation: AtomicU64,
     /// The [`Boot`] instant until which its latest lease holds.
@@ -29,6 +31,7 @@ impl Default for Standing {
         Self {
             any: AtomicBool::new(false),
             asked: Mutex::default(),
+            node: Mutex::new(NodeId(uuid::Uuid::nil())),
             incarnation: AtomicU64::new(0),
             lease: AtomicI64::new(Boot::MAX.millis()),
             drains: AtomicBool::new(false),
@@ -40,7 +43,7 @@ impl Default for Standing {
 impl Standing {
     /// Notes all executions of this node that are now asked to cancel; answers those that are newly asked.
     pub(crate) fn ask(&self, all: BTreeSet<ExecutionId>) -> Vec<ExecutionId> {
-        let mut asked = self.lock();
+        let mut asked = lock(&self.asked);
         let new: Vec<ExecutionId> = all.difference(&asked).copied().collect();
         self.any.store(!all.is_empty(), Ordering::Relaxed);
         *asked = all;
@@ -56,6 +59,16 @@ impl Standing {
         if Boot::at(self.lease.swap(lease.until.millis(), Ordering::Relaxed)) <= now.boot {
             self.bell.ring();
         }
+    }
+
+    /// The node has joined under this name.
+    pub(crate) fn joined(&self, node: NodeId) {
+        *lock(&self.node) = node;
+    }
+
+    /// The name under which the node joined last.
+    pub(crate) fn node(&self) -> NodeId {
+        *lock(&self.node)
     }
 
     /// Others have ended this incarnation.
@@ -74,7 +87,7 @@ impl Standing {
     }
 
     pub(crate) fn is_cancelled(&self, execution: ExecutionId) -> bool {
-        self.any.load(Ordering::Relaxed) && self.lock().contains(&execution)
+        self.any.load(Ordering::Relaxed) && lock(&self.asked).contains(&execution)
     }
 
     pub(crate) fn incarnation(&self) -> u64 {
@@ -94,11 +107,11 @@ impl Standing {
     pub(crate) fn bell(&self) -> &Bell {
         &self.bell
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<ExecutionId>> {
-        // A set of plain values is whole whatever panicked beside it.
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Plain values are whole whatever panicked beside them.
+fn lock<T>(values: &Mutex<T>) -> MutexGuard<'_, T> {
+    values.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

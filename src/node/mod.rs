@@ -51,7 +51,6 @@ mod tests;
 /// A running node.
 pub(crate) struct Node {
     pub(crate) application: String,
-    pub(crate) id: NodeId,
     /// The clients' own connections: their calls take none of the pipeline's.
     pub(crate) clients: Arc<dyn Store>,
     pub(crate) notifier: Arc<Notifier>,
@@ -121,6 +120,11 @@ struct Loops {
 }
 
 impl Node {
+    /// The name under which it joined last.
+    pub(crate) fn id(&self) -> NodeId {
+        self.standing.node()
+    }
+
     /// The figures of each lane, the default one first.
     pub(crate) fn lanes(&self) -> Vec<LaneHealth> {
         self.pools.lanes()

@@ -202,7 +202,7 @@ impl Runner {
         let lateness = span(began.db.saturating_since(claimed.due()));
         let watch = if claimed.has_own_lane() { Watch::Nothing } else { self.lane.watch };
         self.events.counters().began(&attempt.job, &cause, claimed.snoozes(), lateness);
-        let span = self.spans.begin(&attempt, claimed, lateness);
+        let span = self.spans.begin(&attempt, claimed, lateness, &self.standing);
         let limited = running.begin(policy, &self.lane.stuck, began);
         limited.into_iter().for_each(|limited| self.settle(CompleteInput::Limit(limited)));
         HandlerRun { attempt, cause, policy, began, lateness, watch, span }

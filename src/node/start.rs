@@ -125,7 +125,7 @@ impl Node {
         let lanes = Lanes::new(&config.lanes, handlers.lanes());
         let (handlers, standing) = (Arc::new(handlers), Arc::<Standing>::default());
         standing.renew(&lease, clock.now());
-        let spans = config.spans.clone().of(application, node);
+        let spans = config.spans.clone().of(application);
         let runner = Runner { spans, ..runner(&inboxes, &handlers, &standing, &stores) };
         let pools = Arc::new(pools(&config, &lanes, &runner, &inboxes));
         let (around, alone) = surroundings(&inboxes, &stores, window.call);
@@ -162,7 +162,6 @@ impl Node {
             loops,
             inboxes,
             application: config.application,
-            id: node,
             clients: stores.clients,
             notifier: Arc::default(),
             waiters: Arc::default(),

@@ -11,6 +11,7 @@ use firetime::metrics::{Kind, Metrics, Value};
 use firetime::{Answer, Draining, Event, Job, Overlap, Retry, Schedule, Scheduler, Trigger};
 use libtest_mimic::Trial;
 
+use crate::chaos::hand::Hand;
 use crate::support::database::{Database, ServerKind};
 use crate::support::scheduler::{APPLICATION, SOON, builder, client, listen, until, wait_for};
 use crate::trial;
@@ -20,6 +21,10 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("metrics_tell_what_a_node_did", metrics_tell_what_a_node_did),
         ("skipped_occurrences_are_counted_by_reason", skipped_occurrences_are_counted_by_reason),
         ("a_node_is_ready_from_its_first_poll_to_its_end", a_node_is_ready_from_its_first_poll_to_its_end),
+        (
+            "a_node_that_joins_again_is_seen_under_its_new_id",
+            a_node_that_joins_again_is_seen_under_its_new_id,
+        ),
     ];
     for (name, test) in tests {
         trials.push(trial(format!("{}::observed::{name}", kind.name()), move || test(kind)));
@@ -171,6 +176,27 @@ fn a_node_is_ready_from_its_first_poll_to_its_end(kind: ServerKind) {
     });
     assert_eq!(problem(&scheduler).as_deref(), Some("it has stopped"));
     assert!(!scheduler.health().is_live());
+}
+
+/// Somebody has declared it dead.
+fn a_node_that_joins_again_is_seen_under_its_new_id(kind: ServerKind) {
+    let database = kind.fresh();
+    let (scheduler, events, let_go) = hanging(&database);
+    drop(let_go);
+    let first = scheduler.node();
+    let mut hand = Hand::open(kind, &database.url).unwrap();
+    hand.run("UPDATE QRTZ_NODE SET ended_time = beat_time, end_reason = 'dead'").unwrap();
+    let (old, new) = wait_for(&events, |event| match event {
+        Event::Fenced { old, new } => Some((*old, *new)),
+        _ => None,
+    });
+    wait_for(&events, |event| matches!(event, Event::Joined { .. }).then_some(()));
+    assert_eq!((old, scheduler.node()), (first, new));
+    let infos = scheduler.metrics().family("firetime_node_info").unwrap().samples.clone();
+    let nodes: Vec<&str> = infos.iter().map(|it| it.labels[1].1.as_str()).collect();
+    assert_eq!(nodes, [new.to_string()]);
+    assert_eq!(scheduler.client().drain(&scheduler.node().to_string()).run().unwrap(), Draining::Begun);
+    assert!(scheduler.shutdown(SOON));
 }
 
 /// A scraper that never reads its answer keeps no other waiting.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crossbeam::channel::{RecvTimeoutError, Sender, bounded};
 
 use super::family::{Family, Kind, Metrics, Sample, Value};
+use super::node::NODE_INFO;
 use crate::api::Health;
 use crate::domain::Error;
 use crate::domain::user_code::guarded;
@@ -32,6 +33,7 @@ pub(in crate::api) fn tell(node: &Arc<Node>) -> Result<Sender<()>, Error> {
             drop(node);
             // The recorder is the application's code.
             guarded(|| publish(&metrics, &mut told, last.is_none())).ok();
+            guarded(|| last.iter().for_each(|last| end_renamed(last, &metrics))).ok();
             last = Some(metrics);
             if ended.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout) {
                 break;
@@ -65,6 +67,15 @@ fn publish(metrics: &Metrics, told: &mut Told, describe: bool) {
                 (Kind::Histogram, _) | (_, Value::Histogram(_)) => {}
             }
         }
+    }
+}
+
+/// A node that others declared dead, and that goes on under another name, is there under that one alone.
+fn end_renamed(last: &Metrics, metrics: &Metrics) {
+    let [before, now] = [last, metrics].map(|it| it.family(NODE_INFO));
+    let is_told = |sample: &Sample| now.is_some_and(|now| now.samples.contains(sample));
+    for sample in before.iter().flat_map(|it| &it.samples).filter(|it| !is_told(it)) {
+        metrics::gauge!(NODE_INFO, labels(sample)).set(0.0);
     }
 }
 
@@ -146,6 +157,25 @@ mod tests {
         });
         let told = kept.0.into_inner().unwrap();
         assert_eq!(told.values().map(|cell| cell.load(Ordering::Relaxed)).collect::<Vec<_>>(), [0]);
+    }
+
+    #[test]
+    fn a_node_is_told_under_its_last_name_alone() {
+        let of = |node: &str| {
+            let families = vec![Family::gauge(NODE_INFO, "N.").number(&[("node", node)], 1.0)];
+            Metrics::of("shop", families)
+        };
+        let (kept, told) = (Kept::default(), &mut Told::new());
+        metrics::with_local_recorder(&kept, || {
+            let [first, second] = ["a", "b"].map(of);
+            publish(&first, told, true);
+            end_renamed(&first, &first);
+            publish(&second, told, false);
+            end_renamed(&first, &second);
+        });
+        let told = kept.0.into_inner().unwrap();
+        let values: Vec<u64> = told.values().map(|cell| cell.load(Ordering::Relaxed)).collect();
+        assert_eq!(values, [0, 1.0_f64.to_bits()]);
     }
 
     #[test]

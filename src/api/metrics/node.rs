@@ -10,6 +10,9 @@ use crate::machine::store_calls;
 use crate::node::Node;
 use crate::node::counters::{DURATION, ENQUEUE_TO_START, JobCounts, LATENESS, POLL};
 
+/// The family with the node's name.
+pub(super) const NODE_INFO: &str = "firetime_node_info";
+
 /// All figures of a node whose health is this, and those of the cluster if it has read them.
 pub(in crate::api) fn of(node: &Node, health: &Health) -> Metrics {
     let cluster = node.figures().map(|(figures, now)| cluster::families(&figures, now));
@@ -106,11 +109,11 @@ fn of_store_calls(node: &Node) -> [Family; 2] {
 fn of_health(node: &Node, health: &Health) -> [Family; 7] {
     let is = |yes: bool| if yes { 1.0 } else { 0.0 };
     let seconds = |span: Duration| span.as_secs_f64();
-    let (id, version) = (node.id.to_string(), env!("CARGO_PKG_VERSION"));
+    let (id, version) = (node.id().to_string(), env!("CARGO_PKG_VERSION"));
     let dropped = "Events that neither the log nor the observers were given, because they were too slow.";
     let unsettled = "Starts and outcomes of executions that wait to be stored.";
     [
-        Family::gauge("firetime_node_info", "1, with the node's id and the version of firetime.")
+        Family::gauge(NODE_INFO, "1, with the node's id and the version of firetime.")
             .number(&[("node", &id), ("version", version)], 1.0),
         Family::gauge("firetime_node_live", "Whether the node can go on.").number(&[], is(health.is_live())),
         Family::gauge(

@@ -135,6 +135,7 @@ impl<F: Fn() -> LaneReport + Send + 'static> HeartbeatMachine<F> {
         lanes: F,
         now: Now,
     ) -> Self {
+        standing.joined(node.id);
         Self {
             node,
             window,
@@ -340,6 +341,7 @@ impl<F: Fn() -> LaneReport + Send + 'static> Machine for HeartbeatMachine<F> {
         match join(asked, answer) {
             Ok(Answered::Register((), ())) => {
                 self.membership = Membership::Joined;
+                self.standing.joined(self.node.id);
                 self.next_beat = now.boot;
                 self.outbox.push_back(HeartbeatOutput::Reborn(self.node.id));
                 self.outbox.push_back(HeartbeatOutput::Event(Event::Joined { node: self.node.id }));

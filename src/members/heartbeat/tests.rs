@@ -351,6 +351,7 @@ fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
     held.add(token);
     beat(&mut machine, 5_000, HeartbeatReply::Ended);
     assert!(!held.contains(token));
+    assert_eq!(machine.standing.node(), was);
     let will_be = was.next_incarnation();
     let (seen, until) = all(&mut machine, 5_000);
     let [
@@ -367,6 +368,7 @@ fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
         panic!("{} steps", seen.len())
     };
     assert_eq!((*old, [*new, node.id, *reborn, *joined, first.node]), (was, [will_be; 5]));
+    assert_eq!(machine.standing.node(), will_be);
     assert_eq!((node.application.as_str(), until), ("app", 10_000));
 }
 
