@@ -18,8 +18,9 @@ const WAITING: usize = 1_024;
 /// [`Scheduler::events`](crate::Scheduler::events).
 ///
 /// It holds up nobody: at most 1,024 events wait in it, and while they do further ones are dropped and
-/// counted ([`EventStream::dropped`]). As an iterator it blocks until the next event, and ends once the node
-/// has stopped and its scheduler was dropped.
+/// counted ([`EventStream::dropped`]). As an iterator it blocks until the next event. It ends behind
+/// [`Event::Stopped`]: with the shutdown, or, if the scheduler was dropped instead, once its running jobs
+/// have ended. Jobs that a shutdown leaves to themselves are told to observers alone.
 ///
 /// ```
 /// use firetime::{Event, Job, Scheduler};
@@ -55,19 +56,28 @@ struct Subscriber {
     shared: Arc<Shared>,
 }
 
-/// The streams of a node.
-#[derive(Default)]
+/// The streams of a node; none once they have ended.
+type Streams = Option<Vec<Subscriber>>;
+
 pub(super) struct Subscribers {
-    all: Mutex<Vec<Subscriber>>,
-    /// Whether there ever was one: each event asks.
+    all: Mutex<Streams>,
+    /// Whether there is one, as far as was seen with the last event: each event asks.
     any: AtomicBool,
+}
+
+impl Default for Subscribers {
+    fn default() -> Self {
+        Self { all: Mutex::new(Some(Vec::new())), any: AtomicBool::new(false) }
+    }
 }
 
 impl Subscribers {
     pub(super) fn add(&self) -> EventStream {
         let ((send, events), shared) = (bounded(WAITING), Arc::<Shared>::default());
-        self.any.store(true, Ordering::Relaxed);
-        self.lock().push(Subscriber { events: send, shared: Arc::clone(&shared) });
+        if let Some(all) = &mut *self.lock() {
+            all.push(Subscriber { events: send, shared: Arc::clone(&shared) });
+            self.any.store(true, Ordering::Relaxed);
+        }
         EventStream { events, shared }
     }
 
@@ -80,7 +90,9 @@ impl Subscribers {
         if self.is_empty() {
             return;
         }
-        self.lock().retain(|it| {
+        let mut streams = self.lock();
+        let Some(all) = &mut *streams else { return };
+        all.retain(|it| {
             let is_there = match it.events.try_send(event.clone()) {
                 Ok(()) => true,
                 Err(TrySendError::Full(_)) => {
@@ -92,17 +104,20 @@ impl Subscribers {
             it.shared.bell.ring();
             is_there
         });
+        self.any.store(!all.is_empty(), Ordering::Relaxed);
     }
 
-    /// Nothing more is told.
+    /// Nothing more is told, and later streams end at once.
     pub(super) fn end(&self) {
-        for Subscriber { events, shared } in self.lock().drain(..) {
+        let all = self.lock().take();
+        self.any.store(false, Ordering::Relaxed);
+        for Subscriber { events, shared } in all.into_iter().flatten() {
             drop(events);
             shared.bell.ring();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Subscriber>> {
+    fn lock(&self) -> MutexGuard<'_, Streams> {
         // A list of channels is whole whatever panicked beside it.
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -171,6 +171,9 @@ impl Teller {
         self.lines.of(event, Boot::at(boot().millis())).into_iter().for_each(log);
         self.has_outage.store(self.lines.has_outage(), Ordering::Relaxed);
         self.streams.tell(event);
+        if matches!(event, Event::Stopped { .. }) {
+            self.streams.end();
+        }
         for observer in &self.observers {
             if guarded(|| observer(event)).is_err() {
                 guarded(|| log::error!(target: "firetime", "an event observer panicked")).ok();
@@ -339,6 +342,33 @@ mod tests {
         assert_eq!(stream.dropped(), 3);
         drop(events);
         assert_eq!(stream.count(), 1_024, "and then it ends");
+    }
+
+    /// The first event behind it finds that it is gone.
+    #[test]
+    fn nothing_is_kept_for_a_stream_that_was_dropped() {
+        let (events, mut teller) = super::events(Vec::new(), Counters::new([]));
+        let polled = || Event::Polled { tick: None, planned: 0, pending: 0, took: Duration::ZERO };
+        let stream = events.stream();
+        events.emit(polled());
+        assert_eq!(teller.messages.len(), 1);
+        drop(stream);
+        teller.tell(&polled());
+        events.emit(polled());
+        assert_eq!(teller.messages.len(), 1);
+        let again = events.stream();
+        events.emit(polled());
+        teller.tell(&polled());
+        assert_eq!((teller.messages.len(), again.next_within(SOON).is_some()), (2, true));
+    }
+
+    #[test]
+    fn streams_end_with_the_shutdown() {
+        let (events, mut teller) = super::events(Vec::new(), Counters::new([]));
+        let stream = events.stream();
+        teller.tell(&Event::Stopped { clean: false });
+        assert!(matches!(&stream.collect::<Vec<_>>()[..], [Event::Stopped { clean: false }]));
+        assert_eq!(events.stream().count(), 0, "a later one has ended");
     }
 
     /// The log wants none of them, but for their end of an outage that it has told of.

@@ -25,6 +25,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
             "a_node_that_joins_again_is_seen_under_its_new_id",
             a_node_that_joins_again_is_seen_under_its_new_id,
         ),
+        ("a_stream_of_events_ends_with_the_shutdown", a_stream_of_events_ends_with_the_shutdown),
     ];
     for (name, test) in tests {
         trials.push(trial(format!("{}::observed::{name}", kind.name()), move || test(kind)));
@@ -197,6 +198,19 @@ fn a_node_that_joins_again_is_seen_under_its_new_id(kind: ServerKind) {
     assert_eq!(nodes, [new.to_string()]);
     assert_eq!(scheduler.client().drain(&scheduler.node().to_string()).run().unwrap(), Draining::Begun);
     assert!(scheduler.shutdown(SOON));
+}
+
+fn a_stream_of_events_ends_with_the_shutdown(kind: ServerKind) {
+    let database = kind.fresh();
+    let (scheduler, _, let_go) = hanging(&database);
+    drop(let_go);
+    let events = scheduler.events();
+    assert!(scheduler.shutdown(SOON));
+    let (later, (tell, told)) = (scheduler.events(), channel());
+    std::thread::spawn(move || drop(tell.send((events.last(), later.count()))));
+    let (last, later) = told.recv_timeout(SOON).expect("they do not end");
+    assert!(matches!(last, Some(Event::Stopped { clean: true })), "{last:?}");
+    assert_eq!(later, 0, "it has ended");
 }
 
 /// A scraper that never reads its answer keeps no other waiting.
