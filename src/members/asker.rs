@@ -56,6 +56,12 @@ impl Waiter {
     }
 }
 
+/// Whether a failure may be over in a while: the database may be away, and whoever waits has a time of its
+/// own.
+pub(crate) fn is_waited_out(error: &Error) -> bool {
+    error.is_retryable() || error.is_unknown()
+}
+
 /// Tells those apart who wait for one execution.
 pub(crate) type WaiterId = u64;
 
@@ -261,8 +267,7 @@ impl Machine for AskerMachine {
                     }
                 }
             }
-            // The database may be away: whoever waits has a time of its own.
-            Err(error) if error.is_retryable() || error.is_unknown() => {
+            Err(error) if is_waited_out(&error) => {
                 self.hold = now.boot + self.pause;
                 self.pause = (2 * self.pause).min(LONGEST_PAUSE);
             }

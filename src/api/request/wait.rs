@@ -6,7 +6,8 @@ use crossbeam::channel::{RecvTimeoutError, bounded};
 
 use crate::api::{Client, ExecutionDetails};
 use crate::domain::{Error, ErrorKind, ExecutionId};
-use crate::members::asker::Waiter;
+use crate::members::asker::{Waiter, is_waited_out};
+use crate::time::boot;
 
 /// Waits until an execution has ended for good. Made by [`Client::wait`].
 ///
@@ -52,7 +53,7 @@ pub struct Wait<'a> {
 pub enum Waited {
     /// It has ended: [`ExecutionDetails::last`] tells how.
     Ended(ExecutionDetails),
-    /// It had not ended when the time was up, as far as was known.
+    /// It had not ended when the time was up, as far as was known; or it had, and the database was away.
     TimedOut,
 }
 
@@ -71,26 +72,48 @@ impl Wait<'_> {
         self
     }
 
-    /// Runs the request: the calling thread waits. While the database is away it waits on.
+    /// Runs the request: the calling thread waits. While the database is away it waits on, until the time is
+    /// up ([`Waited::TimedOut`]).
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if the application has no such execution, as before the commit of the
     /// transaction that enqueued it, or once its retention is over; [`ErrorKind::System`] if the thread that
-    /// asks cannot be begun, or has ended; or a failure of the database that waiting does not mend.
+    /// asks cannot be begun, or has panicked meanwhile (the next wait begins another); or a failure of the
+    /// database that waiting does not mend.
     pub fn run(self) -> Result<Waited, Error> {
         let Self { client, execution, timeout } = self;
-        let (tell, told) = bounded(1);
-        let _ticket =
-            client.waiters.wait(&client.application, &client.store, execution, Waiter::Thread(tell))?;
-        let told = match timeout {
-            Some(timeout) => told.recv_timeout(timeout),
-            None => told.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        match told {
-            Ok(ended) => ended.and_then(|()| client.execution(execution)).map(Waited::Ended),
-            Err(RecvTimeoutError::Timeout) => Ok(Waited::TimedOut),
-            Err(RecvTimeoutError::Disconnected) => Err(nobody_asks()),
+        let left = left_of(timeout);
+        loop {
+            let (tell, told) = bounded(1);
+            let _ticket =
+                client.waiters.wait(&client.application, &client.store, execution, Waiter::Thread(tell))?;
+            let told = match left() {
+                Some(left) => told.recv_timeout(left),
+                None => told.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match told {
+                Ok(ended) => ended?,
+                Err(RecvTimeoutError::Timeout) => return Ok(Waited::TimedOut),
+                Err(RecvTimeoutError::Disconnected) => return Err(nobody_asks()),
+            }
+            if let Some(waited) = waited(client.execution(execution))? {
+                return Ok(waited);
+            }
         }
+    }
+}
+
+/// How much is left of a timeout that begins now.
+fn left_of(timeout: Option<Duration>) -> impl Fn() -> Option<Duration> {
+    let began = boot();
+    move || timeout.map(|timeout| timeout.saturating_sub((boot() - began).duration()))
+}
+
+/// The answer about an execution that has ended; none if the database is away, and it is waited for again.
+fn waited(ended: Result<ExecutionDetails, Error>) -> Result<Option<Waited>, Error> {
+    match ended {
+        Err(error) if is_waited_out(&error) => Ok(None),
+        ended => ended.map(|ended| Some(Waited::Ended(ended))),
     }
 }
 
@@ -110,20 +133,77 @@ impl IntoFuture for Wait<'_> {
         let Self { client, execution, timeout } = self;
         let client = client.clone();
         Box::pin(async move {
-            let (tell, told) = tokio::sync::oneshot::channel();
-            // Who has given up needs no answer.
-            let waiter = Waiter::Task(Box::new(move |ended| drop(tell.send(ended))));
-            let _ticket = client.waiters.wait(&client.application, &client.store, execution, waiter)?;
-            let told = match timeout {
-                Some(timeout) => match crate::api::awaited::within(timeout, told).await? {
-                    Some(told) => told,
-                    None => return Ok(Waited::TimedOut),
-                },
-                None => told.await,
-            };
-            told.map_err(|_| nobody_asks())??;
-            let details = move || client.execution(execution);
-            crate::api::awaited::run("waiting for an execution", details).await.map(Waited::Ended)
+            let left = left_of(timeout);
+            loop {
+                let (tell, told) = tokio::sync::oneshot::channel();
+                // Who has given up needs no answer.
+                let waiter = Waiter::Task(Box::new(move |ended| drop(tell.send(ended))));
+                let _ticket = client.waiters.wait(&client.application, &client.store, execution, waiter)?;
+                let told = match left() {
+                    Some(left) => match crate::api::awaited::within(left, told).await? {
+                        Some(told) => told,
+                        None => return Ok(Waited::TimedOut),
+                    },
+                    None => told.await,
+                };
+                told.map_err(|_| nobody_asks())??;
+                let client = client.clone();
+                let details = move || waited(client.execution(execution));
+                if let Some(waited) = crate::api::awaited::run("waiting for an execution", details).await? {
+                    return Ok(waited);
+                }
+            }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::domain::Timestamp;
+    use crate::fixtures::{claim, definition};
+    use crate::store::Verbs;
+    use crate::store::memory::MemoryStore;
+    use crate::trigger::Trigger;
+
+    /// A client, an execution that has ended, and its database.
+    fn ended() -> (Client, ExecutionId, Arc<MemoryStore>) {
+        let at = Timestamp::at(1_767_225_600_000);
+        let store = Arc::new(MemoryStore::new(at));
+        store.ensure(&definition("s", Trigger::every(Duration::from_secs(1)).unwrap())).unwrap();
+        let claimed = claim(store.as_ref(), "s", true, at);
+        store.complete(&claimed.complete(at)).unwrap();
+        let execution = claimed.execution();
+        drop(claimed);
+        (Client::over("app", Arc::clone(&store) as _, Arc::default(), |_| {}), execution, store)
+    }
+
+    /// It is away between the answer that it has ended and the question how.
+    #[test]
+    fn a_wait_outlasts_an_outage_at_its_end() {
+        let (client, execution, store) = ended();
+        store.refuse_reads(3);
+        let Waited::Ended(details) = client.wait(execution).run().unwrap() else { panic!("no end") };
+        assert_eq!(details.last().state, "SUCCEEDED");
+        store.refuse_reads(u32::MAX);
+        let waited = client.wait(execution).timeout(Duration::from_millis(100)).run();
+        assert_eq!(waited.unwrap(), Waited::TimedOut);
+    }
+
+    #[cfg(feature = "tokio")]
+    #[test]
+    fn so_does_an_awaited_one() {
+        let (client, execution, store) = ended();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            store.refuse_reads(3);
+            let Waited::Ended(details) = client.wait(execution).await.unwrap() else { panic!("no end") };
+            assert_eq!(details.last().state, "SUCCEEDED");
+            store.refuse_reads(u32::MAX);
+            let waited = client.wait(execution).timeout(Duration::from_millis(100)).await;
+            assert_eq!(waited.unwrap(), Waited::TimedOut);
+        });
     }
 }

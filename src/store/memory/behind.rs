@@ -139,6 +139,23 @@ impl MemoryStore {
         held
     }
 
+    /// The next reads of executions fail, so many.
+    pub(crate) fn refuse_reads(&self, count: u32) {
+        self.tables().hooks.reads_refused = count;
+    }
+
+    /// Stands for a database that is away.
+    pub(super) fn refuse_read_if_asked(&self) -> Result<()> {
+        let refused = &mut self.tables().hooks.reads_refused;
+        match refused.checked_sub(1) {
+            Some(left) => {
+                *refused = left;
+                Err(Error::new(ErrorKind::Unavailable, "as the test asked"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// From now on no node can leave.
     pub(crate) fn refuse_leaves(&self) {
         self.tables().hooks.leaves_refused = true;

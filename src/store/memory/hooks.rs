@@ -36,6 +36,8 @@ pub(crate) struct Hooks {
     pub(super) requests_unguarded: bool,
     pub(super) registrations_lost: bool,
     pub(super) leaves_refused: bool,
+    /// So many more reads of executions fail.
+    pub(super) reads_refused: u32,
     /// Registrations wait until its other side is gone.
     pub(super) registrations_held: Option<Receiver<()>>,
     /// Every change of an execution's row, in order, once somebody wants them.

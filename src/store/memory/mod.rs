@@ -220,6 +220,7 @@ impl Verbs for MemoryStore {
     }
 
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
+        self.refuse_read_if_asked()?;
         Ok(self.read(|tables| tables.execution_rows(filter)))
     }
 }
