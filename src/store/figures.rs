@@ -8,7 +8,7 @@ use crate::domain::{Millis, ScheduleState, Timestamp};
 
 /// Of so many active schedules, the first by name, the last success is looked for.
 pub(crate) const MOST_SCHEDULES: usize = 1_000;
-/// Executions of so many jobs are counted apart, and at most so many executions of each.
+/// Of so many jobs, the first by name, waiting executions are counted, and at most so many of each.
 pub(crate) const MOST_JOBS: usize = 1_000;
 pub(crate) const MOST_WAITING: usize = 10_000;
 /// A schedule that nobody has moved on for so long beyond its misfire threshold is overdue: the misfire
@@ -71,6 +71,8 @@ pub(crate) struct Figures {
     pub schedules: Vec<SchedulesAlike>,
     /// By job.
     pub waiting: BTreeMap<String, Waiting>,
+    /// How many jobs are not looked at for it.
+    pub jobs_left_out: i64,
     pub successes: Vec<LastSuccess>,
     /// How many active schedules are not among these.
     pub left_out: i64,

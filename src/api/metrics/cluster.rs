@@ -29,7 +29,7 @@ fn age(since: Timestamp, now: Timestamp) -> f64 {
     (now - since).max(0) as f64 / 1_000.0
 }
 
-fn waiting(figures: &Figures, now: Timestamp) -> [Family; 2] {
+fn waiting(figures: &Figures, now: Timestamp) -> [Family; 3] {
     let help = "Due executions that wait for a node; at most 10,000 are counted.";
     let mut waiting = Family::gauge("firetime_cluster_waiting", help);
     let help = "How long the first of these has been due.";
@@ -38,7 +38,8 @@ fn waiting(figures: &Figures, now: Timestamp) -> [Family; 2] {
         waiting.add(&[("job", job)], Value::Number(signed(of.executions)));
         oldest.add(&[("job", job)], Value::Number(age(of.oldest, now)));
     }
-    [waiting, oldest]
+    let help = "Jobs whose waiting executions are not counted: all but the first 1,000 by name.";
+    [waiting, oldest, one("firetime_cluster_waiting_left_out", help, signed(figures.jobs_left_out))]
 }
 
 fn of_nodes(figures: &Figures) -> [Family; 4] {

@@ -20,6 +20,7 @@ macro_rules! conformance {
             }
             figures {
                 what_waits_is_counted_by_job,
+                what_waits_is_counted_for_the_first_thousand_jobs,
                 schedules_and_nodes_are_counted_by_their_states,
                 the_last_success_of_each_active_schedule_is_found,
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::store::enqueue::{DueAt, EnqueueOrder};
-use crate::store::figures::{Figures, FiguresQuery, REPAIRED, Waiting};
+use crate::store::figures::{Figures, FiguresQuery, MOST_JOBS, REPAIRED, Waiting};
 use crate::store::{NodeEnd, PauseChange};
 
 impl Bench {
@@ -33,6 +33,24 @@ pub(crate) fn what_waits_is_counted_by_job(db: &Bench) {
         BTreeMap::<String, Waiting>::new(),
         "nothing is due then"
     );
+}
+
+/// A series for each of them would be as many as there are.
+pub(crate) fn what_waits_is_counted_for_the_first_thousand_jobs(db: &Bench) {
+    let names: Vec<String> = (0..MOST_JOBS + 2).map(|n| format!("x{n:04}")).collect();
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    db.join(NodeId::fresh(), &all);
+    let [first, last] = [all[0], all[MOST_JOBS + 1]];
+    for name in [first, last] {
+        db.create(&Definition { job: job(name), ..db.definition(name) });
+        db.ordered(&db.run_order(name));
+        let order = EnqueueOrder { due: DueAt::After(0), ..db.enqueue_order(&["1"]) };
+        db.store.enqueue(&EnqueueOrder { job: job(name), ..order }).unwrap();
+    }
+    let figures = db.figures(db.now + 60_000);
+    let counts: Vec<_> = figures.waiting.iter().map(|(job, of)| (job.as_str(), of.executions)).collect();
+    let jobs = db.store.jobs(&db.app).unwrap().len();
+    assert_eq!((counts, figures.jobs_left_out), (vec![(first, 2)], (jobs - MOST_JOBS) as i64));
 }
 
 pub(crate) fn schedules_and_nodes_are_counted_by_their_states(db: &Bench) {

@@ -1,13 +1,13 @@
 //! A cluster's figures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::rows::Schedule;
 use super::tables::Tables;
 use crate::domain::{ExecutionId, ExecutionState, ScheduleState, Timestamp};
 use crate::store::figures::{
-    DEATHS_SHOWN, Figures, FiguresQuery, LONGEST_LOOK, LastSuccess, MOST_INTERVALS, MOST_SCHEDULES,
-    MOST_WAITING, REPAIRED, SchedulesAlike,
+    DEATHS_SHOWN, Figures, FiguresQuery, LONGEST_LOOK, LastSuccess, MOST_INTERVALS, MOST_JOBS,
+    MOST_SCHEDULES, MOST_WAITING, REPAIRED, SchedulesAlike,
 };
 use crate::store::switch::Switch;
 use crate::trigger::AWAITED;
@@ -26,6 +26,7 @@ impl Tables {
             died: ended.iter().filter(|node| node.ended.as_ref().is_some_and(has_died)).count() as i64,
             schedules: self.schedules_alike(query),
             waiting: BTreeMap::new(),
+            jobs_left_out: 0,
             successes: Vec::new(),
             left_out: 0,
         };
@@ -36,10 +37,16 @@ impl Tables {
         let all: Vec<LastSuccess> = active.map(|(id, row)| self.last_success_of(id, row)).collect();
         figures.left_out = all.len().saturating_sub(MOST_SCHEDULES) as i64;
         figures.successes = all.into_iter().take(MOST_SCHEDULES).collect();
+        let jobs = || index.into_iter().flat_map(|index| index.jobs.keys());
+        figures.jobs_left_out = jobs().count().saturating_sub(MOST_JOBS) as i64;
+        let known: BTreeSet<&str> = jobs().take(MOST_JOBS).map(|name| &**name).chain([""]).collect();
         for (due, run) in index.into_iter().flat_map(|index| &index.pending).filter(|it| it.0 <= query.now) {
             let row = self.run(ExecutionId(*run)).and_then(|run| self.schedule(run.schedule));
             let job = row.and_then(|row| self.jobs.get(&row.job()));
             let job = job.map(|job| job.name.to_string()).unwrap_or_default();
+            if !known.contains(job.as_str()) {
+                continue;
+            }
             let so_far = figures.waiting.get(&job).map_or(0, |of| of.executions);
             figures.add_waiting(job, i64::from(so_far < MOST_WAITING as i64), *due);
         }

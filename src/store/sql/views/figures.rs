@@ -1,6 +1,6 @@
 //! A cluster's figures: a handful of statements, and one for each job that has enqueued executions waiting.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::{ExecutionState, Timestamp};
 use crate::store::NodeRow;
@@ -16,7 +16,7 @@ use crate::store::switch::Switch;
 use crate::trigger::AWAITED;
 
 pub(crate) fn figures(session: &mut dyn Session, query: &FiguresQuery) -> Step<Figures> {
-    let (application, dialect) = (query.application.as_str(), session.dialect());
+    let application = query.application.as_str();
     let app = sql("SELECT a.state FROM QRTZ_APP a WHERE a.application = ?").bind(application);
     let app = session.one(&app, Row::loose_text)?;
     let nodes = sql(format!(
@@ -34,22 +34,39 @@ pub(crate) fn figures(session: &mut dyn Session, query: &FiguresQuery) -> Step<F
         died: single(session.rows(&died)?)?,
         schedules: session.all(&schedules(query), SchedulesAlike::read)?,
         waiting: BTreeMap::new(),
+        jobs_left_out: 0,
         successes,
         left_out: 0,
     };
     let active = figures.schedules.iter().filter(|it| it.state == "EXECUTING").map(|it| it.schedules);
     figures.left_out = active.sum::<i64>() - i64::try_from(figures.successes.len()).unwrap_or(i64::MAX);
+    wait(session, query, &mut figures)?;
+    Ok(figures)
+}
+
+/// Adds the due executions that wait.
+fn wait(session: &mut dyn Session, query: &FiguresQuery, figures: &mut Figures) -> Step<()> {
+    let dialect = session.dialect();
+    let jobs: Vec<JobQueue> = session.all(&queues(dialect, query), JobQueue::read)?;
+    if jobs.len() == MOST_JOBS {
+        let all = sql("SELECT COUNT(*) FROM QRTZ_JOB j WHERE j.application = ?");
+        let all: i64 = single(session.rows(&all.bind(query.application.as_str()))?)?;
+        figures.jobs_left_out = (all - MOST_JOBS as i64).max(0);
+    }
+    let known: BTreeSet<&str> = jobs.iter().map(|it| it.job.as_str()).collect();
     let planned: Vec<Planned> = session.all(&planned(dialect, query), Planned::read)?;
     for Planned { job, executions, oldest } in planned {
+        // Without a name: somebody deleted the job's row.
+        if job.is_empty() || known.contains(job.as_str()) {
+            figures.add_waiting(job, executions, oldest);
+        }
+    }
+    for JobQueue { job, queue, oldest } in jobs {
+        let (Some(queue), Some(oldest)) = (queue, oldest) else { continue };
+        let executions = single(session.rows(&enqueued(dialect, query, queue))?)?;
         figures.add_waiting(job, executions, oldest);
     }
-    let queues: Vec<Queue> = session.all(&queues(dialect, query), Queue::read)?;
-    for Queue { job, id, oldest } in queues {
-        let Some(oldest) = oldest else { continue };
-        let executions = single(session.rows(&enqueued(dialect, query, id))?)?;
-        figures.add_waiting(job, executions, oldest);
-    }
-    Ok(figures)
+    Ok(())
 }
 
 answer! {
@@ -132,9 +149,9 @@ pub(crate) fn planned(dialect: Dialect, query: &FiguresQuery) -> Statement {
 }
 
 answer! {
-    struct Queue(dialect: Dialect) {
+    struct JobQueue(dialect: Dialect) {
         job: String = "j.job_class", Row::loose_text;
-        id: i64 = "e.id", Row::int;
+        queue: Option<i64> = "e.id", Row::maybe_int;
         oldest: Option<Timestamp> = format!(
             "(SELECT r.due_time FROM QRTZ_RUN r WHERE {} AND r.queue = e.id \
              ORDER BY r.application, r.queue, r.due_time, r.id LIMIT 1) AS oldest",
@@ -143,14 +160,13 @@ answer! {
     }
 }
 
-/// The queues of an application's jobs, with the due time of the first that waits in each.
+/// An application's jobs, each with its queue, if it has one, and the due time of the first that waits there.
 pub(crate) fn queues(dialect: Dialect, query: &FiguresQuery) -> Statement {
     sql(format!(
-        "SELECT {} FROM QRTZ_JOB j {} QRTZ_EXECUTE e \
+        "SELECT {} FROM QRTZ_JOB j LEFT JOIN QRTZ_EXECUTE e \
          ON e.application = j.application AND e.name = {} WHERE j.application = ? \
          ORDER BY j.job_class LIMIT ?",
-        Queue::columns(dialect),
-        dialect.join(),
+        JobQueue::columns(dialect),
         dialect.queue_of("j.job_class")
     ))
     .bind_all((query.application.as_str(), query.now, query.application.as_str(), MOST_JOBS))
