@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 
 use crate::domain::histogram::{Histogram, SpanCounter, tell};
-use crate::domain::{Cause, Event, ExecutionState};
+use crate::domain::{Cause, Event, ExecutionState, Reason};
 
 /// Executions of so many jobs are counted apart: the first ones by name. The rest are counted together.
 const MOST_JOBS: usize = 1_000;
@@ -51,6 +51,10 @@ counts! {
     Fenced = "firetime_node_fenced_total", "How often others ended this node's row.";
     RequestRefused = "firetime_requests_refused_total", "Requests of other programs that this node refused.";
 }
+
+/// Why a node records occurrences as skipped: they are counted from 0 on, as a series that begins with its
+/// first event has no increase by that.
+const SKIPPED: [Reason; 4] = [Reason::Misfire, Reason::Paused, Reason::Overlap, Reason::HolderLate];
 
 /// How the run of a handler ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +181,7 @@ impl Counters {
             counts: Count::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
             jobs: jobs.collect(),
             others: OfJob::default(),
-            skipped: Mutex::default(),
+            skipped: Mutex::new(SKIPPED.iter().map(|reason| (reason.as_str(), 0)).collect()),
             polls: SpanCounter::default(),
         }
     }
@@ -367,7 +371,8 @@ mod tests {
             (Count::Pending, 2),
         ];
         assert_eq!(counts, expected);
-        assert_eq!(counters.skips(), [("misfire", 100), ("overlap", 2)]);
+        let skips = [("holder late", 0), ("misfire", 100), ("overlap", 2), ("paused", 0)];
+        assert_eq!(counters.skips(), skips);
         assert!(counters.has_polled() && counters.polls().count() == 1);
     }
 }
