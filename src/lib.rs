@@ -152,11 +152,11 @@ struct Observing;
 #[doc = include_str!("../docs/guide/errors.md")]
 struct Errors;
 
-#[cfg(all(doctest, feature = "sqlite"))]
+#[cfg(all(doctest, feature = "sqlite", feature = "tokio"))]
 #[doc = include_str!("../docs/guide/middleware.md")]
 struct Middleware;
 
-#[cfg(all(doctest, feature = "sqlite", feature = "tracing"))]
+#[cfg(all(doctest, feature = "sqlite", feature = "tokio", feature = "tracing"))]
 #[doc = include_str!("../docs/guide/traces.md")]
 struct Traces;
 
