@@ -61,9 +61,9 @@ pub mod trigger;
 
 pub use api::{
     ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Difference, Draining, Enqueued,
-    ExecutionDetails, ExecutionFilter, ExecutionLogs, ExecutionView, Health, Job, JobView, Lane, LogLine,
-    Metrics, NodeView, Outgoing, Paused, RateView, Removed, Resumed, Retried, Schedule, ScheduleDetails,
-    ScheduleView, Scheduler, Skipped, Target, Triggered, Undecodable, Waited,
+    Evidence, ExecutionDetails, ExecutionFilter, ExecutionLogs, ExecutionView, Fate, Health, Job, JobView,
+    Lane, LogLine, Metrics, NodeView, Outgoing, Paused, RateView, Removed, Resumed, Retried, Schedule,
+    ScheduleDetails, ScheduleView, Scheduler, Skipped, Target, Triggered, Undecodable, Waited, Why,
 };
 #[doc(inline)]
 pub use api::{metrics, request};
@@ -147,6 +147,10 @@ struct Lanes;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/observing.md")]
 struct Observing;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/why.md")]
+struct WhyPage;
 
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/errors.md")]

@@ -311,7 +311,7 @@ impl Client {
     }
 
     /// What the schedules of the application depend on.
-    fn above(&self) -> Result<Above, Error> {
+    pub(super) fn above(&self) -> Result<Above, Error> {
         let paused = self.store.jobs(&self.application)?.into_iter().filter(|job| job.switch != Switch::On);
         let is_paused = |it: &store::ApplicationRow| it.name == self.application && it.switch != Switch::On;
         let nodes = self.store.nodes(Some(&self.application))?;
@@ -513,7 +513,7 @@ impl Client {
 }
 
 /// The conditions outside schedules' own rows under which they fire or are held.
-struct Above {
+pub(super) struct Above {
     nodes: BTreeMap<String, usize>,
     left_alone: Vec<LeftAlone>,
     paused_jobs: BTreeSet<String>,
@@ -522,7 +522,7 @@ struct Above {
 
 impl Above {
     /// A schedule as people see it.
-    fn view(&self, row: store::ScheduleRow) -> ScheduleView {
+    pub(super) fn view(&self, row: store::ScheduleRow) -> ScheduleView {
         let job = row.job.as_str();
         let held_by = match (self.application_is_paused, self.paused_jobs.contains(job)) {
             (true, _) => "application",

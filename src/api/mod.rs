@@ -19,6 +19,7 @@ mod scheduler;
 mod target;
 mod undecodable;
 mod views;
+mod why;
 
 pub use audit::{AuditFilter, AuditView};
 pub use builder::Builder;
@@ -47,3 +48,4 @@ pub use scheduler::Scheduler;
 pub use target::Target;
 pub use undecodable::Undecodable;
 pub use views::{ApplicationView, ExecutionFilter, ExecutionView, JobView, NodeView, RateView, ScheduleView};
+pub use why::{Evidence, Fate, Why};

@@ -898,4 +898,8 @@ impl Store for Wire<'_> {
     fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>> {
         self.store.covers(execution, most)
     }
+
+    fn execution_at(&self, schedule: ScheduleId, at: Timestamp) -> Result<Option<ExecutionId>> {
+        self.store.execution_at(schedule, at)
+    }
 }

@@ -302,6 +302,11 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// execution.
     fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>>;
 
+    /// The execution that stands for the occurrence planned at this instant, of a schedule that may be
+    /// removed: the last attempt at it, or the row of the span that it was skipped in. It looks through the
+    /// newest 64 generations.
+    fn execution_at(&self, schedule: ScheduleId, at: Timestamp) -> Result<Option<ExecutionId>>;
+
     /// Payloads that handlers have yet to decode. One step of a walk over all rows of an application that may
     /// have one; what changes meanwhile may be missed.
     fn waiting_payloads(&self, walk: &PayloadWalk) -> Result<PayloadPage>;

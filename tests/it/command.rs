@@ -89,6 +89,19 @@ fn refused(output: &Output, code: i32) -> String {
     text(&output.stderr)
 }
 
+/// Of an occurrence of "nightly" that was skipped, and of an execution that was cancelled.
+fn it_says_why(database: &Database, skipped: &str, cancelled: &str) {
+    let said = |line: &[&str]| succeeded(&on(database, line));
+    let why = said(&["why", "nightly", skipped]);
+    assert!(why.starts_with("\"nightly\" of 2090-01-01 00:00:00.000 UTC was skipped: "), "{why}");
+    assert!(why.contains("\nattempt 1 ") && why.contains("\ntrigger "), "{why}");
+    let why = said(&["why", "--execution", cancelled, "--output", "json"]);
+    assert!(why.starts_with("{\"fate\":\"cancelled\",\"reason\":\"cancelled\",\"sentence\":"), "{why}");
+    refused(&on(database, &["why"]), 2);
+    let mistyped = refused(&on(database, &["why", "nihgtly"]), 4);
+    assert!(mistyped.contains("nightly"), "{mistyped}");
+}
+
 /// An operator's session, beside nodes that are not there: nothing of it is run.
 fn it_changes_what_it_is_told_to_and_says_who_did(kind: ServerKind) {
     let database = kind.fresh();
@@ -129,6 +142,7 @@ fn it_changes_what_it_is_told_to_and_says_who_did(kind: ServerKind) {
     assert!(skipped.starts_with("nightly: skipped; it fires next at 2091-01-01 00:00:00"), "{skipped}");
     let late = said(&["schedules", "skip", "nightly", first]);
     assert!(late.starts_with("nightly: nothing was changed: it fires next at 2091"), "{late}");
+    it_says_why(&database, first, &keyed);
     assert_eq!(said(&["schedules", "resume", "nightly"]), "nightly: resumed\n");
 
     let preview = refused(&on(&database, &["schedules", "remove", "nightly"]), 2);

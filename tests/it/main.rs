@@ -65,6 +65,7 @@ mod terminal;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod tls;
 mod waited;
+mod why;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -102,6 +103,7 @@ fn main() {
         rules::add(&mut trials, database);
         saying::add(&mut trials, database);
         waited::add(&mut trials, database);
+        why::add(&mut trials, database);
         #[cfg(feature = "tokio")]
         tasks::add(&mut trials, database);
         control::add(&mut trials, database);

@@ -40,6 +40,7 @@ mod target;
 #[path = "../../domain/text.rs"]
 mod text;
 mod when;
+mod why;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufWriter, Write};
@@ -110,6 +111,7 @@ fn run(args: RawArgs) -> Result {
         Command::Migrate(database, output) => inspect::migrate(&database, output, &mut out),
         Command::List(target, listing, how) => inspect::list(&target, &listing, &how, &mut out),
         Command::Check(target, output) => check::check(&target, output, &mut out),
+        Command::Why(target, occasion, output) => why::why(&target, &occasion, output, &mut out),
         Command::Export(target, listen) => exporter::serve(&target, listen, &mut out),
         Command::ShowSchedule(target, name, output) => show::schedule(&target, &name, output, &mut out),
         Command::ShowExecution(target, id, output) => show::execution(&target, id, output, &mut out),

@@ -183,6 +183,7 @@ macro_rules! conformance {
                 another_schedules_success_is_none,
                 of_very_many_that_were_left_out_the_newest_are_counted,
                 what_retention_has_removed_is_no_success,
+                an_execution_is_found_by_its_fire_time,
             }
             overlaps {
                 a_skip_says_whether_its_holder_had_begun,

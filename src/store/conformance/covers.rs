@@ -271,3 +271,26 @@ pub(crate) fn of_very_many_that_were_left_out_the_newest_are_counted(db: &Bench)
         assert_eq!(covers.from.map(Timestamp::from), Some(db.base), "{most}");
     }
 }
+
+/// Also within a span that was skipped, and in an earlier generation.
+pub(crate) fn an_execution_is_found_by_its_fire_time(db: &Bench) {
+    let schedule = db.schedule("s").id;
+    let found = |n: i64| db.store.execution_at(schedule, db.base + n * 1_000).unwrap();
+    assert_eq!(found(0), None);
+    let first = db.ends(Answer::Done);
+    db.passes(3, Reason::Misfire);
+    let second = db.ends(failure());
+    assert_eq!((found(-1), found(0), found(4), found(5)), (None, Some(first), Some(second), None));
+    let span = found(1);
+    assert!(span.is_some() && span == found(3) && ![Some(first), Some(second)].contains(&span));
+    assert_eq!(db.store.execution_at(schedule, db.base + 1_500).unwrap(), span, "between its fire times");
+    assert_eq!(db.store.execution_at(schedule, db.base + 500).unwrap(), None);
+    // By hand, at an instant of its own.
+    let _ = db.ordered(&RunOrder { at: Some(db.base + 20_000), ..db.run_order("s") });
+    assert_eq!(found(20), None);
+    let edited = Definition { trigger: every(db.base + 30_000, 1_000, -1), ..db.definition("s") };
+    assert_eq!(db.store.ensure(&edited).unwrap(), Ensured::Changed);
+    let third = db.ends(Answer::Done);
+    assert_eq!((found(0), found(30)), (Some(first), Some(third)));
+    assert_eq!(db.store.execution_at(ScheduleId(i64::MAX - 1), db.base).unwrap(), None);
+}

@@ -16,6 +16,7 @@ pub(crate) mod hooks;
 pub(crate) mod members;
 mod nodes;
 mod order;
+mod place;
 mod purge;
 mod queue;
 mod repairs;
@@ -432,5 +433,9 @@ impl Store for MemoryStore {
     fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>> {
         self.catch_up(MemberFault::Covers);
         Ok(self.read(|tables| tables.covers(execution, most)))
+    }
+
+    fn execution_at(&self, schedule: ScheduleId, at: Timestamp) -> Result<Option<ExecutionId>> {
+        Ok(self.read(|tables| tables.execution_at(schedule, at)))
     }
 }

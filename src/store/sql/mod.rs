@@ -49,7 +49,7 @@ use session::fault::{Fault, Step};
 use verbs::calls::{calls, shared_verbs};
 pub(crate) use verbs::joined::joined;
 use verbs::{audit, change, ensure, node, order, queue, requests, said, switch};
-use views::{awaited, covers, figures, inspect, waiting};
+use views::{awaited, covers, figures, inspect, place, waiting};
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::awaited::OpenOrEnded;
@@ -289,6 +289,8 @@ impl Store for SqlStore {
             "read a checkpoint", inspect::checkpoint;
         read covers(execution: ExecutionId, most: usize) -> Option<Covers> =
             "ask what an execution covers", covers::covers;
+        read execution_at(schedule: ScheduleId, at: Timestamp) -> Option<ExecutionId> =
+            "look for an occurrence", place::execution_at;
     }
 
     fn register(&self, node: &NewNode) -> Result<TimeSample> {

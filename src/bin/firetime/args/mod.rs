@@ -27,6 +27,7 @@ use crate::logging::Logging;
 use crate::logs::LogForm;
 use crate::output::{ListOutput, Output};
 use crate::target::{APPLICATION_VARIABLE, Database, Target, URL_VARIABLE};
+use crate::why::Occasion;
 
 /// Where a system keeps its user's name.
 const USER_VARIABLES: [&str; 2] = ["USER", "LOGNAME"];
@@ -37,6 +38,7 @@ pub(crate) enum Command {
     Demo(demo::Options),
     DemoNode(Target),
     Check(Target, Output),
+    Why(Target, Occasion, Output),
     Export(Target, SocketAddr),
     List(Target, Listing, How),
     ShowSchedule(Target, String, Output),
@@ -95,6 +97,13 @@ impl RawArgs {
             RawCommand::DemoNode => Command::DemoNode(around.target()?),
             RawCommand::Exporter { listen } => Command::Export(around.target()?, listen),
             RawCommand::Check(output) => Command::Check(around.target()?, output.output),
+            RawCommand::Why { schedule, fire_time, execution, output } => {
+                let occasion = match (schedule, execution) {
+                    (Some(name), _) => Occasion::Occurrence(name, fire_time),
+                    (None, id) => Occasion::Execution(id.unwrap_or_default()),
+                };
+                Command::Why(around.target()?, occasion, output.output)
+            }
             RawCommand::Schedules(RawListed { verb, list }) => {
                 around.schedule(verb.unwrap_or(RawScheduleVerb::List(list)))?
             }

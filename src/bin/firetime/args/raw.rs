@@ -59,6 +59,25 @@ pub(super) enum RawCommand {
     /// paused. Ends with code 3 if there is a problem.
     #[command(after_help = DATABASE_HELP)]
     Check(RawOutput),
+    /// Says why a schedule's occurrence, or an execution, ran or did not, and what that is known from
+    ///
+    /// It is told from the ledger, the audit and the rows as they are now. What retention has removed, or nobody
+    /// wrote, is said to be unknown.
+    #[command(after_help = DATABASE_HELP, group = ArgGroup::new("of").required(true).args(["schedule", "execution"]))]
+    Why {
+        /// The schedule's name
+        #[arg(value_name = "SCHEDULE")]
+        schedule: Option<String>,
+        /// The occurrence's fire time: '2025-01-31 09:00:00.000' (UTC), or 2025-01-31T09:00:00Z (RFC 3339);
+        /// default: the last one that has come
+        #[arg(value_name = "TIME", value_parser = when::parse_fire_time, conflicts_with = "execution")]
+        fire_time: Option<DateTime<Utc>>,
+        /// The execution of this id instead
+        #[arg(long, value_name = "ID", value_parser = when::parse_id)]
+        execution: Option<i64>,
+        #[command(flatten)]
+        output: RawOutput,
+    },
     /// Serves the figures of an application's cluster to Prometheus, until it is ended
     ///
     /// GET /metrics reads them from the database, at most once in 5 s. For applications that have no route of

@@ -27,7 +27,7 @@ use crate::store::sql::session::batch::{BatchRows, update};
 use crate::store::sql::session::statement::{Statement, Value, sql};
 use crate::store::sql::verbs::{change, node, said};
 use crate::store::sql::views::covers::Stretch;
-use crate::store::sql::views::{awaited, covers, figures, inspect, waiting};
+use crate::store::sql::views::{awaited, covers, figures, inspect, place, waiting};
 use crate::store::streak::Reach;
 use crate::store::{
     Change, ClaimRequest, ExecutionChange, ExecutionQuery, NewNode, NextAttempt, NodeEnd, OverdueQuery, Page,
@@ -324,6 +324,7 @@ fn the_hot_path_never_scans(database: &Database) {
         ("covers: left out", covers::ends_after(stretch(ScheduleId(1)), None, LeftOut::MOST)),
         ("covers: first", covers::first_of(stretch(ScheduleId(1)))),
         ("covers: generation", covers::last_generation(ScheduleId(1), 1)),
+        ("execution at", place::last_through(ScheduleId(1), 0, START)),
         ("page of stranded", node::stranded_page(dialect, &application, ExecutionId(0), 1_000)),
         ("sections behind", poll::behind(&application, &(Timestamp::EPOCH..START))),
         ("streak", streak::attempts(ScheduleId(7), 0, NO_TIME, Reach::FIRST)),
@@ -889,6 +890,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
             covers::last_success(stretch(ScheduleId(1))),
             covers::ends_after(stretch(ScheduleId(1)), None, LeftOut::MOST),
             covers::last_generation(ScheduleId(1), 1),
+            place::last_through(ScheduleId(1), 0, START),
         ])
         .chain(polls(Dialect::Postgres, &query, &parts))
         .chain([poll::waiting_rows(Dialect::Postgres, &query, &parts, &queues()), stalled])

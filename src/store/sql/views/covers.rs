@@ -10,7 +10,7 @@ use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, Statement, answer, sql};
 
 /// The most generations that are looked through for a success.
-const MOST_GENERATIONS: usize = 64;
+pub(super) const MOST_GENERATIONS: usize = 64;
 
 /// A part of a schedule's planned occurrences: those of a generation before an instant.
 #[derive(Clone, Copy)]
@@ -112,7 +112,11 @@ pub(crate) fn first_of(Stretch { schedule, generation, before }: Stretch) -> Sta
 }
 
 /// The last generation before this one that the ledger has rows of.
-fn generation_before(session: &mut dyn Session, schedule: ScheduleId, generation: i64) -> Step<Option<i64>> {
+pub(super) fn generation_before(
+    session: &mut dyn Session,
+    schedule: ScheduleId,
+    generation: i64,
+) -> Step<Option<i64>> {
     Ok(session.one(&last_generation(schedule, generation), Row::maybe_int)?.flatten())
 }
 

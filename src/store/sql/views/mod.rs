@@ -4,4 +4,5 @@ pub(super) mod awaited;
 pub(super) mod covers;
 pub(super) mod figures;
 pub(super) mod inspect;
+pub(super) mod place;
 pub(super) mod waiting;

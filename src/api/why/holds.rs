@@ -1,0 +1,172 @@
+//! What keeps something that is due from being claimed, as far as the rows of now show it.
+
+use chrono::{DateTime, Utc};
+
+use super::facts::Facts;
+use super::words::{between, by, counted, instant, known, listed};
+use crate::api::{ExecutionView, JobView, NodeView};
+
+/// So many executions are named in a sentence.
+const NAMED: usize = 5;
+
+/// Something that holds an execution or a schedule.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Hold {
+    /// One or two words: `paused`, `no node`.
+    pub reason: &'static str,
+    /// The rest of a sentence that begins with "it waits: ".
+    pub said: String,
+    /// When it ends by itself, if it is known to.
+    pub until: Option<DateTime<Utc>>,
+}
+
+impl Hold {
+    fn new(reason: &'static str, said: String) -> Self {
+        Self { reason, said, until: None }
+    }
+}
+
+/// A pause of something, in the columns that all its rows have.
+fn paused(
+    what: &str,
+    (actor, why): (&str, &str),
+    since: Option<DateTime<Utc>>,
+    until: Option<DateTime<Utc>>,
+) -> Hold {
+    let since = since.map_or_else(String::new, |since| format!(" since {}", instant(since)));
+    let ends = until
+        .map_or_else(|| ", until somebody resumes it".to_owned(), |at| format!(", until {}", instant(at)));
+    let said = format!("{what} is paused by {}{since}{ends}", by(actor, why));
+    Hold { until, ..Hold::new("paused", said) }
+}
+
+/// The pauses that hold what the schedule plans, the widest first.
+pub(super) fn pauses(facts: &Facts) -> Vec<Hold> {
+    let application = facts.application.iter().filter(|it| it.state == "paused").map(|it| {
+        let what = format!("application {:?}", it.name);
+        paused(&what, (&it.paused_by, &it.reason), it.paused, it.paused_until)
+    });
+    let job = facts.job.iter().filter(|it| it.state == "paused").map(|it| {
+        let what = format!("job {:?}", it.name);
+        paused(&what, (&it.paused_by, &it.reason), it.paused, it.paused_until)
+    });
+    let schedule = facts.plan.iter().map(|plan| &plan.view).filter(|it| it.state == "paused").map(|it| {
+        let what = format!("schedule {:?}", it.name);
+        paused(&what, (&it.paused_by, &it.reason), it.paused, it.paused_until)
+    });
+    application.chain(job).chain(schedule).collect()
+}
+
+/// All that holds it now: pauses, nodes, and for an execution what runs before it.
+pub(super) fn holds(facts: &Facts, waiting: Option<&ExecutionView>) -> Vec<Hold> {
+    let mut holds = pauses(facts);
+    holds.extend(of_nodes(facts, waiting));
+    if let Some(waiting) = waiting {
+        holds.extend(of_holder(facts, waiting));
+    }
+    if let Some(job) = &facts.job {
+        holds.extend(of_bounds(facts, job, waiting));
+        holds.extend(of_lanes(facts, job));
+    }
+    holds
+}
+
+/// Who lists the job, and whether they can run it.
+fn of_nodes(facts: &Facts, waiting: Option<&ExecutionView>) -> Option<Hold> {
+    let job = facts.job.as_ref().map(|job| &job.name)?;
+    let lists = |node: &&NodeView| node.jobs.contains(job);
+    let listing: Vec<&NodeView> = facts.live_nodes().filter(lists).collect();
+    if listing.is_empty() {
+        let last = facts.nodes.iter().filter(lists).filter_map(|node| node.ended).max();
+        let last =
+            last.map_or_else(String::new, |at| format!("; the last one that had ended at {}", instant(at)));
+        return Some(Hold::new("no node", format!("no live node has a handler for job {job:?}{last}")));
+    }
+    if listing.iter().all(|node| node.state != "active") {
+        let states: Vec<String> =
+            listing.iter().map(|node| format!("node {} is {}", node.id, node.state)).collect();
+        return Some(Hold::new(
+            "no node",
+            format!("no node that has a handler for it claims: {}", listed(&states)),
+        ));
+    }
+    let left_alone = facts.plan.as_ref().map(|plan| plan.view.left_alone.as_str()).unwrap_or_default();
+    if !left_alone.is_empty() {
+        return Some(Hold::new("undecodable", left_alone.to_owned()));
+    }
+    let handed_on = waiting.filter(|it| it.reason == "undecodable")?;
+    let said = format!("a node could not decode its payload and left it to others: {}", handed_on.error);
+    Some(Hold::new("undecodable", said.trim_end_matches(": ").to_owned()))
+}
+
+/// The execution of its schedule that it must not overlap.
+fn of_holder(facts: &Facts, waiting: &ExecutionView) -> Option<Hold> {
+    let holder = waiting.holder?;
+    let said = match &facts.holder {
+        Some(it) if it.finished.is_none() => {
+            format!("execution {holder} of {} has not ended", known(it.fire_time))
+        }
+        Some(it) => {
+            format!("execution {holder} ended at {}, and it is about to be claimed", known(it.finished))
+        }
+        None => format!("it must not overlap execution {holder}"),
+    };
+    Some(Hold::new("overlap", said))
+}
+
+/// The seats of its job, or of its group, are taken.
+fn of_bounds(facts: &Facts, job: &JobView, waiting: Option<&ExecutionView>) -> Option<Hold> {
+    let group = waiting.and_then(|it| it.group.as_deref());
+    let named = |taken: &[&ExecutionView]| {
+        let mut ids: Vec<String> = taken.iter().take(NAMED).map(|it| it.id.to_string()).collect();
+        if taken.len() > NAMED {
+            ids.push(format!("{} more", taken.len() - NAMED));
+        }
+        listed(&ids)
+    };
+    let full = |whose: &str, most: u32, taken: &[&ExecutionView]| {
+        let seats = counted(i64::from(most), "seat");
+        let said = match most {
+            1 => format!("the only seat of {whose} is taken by {}", named(taken)),
+            _ => format!("all {seats} of {whose} are taken by {}", named(taken)),
+        };
+        (taken.len() >= usize::try_from(most).unwrap_or(usize::MAX)).then(|| Hold::new("full", said))
+    };
+    let all: Vec<&ExecutionView> = facts.under_way.iter().collect();
+    let of_job = job.concurrency.and_then(|most| full(&format!("job {:?}", job.name), most, &all));
+    let of_group = || {
+        let (group, most) = (group?, job.group_concurrency?);
+        let its: Vec<&ExecutionView> =
+            all.iter().filter(|it| it.group.as_deref() == Some(group)).copied().collect();
+        full(&format!("group {group:?}"), most, &its)
+    };
+    of_job.or_else(of_group)
+}
+
+/// No thread or task is free where it may run, as its nodes last told.
+fn of_lanes(facts: &Facts, job: &JobView) -> Option<Hold> {
+    let claiming = facts.live_nodes().filter(|node| node.state == "active" && node.jobs.contains(&job.name));
+    let nodes: Vec<&NodeView> = claiming.collect();
+    let is_full = |node: &&NodeView| {
+        node.lanes.iter().any(|lane| {
+            let (seats, taken) = (lane.threads + lane.concurrency, lane.busy + lane.tasks);
+            lane.is_blocked || (taken >= seats && seats > 0)
+        })
+    };
+    if nodes.is_empty() || !nodes.iter().all(is_full) {
+        return None;
+    }
+    let said: Vec<String> = nodes
+        .iter()
+        .map(|node| {
+            let told = between(node.last_beat, Some(facts.now))
+                .map(|ago| format!(", {ago} ago"))
+                .unwrap_or_default();
+            format!(
+                "node {} runs {} of {} and has {} queued{told}",
+                node.id, node.busy, node.threads, node.queued
+            )
+        })
+        .collect();
+    Some(Hold::new("full", format!("lanes of all its nodes are full: {}", said.join("; "))))
+}

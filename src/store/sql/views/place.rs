@@ -1,0 +1,44 @@
+//! Which execution stands for the occurrence that was planned at an instant.
+
+use super::covers::{MOST_GENERATIONS, generation_before};
+use crate::domain::{ExecutionId, ScheduleId, Timestamp};
+use crate::store::sql::session::Session;
+use crate::store::sql::session::fault::Step;
+use crate::store::sql::session::statement::{Row, Statement, answer, sql};
+
+answer! {
+    struct Place() {
+        id: ExecutionId = "r.id", |row| Ok(ExecutionId(row.int()?));
+        scheduled: Timestamp = "r.scheduled_time", Row::instant;
+        until: Option<Timestamp> = "r.until_time", Row::time;
+    }
+}
+
+/// Of the newest generation that has one: the last attempt at the occurrence of that fire time, or the row
+/// of the skipped or withdrawn span that it lies in.
+pub(crate) fn execution_at(
+    session: &mut dyn Session,
+    schedule: ScheduleId,
+    at: Timestamp,
+) -> Step<Option<ExecutionId>> {
+    let mut next = generation_before(session, schedule, i64::MAX)?;
+    for _ in 0..MOST_GENERATIONS {
+        let Some(generation) = next else { break };
+        let place = session.one(&last_through(schedule, generation, at), Place::read)?;
+        if let Some(Place { id, .. }) = place.filter(|it| it.until.unwrap_or(it.scheduled) >= at) {
+            return Ok(Some(id));
+        }
+        next = generation_before(session, schedule, generation)?;
+    }
+    Ok(None)
+}
+
+pub(crate) fn last_through(schedule: ScheduleId, generation: i64, at: Timestamp) -> Statement {
+    sql(format!(
+        "SELECT {} FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = ? AND r.origin = 0 \
+         AND r.scheduled_time <= ? \
+         ORDER BY r.generation DESC, r.origin DESC, r.scheduled_time DESC, r.attempt DESC LIMIT 1",
+        Place::columns()
+    ))
+    .bind_all((schedule.0, generation, at))
+}

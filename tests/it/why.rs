@@ -1,0 +1,184 @@
+//! Why occurrences and executions ran, or did not.
+
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use firetime::{
+    Client, ErrorKind, ExecutionFilter, ExecutionState, Fate, HandlerError, Job, MisfirePolicy, Schedule,
+    Target, Trigger, Why,
+};
+use libtest_mimic::Trial;
+
+use crate::support::database::ServerKind;
+use crate::support::scheduler::{SOON, builder, client, until};
+use crate::trial;
+
+pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
+    let tests: &[(&str, fn(ServerKind))] = &[
+        ("what_ran_and_what_failed_tells_where", what_ran_and_what_failed_tells_where),
+        ("what_waits_tells_what_holds_it", what_waits_tells_what_holds_it),
+        (
+            "what_somebody_skipped_paused_or_removed_tells_who",
+            what_somebody_skipped_paused_or_removed_tells_who,
+        ),
+        ("what_was_missed_or_would_overlap_tells_so", what_was_missed_or_would_overlap_tells_so),
+    ];
+    for (name, test) in tests {
+        trials.push(trial(format!("{}::why::{name}", kind.name()), move || test(kind)));
+    }
+}
+
+#[track_caller]
+fn tells(why: &Why, fate: Fate, reason: &str, words: &[&str]) {
+    assert_eq!((why.fate, &*why.reason), (fate, reason), "{why:#?}");
+    for word in words {
+        assert!(why.sentence.contains(word), "{word:?} in {why:#?}");
+    }
+}
+
+/// The first fire time of a schedule in this state.
+fn fire_time(client: &Client, schedule: &str, state: ExecutionState) -> DateTime<Utc> {
+    let (schedule, states) = (Some(schedule.to_owned()), vec![state]);
+    let filter = ExecutionFilter { schedule, states, ..ExecutionFilter::default() };
+    until("an execution in this state", || client.executions(&filter).unwrap().last()?.fire_time)
+}
+
+fn what_ran_and_what_failed_tells_where(kind: ServerKind) {
+    const GOOD: Job<()> = Job::new("good");
+    const BAD: Job<()> = Job::new("bad");
+    let database = kind.fresh();
+    let client = client(&database);
+    let once = || Trigger::once(Utc::now()).unwrap();
+    client.ensure(&Schedule::new("good", GOOD, &(), once()).unwrap()).run().unwrap();
+    client.ensure(&Schedule::new("bad", BAD, &(), once()).unwrap()).run().unwrap();
+    let scheduler = builder(&database)
+        .handler(GOOD, |_, ()| Ok(()))
+        .handler(BAD, |_, ()| -> Result<(), HandlerError> { Err("no route to mail".into()) })
+        .start()
+        .unwrap();
+    let ran = client.why_at("good", fire_time(&client, "good", ExecutionState::Succeeded)).unwrap();
+    tells(&ran, Fate::Succeeded, "", &["\"good\" of ", " ran on node ", " (+", ", and took "]);
+    assert_eq!(ran.executions.len(), 1);
+    assert_eq!(client.why(ran.executions[0]).unwrap().sentence, ran.sentence);
+    let failed = client.why_at("bad", fire_time(&client, "bad", ExecutionState::Failed)).unwrap();
+    tells(&failed, Fate::Failed, "", &["failed on node ", ": no route to mail; its job has no retries"]);
+    assert!(scheduler.shutdown(SOON));
+}
+
+fn what_waits_tells_what_holds_it(kind: ServerKind) {
+    const HANG: Job<()> = Job::new("hang").concurrency(1);
+    let database = kind.fresh();
+    let client = client(&database);
+    let first = client.enqueue(HANG, &()).run().unwrap().id();
+    tells(
+        &client.why(first).unwrap(),
+        Fate::Waiting,
+        "no node",
+        &["no live node has a handler for job \"hang\""],
+    );
+    let later = client.enqueue(HANG, &()).at(Utc::now() + TimeDelta::hours(1)).run().unwrap().id();
+    tells(&client.why(later).unwrap(), Fate::Planned, "enqueued", &["is due at ", ", in 59 min"]);
+    let (open, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
+    let scheduler = builder(&database)
+        .handler(HANG, move |_, ()| {
+            gate.lock().unwrap().recv().ok();
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let is_running = || client.execution(first).unwrap().execution.started.is_some().then_some(());
+    until("the first runs", is_running);
+    let second = client.enqueue(HANG, &()).run().unwrap().id();
+    let full = format!("the only seat of job \"hang\" is taken by {first}");
+    tells(&client.why(second).unwrap(), Fate::Waiting, "full", &[&full]);
+    tells(&client.why(first).unwrap(), Fate::Running, "", &["has run since ", " on node "]);
+    let ann = client.clone().acting_as("ann");
+    ann.pause(Target::Job(HANG.name().to_owned())).reason("stocktaking").run().unwrap();
+    let paused = "job \"hang\" is paused by ann (\"stocktaking\") since ";
+    tells(&client.why(second).unwrap(), Fate::Waiting, "paused", &[paused]);
+    ann.cancel(second).reason("not needed").run().unwrap();
+    let by_ann = "was cancelled before it began at ";
+    tells(&client.why(second).unwrap(), Fate::Cancelled, "cancelled", &[by_ann, "by ann (\"not needed\")"]);
+    drop(open);
+    assert!(scheduler.shutdown(SOON));
+}
+
+/// Nothing is run: an operator's changes alone.
+fn what_somebody_skipped_paused_or_removed_tells_who(kind: ServerKind) {
+    const WORK: Job<()> = Job::new("work");
+    let database = kind.fresh();
+    let client = client(&database).acting_as("ann");
+    let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
+    let nightly = Trigger::cron("0 0 2 * * ?", "UTC").unwrap();
+    client.ensure(&Schedule::new("nightly", WORK, &(), nightly).unwrap()).run().unwrap();
+    let next = client.schedule("nightly").unwrap().next_five;
+    let why = |at| client.why_at("nightly", at).unwrap();
+    tells(&why(next[0]), Fate::Planned, "", &[" will run in ", ", but no live node has a handler"]);
+    tells(
+        &why(at("2020-01-01T02:00:00Z")),
+        Fate::NotDue,
+        "not made yet",
+        &["did not run: ann made its schedule at "],
+    );
+    let nearest = ["has no fire time there; the nearest are 2099-01-01 02:00:00.000 UTC and 2099-01-02"];
+    tells(&why(at("2099-01-01T03:00:00Z")), Fate::NotDue, "no fire time", &nearest);
+    client.skip("nightly", next[0]).reason("holiday").run().unwrap();
+    tells(&why(next[0]), Fate::Skipped, "by hand", &["was skipped: ann (\"holiday\") skipped it"]);
+    client.pause("nightly").reason("audit").run().unwrap();
+    tells(&why(next[1]), Fate::WillBeSkipped, "paused", &["paused by ann (\"audit\") since "]);
+    client.resume("nightly").run().unwrap();
+    client.remove("nightly").run().unwrap();
+    tells(&why(next[1]), Fate::NotDue, "removed", &["does not run: its schedule was removed by ann at "]);
+    assert_eq!(client.why_at("weekly", next[0]).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(client.why(1_000_000).unwrap_err().kind(), ErrorKind::NotFound);
+
+    // A pause holds what comes due, and its end skips that.
+    let often = Trigger::every(Duration::from_millis(500)).unwrap();
+    client.ensure(&Schedule::new("often", WORK, &(), often).unwrap()).run().unwrap();
+    client.pause("often").reason("stocktaking").run().unwrap();
+    let held = client.schedule("often").unwrap().schedule.next.unwrap();
+    until("its fire time has come", || (client.now().unwrap() > held).then_some(()));
+    let why = client.why_at("often", held).unwrap();
+    tells(
+        &why,
+        Fate::Waiting,
+        "paused",
+        &["will be skipped when the pause ends: ", "by ann (\"stocktaking\")"],
+    );
+    client.resume("often").run().unwrap();
+    let why = client.why_at("often", held).unwrap();
+    let words = ["was skipped: schedule \"often\" was paused by ann (\"stocktaking\") from ", " until "];
+    tells(&why, Fate::Skipped, "paused", &words);
+}
+
+fn what_was_missed_or_would_overlap_tells_so(kind: ServerKind) {
+    const HANG: Job<()> = Job::new("hang");
+    const LATE: Job<()> = Job::new("late");
+    let database = kind.fresh();
+    let client = client(&database);
+    let missed = Utc::now() - TimeDelta::minutes(10);
+    let late = Schedule::new("late", LATE, &(), Trigger::once(missed).unwrap()).unwrap();
+    client.ensure(&late.misfire(MisfirePolicy::DoNothing)).run().unwrap();
+    let often = Trigger::every(Duration::from_secs(1)).unwrap();
+    client.ensure(&Schedule::new("often", HANG, &(), often).unwrap()).run().unwrap();
+    let (open, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
+    let scheduler = builder(&database)
+        .handler(LATE, |_, ()| Ok(()))
+        .handler(HANG, move |_, ()| {
+            gate.lock().unwrap().recv().ok();
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let why = client.why_at("late", fire_time(&client, "late", ExecutionState::Skipped)).unwrap();
+    tells(&why, Fate::Skipped, "misfire", &["it was missed by 10 min", "(DO_NOTHING)"]);
+    let overlapped = fire_time(&client, "often", ExecutionState::Skipped);
+    let why = client.why_at("often", overlapped).unwrap();
+    tells(&why, Fate::Skipped, "overlap", &["was skipped: execution ", " had not ended, and has not yet"]);
+    drop(open);
+    assert!(scheduler.shutdown(SOON));
+}
