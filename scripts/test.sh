@@ -65,6 +65,7 @@ export lib it
 part simulated bash -ec 'simulations "$@"' simulations &
 part unit "$lib" "${others[@]}" --skip sim::
 part program "${cargo_test[@]}" --bins --
+part traces "${cargo_test[@]}" --test traces --
 part doc "${cargo_test[@]}" --doc --
 part other "$it" "${others[@]}"
 for database in "${databases[@]}"; do
@@ -73,7 +74,7 @@ done
 wait
 
 all=0 passed=0 failed=0
-for name in simulated unit program doc other "${databases[@]}"; do
+for name in simulated unit program traces doc other "${databases[@]}"; do
     read -r part_listed part_passed part_failed <"$logs/$name.result" || { echo "$name did not run"; exit 1; }
     all=$((all + part_listed)) passed=$((passed + part_passed)) failed=$((failed + part_failed))
     [ "$part_failed" = 0 ] || { printf '\n---- %s ----\n' "$name"; grep -v ' \.\.\. ok$' "$logs/$name.log" || true; }

@@ -12,6 +12,7 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -20,6 +21,8 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::post;
 use chrono::Utc;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use diesel::connection::{Connection, SimpleConnection};
 use firetime::{
     Builder, Client, Context, ExecutionFilter, ExecutionId, HandlerError, Job, LogLayer, LogLevel, Outgoing,
     Retry, Schedule, Scheduler, SpanOrigin, Trigger,
@@ -251,17 +254,36 @@ struct Told {
     logs: BTreeSet<String>,
 }
 
+/// A new database of each kind that this build speaks to, SQLite's in this folder.
+fn databases(folder: &Path) -> Vec<String> {
+    let mut urls = vec![format!("sqlite:{}", folder.join("shop.db").display())];
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    let mut fresh = |variable: &str, run: &dyn Fn(&str, &str)| {
+        let server = std::env::var(variable).unwrap_or_else(|_| {
+            panic!("{variable} is not set: run the tests by scripts/test.sh or scripts/with-servers.sh")
+        });
+        let name = format!("traces_{}", std::process::id());
+        run(&server, &format!("CREATE DATABASE {name}"));
+        urls.push(format!("{}/{name}", server.rsplit_once('/').unwrap().0));
+    };
+    #[cfg(feature = "postgres")]
+    fresh("FIRETIME_TEST_POSTGRES_URL", &|server, sql| {
+        diesel::PgConnection::establish(server).unwrap().batch_execute(sql).unwrap();
+    });
+    #[cfg(feature = "mysql")]
+    fresh("FIRETIME_TEST_MARIADB_URL", &|server, sql| {
+        diesel::MysqlConnection::establish(server).unwrap().batch_execute(sql).unwrap();
+    });
+    urls
+}
+
 /// A request enqueues a charge, whose first attempt enqueues a receipt, and fails; and another is planned.
-fn told() -> Told {
-    let (collector, told) = collector();
-    let provider = export_to(collector);
-    let folder = tempfile::tempdir().unwrap();
-    let url = format!("sqlite:{}", folder.path().join("shop.db").display());
-    firetime::migrate(&url).unwrap();
+fn tell(url: &str, told: &Receiver<Spans>) -> Told {
+    firetime::migrate(url).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let charging = charging(&url);
-    let printing = runtime.block_on(printing(&url));
-    let web = runtime.block_on(web(Client::connect("shop", &url).unwrap()));
+    let charging = charging(url);
+    let printing = runtime.block_on(printing(url));
+    let web = runtime.block_on(web(Client::connect("shop", url).unwrap()));
 
     let mut stream = TcpStream::connect(web).unwrap();
     stream
@@ -270,15 +292,14 @@ fn told() -> Told {
     let (answered, execution) = message(&stream);
     assert!(answered.starts_with("http/1.1 200"), "{answered}");
     let mut spans = Spans::new();
-    wait_for(&told, &mut spans, "firetime.execution", 3);
-    wait_for(&told, &mut spans, "request", 1);
+    wait_for(told, &mut spans, "firetime.execution", 3);
+    wait_for(told, &mut spans, "request", 1);
     let once = Schedule::new("once", CHARGE, &0, Trigger::once(Utc::now()).unwrap()).unwrap();
     charging.client().ensure(&once).run().unwrap();
-    wait_for(&told, &mut spans, "firetime.execution", 4);
+    wait_for(told, &mut spans, "firetime.execution", 4);
     assert!(charging.shutdown(SOON) && printing.shutdown(SOON));
-    provider.shutdown().unwrap();
     spans.extend(told.try_iter().flatten());
-    let logs = logged(&Client::connect("shop", &url).unwrap());
+    let logs = logged(&Client::connect("shop", url).unwrap());
     let execution = String::from_utf8(execution).unwrap();
     let (charging, printing) = (charging.node().to_string(), printing.node().to_string());
     Told { spans, execution, charging, printing, logs }
@@ -298,14 +319,23 @@ fn logged(client: &Client) -> BTreeSet<String> {
 
 #[test]
 fn one_trace_leads_from_a_request_to_the_handlers_on_other_nodes() {
-    let told = told();
+    let (collector, told) = collector();
+    let provider = export_to(collector);
+    let folder = tempfile::tempdir().unwrap();
+    for url in databases(folder.path()) {
+        assert_one_trace(&tell(&url, &told));
+    }
+    provider.shutdown().unwrap();
+}
+
+fn assert_one_trace(told: &Told) {
     let spans = &told.spans;
     let request = one(spans, "request", &[]);
     let (trace, _) = place(request);
     let of_charge = [("job", "charge"), ("attempt", "1"), ("cause", "enqueued")];
     let first = one(spans, "firetime.execution", &of_charge);
     assert_eq!(place(first), (trace, id(request)));
-    assert_names(first, &told);
+    assert_names(first, told);
 
     let receipt = one(spans, "firetime.execution", &[("job", "receipt"), ("node", &told.printing)]);
     let measured =
