@@ -311,7 +311,8 @@ view! {
         snoozes: i64 = row.snoozes,
         /// It has timed out, and its handler runs on.
         stuck: bool = row.stuck,
-        /// Of one that was skipped because it would have overlapped: the execution that had not ended.
+        /// Of one that was skipped because it would have overlapped: the execution that had not ended. Of one
+        /// that was withdrawn: the id of the audit's entry on the change.
         holder: Option<i64> = row.holder,
         /// Its unique key, of one that was enqueued with one.
         key: Option<String> = row.key,

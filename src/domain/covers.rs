@@ -45,6 +45,8 @@ pub struct LeftOut {
     pub failed: u64,
     /// CANCELLED: by hand, by its own handler, or with the removal of the schedule.
     pub cancelled: u64,
+    /// WITHDRAWN: due, and not claimed when the schedule got another trigger or was removed.
+    pub withdrawn: u64,
     /// Not ended yet: they wait for a node or a retry, or run, perhaps beyond their time limit.
     pub open: u64,
     /// Older rows of the ledger may be missing.
@@ -84,8 +86,9 @@ impl LeftOut {
     /// ```
     #[must_use]
     pub fn total(&self) -> u64 {
-        let Self { missed, skipped, paused, failed, cancelled, open, is_cut: _ } = *self;
-        [missed, skipped, paused, failed, cancelled, open].into_iter().fold(0, u64::saturating_add)
+        let Self { missed, skipped, paused, failed, cancelled, withdrawn, open, is_cut: _ } = *self;
+        let all = [missed, skipped, paused, failed, cancelled, withdrawn, open];
+        all.into_iter().fold(0, u64::saturating_add)
     }
 
     /// Counts so many occurrences whose last attempts are alike.
@@ -98,6 +101,7 @@ impl LeftOut {
                 _ => &mut self.skipped,
             },
             Ok(ExecutionState::Cancelled) => &mut self.cancelled,
+            Ok(ExecutionState::Withdrawn) => &mut self.withdrawn,
             Ok(ExecutionState::TimedOut) if !last.has_finished => &mut self.open,
             Ok(ExecutionState::Failed | ExecutionState::TimedOut | ExecutionState::Abandoned) => {
                 &mut self.failed
@@ -134,8 +138,16 @@ mod tests {
 
     #[test]
     fn each_end_is_counted_as_what_it_is() {
-        const NONE: LeftOut =
-            LeftOut { missed: 0, skipped: 0, paused: 0, failed: 0, cancelled: 0, open: 0, is_cut: false };
+        const NONE: LeftOut = LeftOut {
+            missed: 0,
+            skipped: 0,
+            paused: 0,
+            failed: 0,
+            cancelled: 0,
+            withdrawn: 0,
+            open: 0,
+            is_cut: false,
+        };
         for (state, reason, expected) in [
             ("SKIPPED", "misfire", LeftOut { missed: 7, ..NONE }),
             ("SKIPPED", "superseded", LeftOut { missed: 7, ..NONE }),
@@ -149,6 +161,8 @@ mod tests {
             ("ABANDONED", "node died", LeftOut { failed: 7, ..NONE }),
             ("TIMED_OUT", "", LeftOut { failed: 7, ..NONE }),
             ("CANCELLED", "removed", LeftOut { cancelled: 7, ..NONE }),
+            ("WITHDRAWN", "edited", LeftOut { withdrawn: 7, ..NONE }),
+            ("WITHDRAWN", "removed", LeftOut { withdrawn: 7, ..NONE }),
             ("PENDING", "retry", LeftOut { open: 7, ..NONE }),
             ("CLAIMED", "", LeftOut { open: 7, ..NONE }),
             ("RUNNING", "", LeftOut { open: 7, ..NONE }),

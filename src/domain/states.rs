@@ -104,6 +104,7 @@ states! {
     ///     |                         | +--> SKIPPED (superseded)   |
     ///     |                         +----> CANCELLED              |
     ///     +------------------ claim for idle thread --------------+
+    ///     +-- edit of the trigger, removal --> WITHDRAWN
     /// ```
     ///
     /// Retries and repairs insert rows as PENDING, or as SKIPPED.
@@ -120,13 +121,15 @@ states! {
         Failed = "FAILED",
         /// Its time limit passed before its handler returned, which may run on.
         TimedOut = "TIMED_OUT",
-        /// Withdrawn before it ran, by a cancel or with its schedule's removal; or the handler returned an
-        /// error after it was asked to cancel. Not retried.
+        /// Ended before it ran, by a cancel or with its schedule's removal; or the handler returned an error
+        /// after it was asked to cancel. Not retried.
         Cancelled = "CANCELLED",
         /// Its node died while it ran.
         Abandoned = "ABANDONED",
         /// Deliberately not run; the reason is stored beside it.
         Skipped = "SKIPPED",
+        /// Planned, due, and not claimed when its schedule's trigger was edited or the schedule removed.
+        Withdrawn = "WITHDRAWN",
     }
 }
 
@@ -178,6 +181,8 @@ words! {
         NodeDied = "node died",
         /// Its schedule was removed.
         Removed = "removed",
+        /// Its schedule got another trigger.
+        Edited = "edited",
         /// Somebody asked for its end before it ran.
         Cancelled = "cancelled",
         /// Somebody asked for it.

@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::domain::{Boot, Entry, Event, Millis};
-use crate::repair::{self, MOST_PASSED, Revocation, decide, pass_paused, plan_anew};
+use crate::domain::{Boot, Entry, Event, MOST_PASSED, Millis};
+use crate::repair::{self, Revocation, decide, pass_paused, plan_anew};
 use crate::store::{Applied, Change, CursorAhead, Repair, Unstarted, Withdrawn};
 use crate::time::Now;
 

@@ -1,69 +1,19 @@
 //! Missed occurrences: fired once, skipped or all fired, as the misfire policy says.
 
-use crate::domain::{Cursor, Entry, Millis, MisfirePolicy, NextFire, Reason, ScheduleState, Timestamp};
+use crate::domain::{
+    Cursor, Entry, MOST_FIRED, Millis, MisfirePolicy, Missed, NextFire, Reason, ScheduleState, Timestamp,
+};
 use crate::store::{LedgerRow, Repair, Unstarted};
 use crate::trigger::Trigger;
 
-/// The most occurrences one repair passes one by one; the rest is for the next, behind all other schedules.
-pub(crate) const MOST_PASSED: u64 = 100_000;
-/// The most occurrences "fire all" runs in one repair; those beyond are skipped.
-pub(crate) const MOST_FIRED: usize = 1_000;
 /// "Fire all" lets a missed occurrence start at least this often.
 const SLOWEST_PACE: Millis = 1_000;
 
-/// The occurrences of a schedule from its cursor to `now`, counted.
-pub(super) struct Missed {
-    first: Timestamp,
-    last: Timestamp,
-    /// The one before the last.
-    before: Option<Timestamp>,
-    count: u64,
-    following: Option<Timestamp>,
-    /// Where the cursor goes if the last one is run.
-    behind_run: NextFire,
-    /// The first ones, as many as "fire all" may run.
-    times: Vec<Timestamp>,
-    /// The first one behind those, if it was missed too.
-    beyond: Option<Timestamp>,
-}
-
 pub(super) fn missed(entry: &Entry, now: Timestamp) -> Option<Missed> {
-    let first = entry.cursor.next.at().filter(|next| *next <= now)?;
-    let mut missed = Missed {
-        first,
-        last: first,
-        before: None,
-        count: 1,
-        following: entry.timing.next_after(first),
-        behind_run: NextFire::Never,
-        times: vec![first],
-        beyond: None,
-    };
-    for _ in 1..MOST_PASSED {
-        let Some(next) = missed.following.filter(|next| *next <= now) else { break };
-        missed.before = Some(missed.last);
-        // Behind the times that may run, a fixed interval is reckoned: a cursor set back by hand is decades
-        // behind.
-        let (leapt, next) = missed.beyond.and_then(|_| entry.timing.leap(next, now)).unwrap_or((0, next));
-        missed.last = next;
-        missed.count += 1 + leapt;
-        missed.following = entry.timing.next_after(next);
-        if missed.times.len() < MOST_FIRED {
-            missed.times.push(next);
-        } else {
-            missed.beyond.get_or_insert(next);
-        }
-    }
-    missed.behind_run = entry.timing.behind_run(missed.last);
-    Some(missed)
+    Missed::of(entry.cursor.next, &entry.timing, now)
 }
 
 impl Missed {
-    /// Whether it reaches `now`; otherwise the cap cut it off.
-    pub(super) fn is_whole(&self, now: Timestamp) -> bool {
-        self.following.is_none_or(|next| next > now)
-    }
-
     pub(super) fn all_skipped(&self, prev: Option<Timestamp>, reason: Reason) -> Vec<LedgerRow> {
         let Self { first: from, last: to, count, .. } = *self;
         let following = NextFire::planned(self.following);

@@ -8,9 +8,7 @@ mod recover;
 mod resume;
 
 pub(crate) use anew::plan_anew;
-#[cfg(test)]
-use missed::MOST_FIRED;
-pub(crate) use missed::{MOST_PASSED, decide, searched};
+pub(crate) use missed::{decide, searched};
 pub(crate) use overlap::overlapped;
 pub(crate) use recover::{Revocation, recover, recover_apart};
 pub(crate) use resume::{pass_paused, resume, skip};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::domain::{
-    Cursor, Entry, ExecutionId, ExecutionState, Millis, MisfirePolicy, NextFire, Occurrence, Overlap, Reason,
-    ScheduleId, ScheduleState, Timestamp, Token,
+    Cursor, Entry, ExecutionId, ExecutionState, MOST_FIRED, MOST_PASSED, Millis, MisfirePolicy, NextFire,
+    Occurrence, Overlap, Reason, ScheduleId, ScheduleState, Timestamp, Token,
 };
 use crate::fixtures::{behind, cron, simple, stranded};
 use crate::pipeline::expand::expand;

@@ -20,6 +20,7 @@ fn good() -> History {
         generations: [(0, (1..=5).map(|n| n * STEP).collect())].into(),
         unpreceded: [].into(),
         delays: BTreeMap::new(),
+        ended: BTreeMap::new(),
         recovers: true,
         deaths: 5,
         retries: 0,
@@ -1168,4 +1169,144 @@ fn a_checkpoint_stored_by_a_run_that_is_over_is_caught() {
         save(history);
         (history.checkpoints[1].stored, history.checkpoints[1].asked) = (None, 2_030);
     });
+}
+
+/// The fourth and the fifth occurrence were due, and not claimed when the schedule was removed.
+fn withdraw(history: &mut History) {
+    for id in [41, 51] {
+        history.executions.retain(|row| row.id != id);
+        history.effects.retain(|effect| effect.execution != id);
+        history.changes.retain(|change| change.execution != id);
+    }
+    let plan = &mut history.plans[0];
+    (plan.state, plan.next) = ("REMOVED".into(), None);
+    plan.generations = [(0, (1..=6).map(|n| n * STEP).collect())].into();
+    plan.ended = [(0, (5_200, 5_300))].into();
+    history.removals.push(Pause { schedule: "s".into(), from: 5_300, until: i64::MAX });
+    let row = Execution {
+        id: 91,
+        scheduled: 4 * STEP,
+        until: Some(5 * STEP),
+        count: 2,
+        ..row(history, 31).clone()
+    };
+    history.executions.push(Execution {
+        state: "WITHDRAWN".into(),
+        reason: "removed".into(),
+        node: String::new(),
+        fence: 0,
+        due: 4 * STEP,
+        claimed: None,
+        finished: Some(5_250),
+        prev: Some(3 * STEP),
+        following: Some(6 * STEP),
+        ..row
+    });
+    let to = Some("WITHDRAWN".to_owned());
+    history.changes.push(Change { at: 5_250, apart: 0, execution: 91, from: None, to });
+}
+
+fn unwithdraw(history: &mut History) {
+    history.executions.retain(|row| row.id != 91);
+    history.changes.retain(|change| change.execution != 91);
+}
+
+#[test]
+fn what_was_due_at_the_end_of_a_generation_has_one_row() {
+    type Fault = fn(&mut History);
+    let judged = |fault: Fault| {
+        let mut history = good();
+        withdraw(&mut history);
+        fault(&mut history);
+        judge(&history)
+    };
+    let verdict = judged(|_| {});
+    verdict.assert_clean();
+    assert_eq!((verdict.fired, verdict.withdrawn), (3, 2));
+    let faults: [(&str, Fault); 9] = [
+        ("what was due at 4000 has no row", unwithdraw),
+        ("what was due at 5000 has no row", |history| {
+            let row = row(history, 91);
+            (row.until, row.count, row.following) = (None, 1, Some(5 * STEP));
+        }),
+        ("withdrawn, and neither edited nor removed", |history| history.plans[0].ended.clear()),
+        ("withdrawn, and not due by 4900", |history| history.plans[0].ended = [(0, (4_800, 4_900))].into()),
+        ("expected Some(6000) next", |history| run(history, 5, 1, "SUCCEEDED")),
+        ("expected Some(4000) next", |history| {
+            let row = row(history, 91);
+            (row.scheduled, row.count) = (3 * STEP, 3);
+        }),
+        ("its cursor came from", |history| row(history, 91).prev = None),
+        ("its cursor did not go to", |history| row(history, 91).following = None),
+        ("an illegal change", |history| {
+            let (from, to) = (Some("WITHDRAWN".to_owned()), Some("RUNNING".to_owned()));
+            history.changes.push(Change { at: 5_400, apart: 0, execution: 91, from, to });
+        }),
+    ];
+    for (words, fault) in faults {
+        let violations = judged(fault).violations;
+        assert!(violations.iter().any(|it| it.contains(words)), "{words:?} is not among {violations:#?}");
+    }
+    // An instant that is not known exactly excuses what came due meanwhile.
+    judged(|history| {
+        unwithdraw(history);
+        history.plans[0].ended = [(0, (3_900, 5_100))].into();
+    })
+    .assert_clean();
+}
+
+/// Another trigger came at 5.2 s: its generation begins where the old one's last claim left the cursor.
+#[test]
+fn what_an_edit_withdraws_does_not_move_the_cursor() {
+    let edited = |prev: i64| {
+        let mut history = good();
+        withdraw(&mut history);
+        row(&mut history, 91).reason = "edited".into();
+        history.removals.clear();
+        let plan = &mut history.plans[0];
+        plan.generations.insert(1, vec![6 * STEP]);
+        plan.state = "COMPLETE".into();
+        run(&mut history, 6, 1, "SUCCEEDED");
+        let row = row(&mut history, 61);
+        (row.generation, row.prev, row.following) = (1, Some(prev), None);
+        judge(&history)
+    };
+    edited(3 * STEP).assert_clean();
+    assert!(edited(5 * STEP).violations.iter().any(|it| it.contains("its cursor came from")));
+}
+
+/// It was to begin a delay after the end of its last run, and the schedule was removed before a node claimed
+/// it.
+#[test]
+fn what_was_due_of_a_fixed_delay_has_a_row() {
+    let judged = |ended: i64, with_row: bool| {
+        let mut history = delayed();
+        let plan = &mut history.plans[0];
+        (plan.state, plan.next) = ("REMOVED".into(), None);
+        plan.ended = [(0, (ended, ended))].into();
+        if with_row {
+            let row = row(&mut history, 31).clone();
+            history.executions.push(Execution {
+                id: 91,
+                scheduled: 4 * STEP,
+                until: Some(4 * STEP),
+                state: "WITHDRAWN".into(),
+                reason: "removed".into(),
+                due: 4 * STEP,
+                claimed: None,
+                finished: Some(ended),
+                prev: Some(3 * STEP + 100),
+                following: Some(5 * STEP - 20),
+                ..row
+            });
+            let to = Some("WITHDRAWN".to_owned());
+            history.changes.push(Change { at: ended, apart: 0, execution: 91, from: None, to });
+        }
+        judge(&history)
+    };
+    judged(4 * STEP - 1, false).assert_clean();
+    judged(4 * STEP, true).assert_clean();
+    let has = |violations: &[String], words: &str| violations.iter().any(|it| it.contains(words));
+    assert!(has(&judged(4 * STEP, false).violations, "what was due at 4000 has no row"));
+    assert!(has(&judged(4 * STEP - 1, true).violations, "withdrawn, and not due by 3999"));
 }

@@ -76,6 +76,8 @@ pub(super) enum Sabotage {
     ForgetOwnPayloads,
     /// What removed schedules leave PENDING stays so.
     LeaveWithdrawn,
+    /// What an edit or a removal withdraws has no row.
+    ForgetWithdrawn,
     /// A skip passes whatever is next, not the occurrence that it names.
     SkipTheNext,
     /// An attempt follows one that was cancelled as it ran.
@@ -306,6 +308,7 @@ impl Sabotage {
             ("the poll that tells of requests", Faults::WRITTEN, vec![Self::DeafToRequests]),
             ("an order's own payload", MANY, vec![Self::ForgetOwnPayloads]),
             ("the end of what removed schedules leave", Faults::REMOVED, vec![Self::LeaveWithdrawn]),
+            ("the row of what an edit withdraws", Faults::EDITED, vec![Self::ForgetWithdrawn]),
         ];
         all.extend(of_members());
         all.extend(Route::ALL.map(|route| {
@@ -348,6 +351,7 @@ impl Sabotage {
         match self {
             Self::FollowTheCancelled => store.follow_cancelled(),
             Self::ForgetResumes => store.forget_resumes(),
+            Self::ForgetWithdrawn => store.forget_withdrawn(),
             Self::Bounds(fault) => store.break_bounds(*fault),
             Self::ForgetKeys => store.forget_keys(),
             Self::CarryOutAgain => store.carry_out_again(),

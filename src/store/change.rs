@@ -160,6 +160,8 @@ pub(crate) struct SeenSchedule {
     pub version: i64,
     /// Empty where it is no text.
     pub state: String,
+    /// Its next fire time; none where there is none, or nobody asked for it.
+    pub next: Option<Timestamp>,
 }
 
 /// A job's settings as its node has them.

@@ -3,11 +3,12 @@
 use super::audit::{Attribution, AuditEntry};
 use super::columns::{Cell, LARGEST_PAYLOAD, LONGEST_STREAK, Settings, Spec, When};
 use super::when::{self, Present};
+use super::withdrawn::{OldPlan, Withdrawal};
 #[cfg(feature = "sql")]
 use crate::domain::ExecutionId;
 use crate::domain::{
     Cursor, DEFAULT_PRIORITY, JobId, JobPolicy, JobSpec, Millis, MisfirePolicy, NextFire, Overlap,
-    PauseAfter, ScheduleState, Timestamp,
+    PauseAfter, Reason, ScheduleId, ScheduleState, Timestamp,
 };
 use crate::store::columns::NO_TIME;
 use crate::time::Window;
@@ -269,6 +270,21 @@ impl WorkedOut<'_> {
         }
         let edit = if has_trigger { Edit::Settings } else { Edit::Retime(self.retimed(stored, is_broken)) };
         Ok((edit, if stays_broken { Ensured::Quarantined } else { Ensured::Changed }))
+    }
+
+    /// What the edit of a row withdraws: of another trigger, what was due by the old one.
+    pub(crate) fn withdrawal(
+        &self,
+        id: ScheduleId,
+        stored: &StoredSchedule,
+        edit: &Edit,
+    ) -> Option<Withdrawal> {
+        let StoredSchedule { ref state, generation, prev, next, ref when, .. } = *stored;
+        let old = OldPlan { id, state, generation, prev, next, when };
+        match edit {
+            Edit::Retime(_) => old.withdrawn(Reason::Edited, self.present.now),
+            Edit::None | Edit::Settings => None,
+        }
     }
 
     /// How its creation is recorded.

@@ -38,6 +38,7 @@ pub(crate) mod switch;
 pub(crate) mod transition;
 pub(crate) mod waiting;
 pub(crate) mod when;
+mod withdrawn;
 
 #[cfg(not(feature = "sql"))]
 pub(crate) use absent::{Target, check_schema, migrate, open};

@@ -25,6 +25,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("a_request_in_an_old_transaction_ends", a_request_in_an_old_transaction_ends),
         ("a_schedule_runs_once_more_by_hand", a_schedule_runs_once_more_by_hand),
         ("a_removed_schedule_fires_no_more", a_removed_schedule_fires_no_more),
+        ("what_was_due_is_withdrawn_and_says_by_whom", what_was_due_is_withdrawn_and_says_by_whom),
         ("a_removal_says_that_it_is_made_though_the_cancels_are_not", a_removal_without_its_cancels),
         ("a_running_job_hears_of_a_cancel", a_running_job_hears_of_a_cancel),
         ("a_node_drains_while_another_goes_on", a_node_drains_while_another_goes_on),
@@ -367,6 +368,44 @@ fn a_jobs_pause_ends_by_itself(kind: ServerKind) {
         (ended.actor.as_str(), ended.target.as_str(), ended.was.as_str()),
         ("firetime", "text", "paused")
     );
+}
+
+/// No node runs. The caller's transaction is rolled back first, and then committed.
+fn what_was_due_is_withdrawn_and_says_by_whom(kind: ServerKind) {
+    fn run<C: Connection + Blocking>(mut connection: C, client: &Client) {
+        let yearly = Trigger::cron("0 0 0 1 1 ? 2090-2099", "UTC").unwrap();
+        let yearly = Schedule::new("edited", TEXT, &String::new(), yearly).unwrap();
+        for rolls_back in [true, false] {
+            let ended = connection.transaction::<_, diesel::result::Error, _>(|connection| {
+                let edit = client.ensure(&yearly).actor("ann").run_in(connection);
+                assert_eq!(C::answered(edit).unwrap(), Ensured::Changed);
+                let removal = client.remove("removed").actor("bob").run_in(connection);
+                assert_eq!(C::answered(removal).unwrap(), Removed::Removed);
+                if rolls_back { Err(diesel::result::Error::RollbackTransaction) } else { Ok(()) }
+            });
+            assert_eq!(ended.is_err(), rolls_back);
+            assert_eq!(states(client).is_empty(), rolls_back);
+        }
+    }
+    let database = kind.fresh();
+    let client = client(&database);
+    let minute_ago = Utc::now() - TimeDelta::minutes(1);
+    for name in ["edited", "removed"] {
+        let once = Trigger::once(minute_ago).unwrap();
+        client.ensure(&Schedule::new(name, TEXT, &String::new(), once).unwrap()).run().unwrap();
+    }
+    on_own_connection!(database, run(&client));
+    let audit = client.audit(&AuditFilter::default()).unwrap();
+    for (name, by) in [("edited", "ann"), ("removed", "bob")] {
+        let filter = ExecutionFilter { schedule: Some(name.to_owned()), ..ExecutionFilter::default() };
+        let rows = client.executions(&filter).unwrap();
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        let row = &rows[0];
+        assert_eq!((row.state.as_str(), row.reason.as_str(), row.count), ("WITHDRAWN", name, 1));
+        assert_eq!(row.fire_time.map(|at| at.timestamp_millis()), Some(minute_ago.timestamp_millis()));
+        let entry = audit.iter().find(|entry| Some(entry.id) == row.holder).unwrap();
+        assert_eq!((entry.target.as_str(), entry.actor.as_str()), (name, by));
+    }
 }
 
 fn a_removed_schedule_fires_no_more(kind: ServerKind) {

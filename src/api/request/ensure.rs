@@ -9,8 +9,9 @@ use crate::store::{Definition, Ensured, OnlyIf, Verbs};
 /// by [`Client::ensure`].
 ///
 /// A pause and, unless the trigger changed, the next fire time stay as they are. Another trigger withdraws
-/// occurrences that are due and not yet claimed. Several servers may run the same request at once: one row
-/// results.
+/// occurrences that are due and not yet claimed: a row of the ledger, in state `WITHDRAWN` with the reason
+/// `edited`, says which and how many, and names the audit's entry. Several servers may run the same request
+/// at once: one row results.
 ///
 /// A new schedule, or one with another trigger, first fires at its trigger's next fire time from now on.
 /// Where none is left, [`Trigger::once`] is planned all the same, and [`Trigger::every`] at its first fire

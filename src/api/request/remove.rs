@@ -14,6 +14,9 @@ request! {
     /// Removes a schedule: nothing of it is claimed any more, and what waited to be run is cancelled. What
     /// runs ends normally. Made by [`Client::remove`].
     ///
+    /// Occurrences that are due and not yet claimed are withdrawn: a row of the ledger, in state `WITHDRAWN`
+    /// with the reason `removed`, says which and how many, and names the audit's entry.
+    ///
     /// Its row stays, in state `REMOVED` and in no listing, until retention has removed its ledger: so its
     /// executions keep their name. A schedule of the same name that is [ensured](Client::ensure) later is a
     /// new one, in a generation of its own.

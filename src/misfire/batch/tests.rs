@@ -1,7 +1,7 @@
 //! The size of batches, and those that fail.
 
 use super::*;
-use crate::domain::{Entry, Error, ErrorKind, MisfirePolicy, ScheduleId};
+use crate::domain::{Entry, Error, ErrorKind, MOST_PASSED, MisfirePolicy, ScheduleId};
 use crate::fixtures::{behind, cron};
 use crate::misfire::calls::{Answer, Op};
 use crate::misfire::tests::{NOW, at, batch, in_a_pass, overdue_rows, repaired, repairs, run};

@@ -1,13 +1,13 @@
 //! Repairs and their events.
 
 use super::*;
+use crate::domain::MOST_PASSED;
 use crate::domain::{Boot, Cursor, Entry, Event, ExecutionId, NextFire};
 use crate::fixtures::cron;
 use crate::machine::Step;
 use crate::misfire::calls::{Answer, Op};
 use crate::misfire::tests::{NOW, at, in_a_pass, none_stranded, overdue_rows, run};
 use crate::misfire::{MisfireOutput, takeover, tests};
-use crate::repair::MOST_PASSED;
 use crate::store::Applied;
 use crate::time::Now;
 

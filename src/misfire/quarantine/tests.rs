@@ -29,7 +29,7 @@ fn the_search_for_broken_rows_goes_on_where_the_last_pass_left_it() {
 /// What a pass found and could not finish is looked for by the next, not by the next walk.
 #[test]
 fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
-    let seen = |id| SeenSchedule { id: ScheduleId(id), version: 0, state: String::new() };
+    let seen = |id| SeenSchedule { id: ScheduleId(id), version: 0, state: String::new(), next: None };
     let broken = |id| UnreadableRow { seen: seen(id), name: "broken".into(), reason: String::new() };
     for goes_well in [true, false] {
         let (mut machine, mut begun_after) = (keeping(None), Vec::new());

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::history::{Change, Covering, Execution, History, Millis, Plan, Verdict};
+use super::history::{Change, Covering, Execution, History, Millis, Plan, Verdict, WITHDRAWN};
 
 /// The planned executions of a schedule by generation, fire time and attempt.
 type Planned<'h> = BTreeMap<(i64, Millis, u32), &'h Execution>;
@@ -40,6 +40,7 @@ impl<'h> Ledger<'h> {
             ("SKIPPED", "paused") => &mut heard.paused,
             ("SKIPPED", _) => &mut heard.skipped,
             ("CANCELLED", _) => &mut heard.cancelled,
+            (WITHDRAWN, _) => &mut heard.withdrawn,
             ("TIMED_OUT", _) if !has_returned => &mut heard.open,
             ("FAILED" | "TIMED_OUT" | "ABANDONED", _) => &mut heard.failed,
             _ => &mut heard.open,

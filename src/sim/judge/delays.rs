@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::{Delay, Execution, History, Millis, Plan, REMOVED, Verdict, is_over};
+use super::withdrawn;
 
 /// Where a cursor stands while a run is under way.
 pub const AWAITED: Millis = 253_402_300_799_999;
@@ -37,13 +38,18 @@ pub fn follow(
             verdict.blame(format!("{name}: its last run leads to one of {expected:?}: {first:?}"));
         }
         let within = |next: Millis| (next <= delay.ends).then_some(next);
-        behind = Some(first.last());
-        if first.state == "SKIPPED" && first.reason != "superseded" {
+        if !first.is_withdrawn() {
+            // The cursor is not moved over what is withdrawn.
+            behind = Some(first.last());
+        }
+        let is_skipped = first.state == "SKIPPED" && first.reason != "superseded";
+        if is_skipped || first.is_withdrawn() {
             let count = (first.last() - first.scheduled) / delay.delay + 1;
             if count != first.count {
                 verdict.blame(format!("{name}: skipped {count} occurrences: {first:?}"));
             }
-            verdict.skipped += usize::try_from(count).unwrap_or(0);
+            let counted = if is_skipped { &mut verdict.skipped } else { &mut verdict.withdrawn };
+            *counted += usize::try_from(count).unwrap_or(0);
             verdict.overlapped += usize::from(first.is_overlapped());
             expected = BTreeSet::from([within(first.last() + delay.delay)]);
         } else {
@@ -61,7 +67,14 @@ pub fn follow(
         }
         expected = BTreeSet::from([first.following]);
     }
-    (behind, expected.into_iter().next().flatten())
+    let following = expected.into_iter().next().flatten();
+    // A run under way when the trigger changed plans the next generation, if any.
+    let hands_over = plan.delays.get(&(generation + 1)).is_some_and(|next| next.first.is_none());
+    let withdrawal = chains.values().map(|attempts| attempts[0]).find(|row| row.is_withdrawn());
+    if !hands_over || withdrawal.is_some() {
+        withdrawn::generation((plan, generation), withdrawal, following, verdict);
+    }
+    (behind, following)
 }
 
 /// The generation whose trigger holds when the last run of this one ends, and its delay: edits that were made

@@ -163,6 +163,9 @@ pub struct Plan {
     pub unpreceded: BTreeSet<i64>,
     /// Of generations that fire again so long after each run: these, in place of what is expected.
     pub delays: BTreeMap<i64, Delay>,
+    /// Generations that ended with another trigger, or with a removal: that was decided between these two
+    /// instants, by the database's clock.
+    pub ended: BTreeMap<i64, (Millis, Millis)>,
     /// Of the job: an attempt whose node died is followed by another, unless so many have died; one that
     /// failed, unless more than so many have failed.
     pub recovers: bool,
@@ -276,6 +279,7 @@ pub struct Covering {
     pub paused: u64,
     pub failed: u64,
     pub cancelled: u64,
+    pub withdrawn: u64,
     pub open: u64,
 }
 
@@ -383,7 +387,9 @@ pub struct Verdict {
     /// Occurrences of which a first attempt was made, and those skipped with a reason.
     pub fired: usize,
     pub skipped: usize,
-    /// Of these, because they would have overlapped.
+    /// Those withdrawn by edits and removals.
+    pub withdrawn: usize,
+    /// Of those skipped, because they would have overlapped.
     pub overlapped: usize,
     pub attempts: usize,
     /// Attempts that retention removed.
@@ -411,11 +417,19 @@ impl Execution {
         self.until.unwrap_or(self.scheduled)
     }
 
+    /// Whether it stands for what was due and not claimed when its generation ended.
+    pub fn is_withdrawn(&self) -> bool {
+        self.state == WITHDRAWN
+    }
+
     /// Whether it was skipped because it would have overlapped.
     pub fn is_overlapped(&self) -> bool {
         matches!(self.reason.as_str(), "overlap" | "holder late")
     }
 }
+
+/// The state of a row for what was due when nobody was to claim it any more.
+pub const WITHDRAWN: &str = "WITHDRAWN";
 
 /// The state of a row that was removed: nothing may come after.
 pub const REMOVED: &str = "REMOVED";

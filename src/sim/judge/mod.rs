@@ -17,6 +17,7 @@ mod keys;
 mod overlaps;
 mod requests;
 mod transactions;
+mod withdrawn;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,7 +91,7 @@ fn occurrences(history: &History, plan: &Plan, all: &[&Execution], verdict: &mut
         // A one-shot moved to or before the last fire time begins without one.
         behind = behind.filter(|at| expected.first().is_none_or(|first| at < first));
         behind = behind.filter(|_| !plan.unpreceded.contains(&generation));
-        let mut left = expected;
+        let (mut left, mut withdrawal) = (expected, None);
         following = expected.first().copied();
         for row in rows {
             if row.prev != behind {
@@ -104,10 +105,17 @@ fn occurrences(history: &History, plan: &Plan, all: &[&Execution], verdict: &mut
                 verdict.blame(format!("{}: expected {:?} next: {row:?}", plan.schedule, left.first()));
             }
             left = &left[covered..];
-            (behind, following) = (Some(row.last()), left.first().copied());
+            following = left.first().copied();
             if row.following != following {
                 verdict.blame(format!("{}: its cursor did not go to {following:?}: {row:?}", plan.schedule));
             }
+            if row.is_withdrawn() {
+                // The cursor was not moved over it.
+                withdrawal = Some(row);
+                verdict.withdrawn += covered;
+                continue;
+            }
+            behind = Some(row.last());
             if row.state == "SKIPPED" {
                 verdict.skipped += covered;
                 verdict.overlapped += if row.is_overlapped() { covered } else { 0 };
@@ -115,6 +123,7 @@ fn occurrences(history: &History, plan: &Plan, all: &[&Execution], verdict: &mut
                 verdict.fired += 1;
             }
         }
+        withdrawn::generation((plan, generation), withdrawal, following, verdict);
     }
     cursor(history, plan, following, verdict);
 }
@@ -148,7 +157,7 @@ fn cursor(history: &History, plan: &Plan, following: Option<Millis>, verdict: &m
 /// The changes that nodes and clients make.
 pub fn is_legal(from: Option<&str>, to: Option<&str>) -> bool {
     match (from, to) {
-        (None, Some(to)) => matches!(to, "PENDING" | "CLAIMED" | "RUNNING" | "SKIPPED"),
+        (None, Some(to)) => matches!(to, "PENDING" | "CLAIMED" | "RUNNING" | "SKIPPED" | WITHDRAWN),
         (Some(from), None) => is_over(from),
         (Some("PENDING"), Some(to)) => matches!(to, "CLAIMED" | "RUNNING" | "SKIPPED" | "CANCELLED"),
         (Some("CLAIMED"), Some(to)) => matches!(to, "PENDING" | "RUNNING" | "CANCELLED"),
@@ -263,7 +272,7 @@ fn skips(history: &History, verdict: &mut Verdict) {
         .map(|change| (change.execution, change.at))
         .collect();
     let mut together: BTreeMap<(&str, Millis), Vec<&Execution>> = BTreeMap::new();
-    for row in history.executions.iter().filter(|row| row.attempt == 1) {
+    for row in history.executions.iter().filter(|row| row.attempt == 1 && !row.is_withdrawn()) {
         if let Some(at) = made.get(&row.id) {
             together.entry((&row.schedule, *at)).or_default().push(row);
         }

@@ -32,6 +32,8 @@ struct Made {
     /// Generations of schedules made again before the last fire time of the removed ones.
     unpreceded: BTreeSet<i64>,
     delays: BTreeMap<i64, judge::Delay>,
+    /// When generations ended, by the database's clock.
+    ended: BTreeMap<i64, Millis>,
     punctual: Option<Millis>,
     /// Its payloads, and since when.
     payloads: Vec<(Millis, String)>,
@@ -273,6 +275,7 @@ impl Plans {
             generations: [(0, times)].into(),
             unpreceded: BTreeSet::new(),
             delays: BTreeMap::new(),
+            ended: BTreeMap::new(),
             payloads,
             paused: None,
             is_contained: false,
@@ -296,6 +299,7 @@ impl Plans {
                 generations: made.generations.clone(),
                 unpreceded: made.unpreceded.clone(),
                 delays: made.delays.clone(),
+                ended: made.ended.iter().map(|(generation, at)| (*generation, (*at, *at))).collect(),
                 payloads: made.payloads.clone(),
                 recovers: policy.recover,
                 deaths: policy.max_attempts,

@@ -402,6 +402,8 @@ impl Plans {
         // The store itself: an operator's call is whole.
         assert!(wire.store.apply_one(Change::Remove(removal)).unwrap().is_done());
         made.removed = Some(now);
+        let generation = *made.generations.keys().next_back().expect("it has been planned");
+        made.ended.insert(generation, database.millis());
         Some(Pause { schedule, from: made.paused.take()?, until: now })
     }
 
@@ -459,6 +461,7 @@ impl Plans {
         if store.ensure(&definition).unwrap() != Ensured::Unchanged {
             let edited = find();
             let first = edited.cursor.next.at();
+            made.ended.insert(entry.generation, store.now().unwrap().millis());
             assert_eq!(first.is_none(), entry.cursor.next == NextFire::AfterRun, "{edited:?}");
             let generation = edited.generation;
             made.generations.insert(generation, Vec::new());
@@ -508,6 +511,8 @@ impl Plans {
             let prev = entry.cursor.prev.filter(is_believed);
             let times = expected(&definition.trigger, times, prev.map(Timestamp::millis), database.millis());
             self.made[n].generations.insert(entry.generation + 1, times);
+            // That of a removed schedule ended before.
+            self.made[n].ended.entry(entry.generation).or_insert(database.millis());
             if prev != entry.cursor.prev {
                 self.made[n].unpreceded.insert(entry.generation + 1);
             }

@@ -255,6 +255,7 @@ fn ask(execution: ExecutionId, as_it: i64, around: &mut Surroundings<'_>) {
         paused: left_out.paused,
         failed: left_out.failed,
         cancelled: left_out.cancelled,
+        withdrawn: left_out.withdrawn,
         open: left_out.open,
     });
 }

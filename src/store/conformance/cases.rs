@@ -350,6 +350,17 @@ macro_rules! conformance {
                 a_row_nobody_understands_can_be_removed,
                 a_removed_schedules_row_stays_until_its_ledger_is_gone,
             }
+            withdrawn {
+                another_trigger_withdraws_all_that_was_due,
+                a_removal_withdraws_all_that_was_due,
+                what_a_pause_held_back_is_withdrawn,
+                nothing_follows_what_was_withdrawn_last,
+                nothing_is_withdrawn_that_was_not_due,
+                nothing_is_withdrawn_while_the_next_fire_time_is_not_known,
+                what_has_a_row_is_not_withdrawn,
+                a_cursor_set_back_by_hand_does_not_keep_an_edit_away,
+                an_execution_says_how_many_withdrawn_ones_it_stands_for,
+            }
             audit {
                 a_change_is_recorded_if_it_is_made,
                 a_definition_is_recorded_if_it_changes_something,

@@ -65,7 +65,7 @@ fn claimed_or_quarantined(db: &Bench, candidate: Candidate) {
     if let Claim::Failed(error) = db.claim(&db.request(candidate)) {
         let (id, version, state) = (entry.id, entry.version, entry.state.as_str().to_owned());
         let (name, reason) = (Arc::clone(&entry.name), format!("{error:#}"));
-        let broken = UnreadableRow { seen: SeenSchedule { id, version, state }, name, reason };
+        let broken = UnreadableRow { seen: SeenSchedule { id, version, state, next: None }, name, reason };
         assert!(db.store.quarantine(&broken).unwrap(), "{broken:?}");
     }
 }

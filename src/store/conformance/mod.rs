@@ -57,6 +57,7 @@ pub(crate) mod switched;
 pub(crate) mod timed_out;
 pub(crate) mod traps;
 pub(crate) mod waiting;
+pub(crate) mod withdrawn;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -30,6 +30,10 @@ impl Bench {
     /// Changes the interval of "s", which begins a generation; its first fire time is `next`.
     fn retime(&self, interval: Millis, next: Timestamp) {
         let definition = Definition { trigger: every(self.base, interval, -1), ..self.definition("s") };
+        // What was due would be withdrawn.
+        let entry = self.entry("s");
+        let ahead = Cursor { next: NextFire::At(self.base), ..entry.cursor };
+        self.rewind(&Entry { cursor: ahead, ..(*entry).clone() });
         assert_eq!(self.store.ensure(&definition).unwrap(), Ensured::Changed);
         let anew = self.entry("s");
         self.rewind(&Entry { cursor: Cursor { next: NextFire::At(next), ..anew.cursor }, ..(*anew).clone() });

@@ -53,7 +53,8 @@ fn names_of(rows: &[ScheduleRow]) -> Vec<&str> {
 }
 
 fn seen(entry: &Entry) -> SeenSchedule {
-    SeenSchedule { id: entry.id, version: entry.version, state: entry.state.as_str().to_owned() }
+    let state = entry.state.as_str().to_owned();
+    SeenSchedule { id: entry.id, version: entry.version, state, next: entry.cursor.next.at() }
 }
 
 /// It ends as it would have; handed back, or retried, it waits for nobody.

@@ -5,18 +5,8 @@ use super::tables::Tables;
 use crate::domain::{ExecutionState, Timestamp};
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow, news_of};
 use crate::store::news::{Glance, GlanceQuery, Marks, News};
-use crate::store::{Applied, Change, Result};
 
 impl Tables {
-    /// One change and, if it is made, its record.
-    pub(super) fn apply_audited(&mut self, change: &Change, entry: &AuditEntry) -> Result<Applied> {
-        let applied = self.apply(std::slice::from_ref(change))?.pop().unwrap_or(Applied::Lost);
-        if applied.is_done() {
-            self.record(entry);
-        }
-        Ok(applied)
-    }
-
     /// The row's id.
     pub(super) fn record(&mut self, entry: &AuditEntry) -> i64 {
         let AuditEntry { application, verb, target_type, target, was, became, by } = entry.clone();

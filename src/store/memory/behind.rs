@@ -87,6 +87,11 @@ impl MemoryStore {
         self.tables().hooks.forgets_resumes = true;
     }
 
+    /// What an edit or a removal withdraws has no row.
+    pub(crate) fn forget_withdrawn(&self) {
+        self.tables().hooks.forgets_withdrawn = true;
+    }
+
     /// Switches a protection of slots off.
     pub(crate) fn break_slots(&self, fault: SlotFault) {
         self.tables().hooks.slot_fault = Some(fault);
@@ -221,7 +226,7 @@ impl MemoryStore {
             finished: run.finished.map(Timestamp::millis),
             prev: run.prev.map(Timestamp::millis),
             following: run.following.map(Timestamp::millis),
-            holder: run.holder.map(|it| it.0),
+            holder: run.holder,
         };
         let removed = tables.hooks.removed.iter().map(|(id, run)| (*id, run));
         (tables.runs().chain(removed).map(row).collect(), tables.hooks.changes.clone())

@@ -5,15 +5,20 @@ use std::sync::Arc;
 use super::rows::{Execution, Schedule};
 use super::tables::Tables;
 use crate::domain::{
-    ExecutionId, JobId, Millis, NextFire, NodeId, Reason, ScheduleId, ScheduleState, Timestamp, after_run,
+    ExecutionId, ExecutionState, JobId, Millis, NextFire, NodeId, Reason, ScheduleId, ScheduleState,
+    Timestamp, after_run,
 };
+use crate::store::audit::AuditEntry;
 use crate::store::change::{AfterRun, Seen, WithdrawChange};
 use crate::store::columns::{Column, Datum, NO_TIME, NONE};
 use crate::store::order::ExecutionOrder;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set};
 use crate::store::switch::{SwitchChange, SwitchRow};
 use crate::store::transition::RunEnd;
-use crate::store::{Applied, Change, Completed, ExecutionChange, LedgerRow, Repair, Result, when};
+use crate::store::withdrawn::{OldPlan, Withdrawal};
+use crate::store::{
+    Applied, Change, Completed, ExecutionChange, LedgerRow, RemoveChange, Repair, Result, when,
+};
 
 impl Tables {
     /// The changes of one transaction, in the order of [`ChangeKind`].
@@ -36,6 +41,57 @@ impl Tables {
     }
 
     fn apply_one(&mut self, change: &Change) -> Result<Applied> {
+        let withdrawal = self.withdrawal(change);
+        let applied = self.apply_guarded(change)?;
+        if applied.is_done() {
+            self.withdraw_due(withdrawal, None)?;
+        }
+        Ok(applied)
+    }
+
+    /// One change and, if it is made, its record.
+    pub(super) fn apply_audited(&mut self, change: &Change, entry: &AuditEntry) -> Result<Applied> {
+        let withdrawal = self.withdrawal(change);
+        let applied = self.apply_guarded(change)?;
+        if applied.is_done() {
+            let audit = self.record(entry);
+            self.withdraw_due(withdrawal, Some(audit))?;
+        }
+        Ok(applied)
+    }
+
+    /// What a removal withdraws, if it is made.
+    fn withdrawal(&self, change: &Change) -> Option<Withdrawal> {
+        let Change::Remove(removal) = change else { return None };
+        let RemoveChange { seen, now, .. } = removal;
+        let row = self.schedule(seen.id.0).filter(|_| removal.may_withdraw())?;
+        let (state, generation, when) = (&seen.state, row.generation, &row.shape.columns);
+        let old = OldPlan { id: seen.id, state, generation, prev: row.prev, next: row.next, when };
+        old.withdrawn(Reason::Removed, *now)
+    }
+
+    /// A row of the ledger for what a change withdraws, if anything. A cursor set back by hand leads to
+    /// occurrences that have a row: the change is made all the same.
+    pub(super) fn withdraw_due(&mut self, withdrawal: Option<Withdrawal>, audit: Option<i64>) -> Result<()> {
+        let Some(withdrawal) = withdrawal.filter(|_| !self.hooks.forgets_withdrawn) else { return Ok(()) };
+        let Some(row) = self.schedule(withdrawal.id.0) else { return Ok(()) };
+        let Withdrawal { id, generation, from, to, count, prev, following, reason, now } = withdrawal;
+        let application = Arc::clone(&row.application);
+        self.follow_up(Execution {
+            generation,
+            until: Some(to),
+            count: i64::try_from(count).unwrap_or(i64::MAX),
+            reason: reason.as_str().into(),
+            finished: Some(now),
+            prev,
+            following: following.column(),
+            holder: audit,
+            ..Execution::new(id.0, &application, from, ExecutionState::Withdrawn)
+        })
+    }
+
+    /// The change, with all that follows it but what a removal withdraws.
+    fn apply_guarded(&mut self, change: &Change) -> Result<Applied> {
         let is_held = change.schedule().is_some_and(|id| self.is_held(id));
         if is_held && change.rule().held == HeldRow::Leave {
             return Ok(Applied::Lost);
@@ -278,7 +334,7 @@ fn ledger_run(row: &Schedule, repair: &Repair, line: &LedgerRow) -> Execution {
         finished: line.finished,
         prev: line.prev,
         following: line.following,
-        holder: line.holder,
+        holder: line.holder.map(|it| it.0),
         ..Execution::new(line.id, &row.application, line.at, line.state)
     }
 }

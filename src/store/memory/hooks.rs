@@ -20,6 +20,8 @@ pub(crate) struct Hooks {
     /// Claims do not count these.
     pub(super) bounds_fault: Option<BoundsFault>,
     pub(super) forgets_resumes: bool,
+    /// What an edit or a removal withdraws has no row.
+    pub(super) forgets_withdrawn: bool,
     /// Keys of enqueued executions keep nobody away.
     pub(super) forgets_keys: bool,
     /// An attempt begins without the checkpoint of the one before.

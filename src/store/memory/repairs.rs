@@ -215,7 +215,7 @@ impl Tables {
         let row = self.schedule(id).filter(|row| !OTHERS.iter().any(|state| row.is(*state)))?;
         let reason = row.understand(id, self.jobs.get(&row.job())).err()?;
         let id = ScheduleId(id);
-        let seen = SeenSchedule { id, version: row.version, state: row.state.to_string() };
+        let seen = SeenSchedule { id, version: row.version, state: row.state.to_string(), next: None };
         Some(UnreadableRow { seen, name: called(&row.name, id), reason })
     }
 }

@@ -415,7 +415,7 @@ pub(super) struct Execution {
     pub following: Option<Timestamp>,
     pub error: String,
     /// Of one that was skipped because it would have overlapped: the execution that ran.
-    pub holder: Option<ExecutionId>,
+    pub holder: Option<i64>,
     /// How many attempts before it failed, and how often it was snoozed.
     pub failures: u32,
     pub snoozes: u32,

@@ -90,6 +90,7 @@ impl Tables {
             return Ok(ensured);
         }
         let difference = wanted.difference(stored, &settings);
+        let withdrawal = wanted.withdrawal(ScheduleId(id), stored, &edit);
         self.edit_schedule(id, |row| {
             row.settings = settings;
             row.version += 1;
@@ -106,14 +107,17 @@ impl Tables {
         if is_removed {
             self.withdraw(ScheduleId(id), self.now);
         }
-        self.record(&difference);
+        let audit = self.record(&difference);
+        self.withdraw_due(withdrawal, Some(audit))?;
         Ok(ensured)
     }
 
     pub(super) fn seen(&self, application: &str, name: &str) -> Option<SeenSchedule> {
         let id = self.schedule_named(application, name)?;
         let row = self.schedule(id)?;
-        Some(SeenSchedule { id: ScheduleId(id), version: row.version, state: row.state.to_string() })
+        let (version, state) = (row.version, row.state.to_string());
+        let next = row.next.filter(|next| *next != NO_TIME);
+        Some(SeenSchedule { id: ScheduleId(id), version, state, next })
     }
 
     pub(super) fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
@@ -223,7 +227,7 @@ impl Tables {
             lane: run.lane.as_deref().map(str::to_owned),
             tags: run.tags.clone(),
             stuck: self.stuck.contains_key(&id),
-            holder: run.holder.map(|it| it.0),
+            holder: run.holder,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A cluster of node processes under a run's faults, and what is known about it afterwards.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::PipeReader;
 use std::net::SocketAddr;
@@ -76,6 +76,8 @@ pub struct Deeds {
     pub retries: BTreeSet<i64>,
     pub skips: Vec<(String, i64)>,
     pub removals: Vec<Pause>,
+    /// Of schedules that were removed: between which instants.
+    pub ended: BTreeMap<String, (i64, i64)>,
     pub switches: Vec<Switch>,
 }
 
@@ -435,7 +437,7 @@ impl Cluster {
         let changes = history::changes(&mut self.hand);
         let (checkpoints, resumes) = saved::checkpoints(&files);
         let history = History {
-            plans: history::plans(&mut self.hand, &self.load),
+            plans: history::plans(&mut self.hand, &self.load, &self.deeds.ended),
             executions: history::executions(&mut self.hand),
             effects: history::effects(&files, &history::committed(&mut self.hand)),
             coverings: Vec::new(),

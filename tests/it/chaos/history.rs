@@ -1,5 +1,6 @@
 //! What a run left behind, read from the real database and the jobs' own files, as the checker wants it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +22,8 @@ fn maybe(text: &str) -> Option<i64> {
 /// The rows of jobs that some node lists.
 pub const LISTED: &str = "application = 'it' AND name < '~'";
 
-pub fn plans(hand: &mut Hand, load: &Load) -> Vec<Plan> {
+/// The schedules, and when those ended that were removed.
+pub fn plans(hand: &mut Hand, load: &Load, ended: &BTreeMap<String, (i64, i64)>) -> Vec<Plan> {
     let tail = format!("FROM QRTZ_EXECUTE WHERE {LISTED} ORDER BY id");
     let job = "(SELECT j.job_class FROM QRTZ_JOB j WHERE j.id = pid)";
     let rows = hand.rows(&format!("name, state, next_fire_time, generation, {job}, overlap"), &tail);
@@ -30,6 +32,7 @@ pub fn plans(hand: &mut Hand, load: &Load) -> Vec<Plan> {
         Plan {
             generations: [(0, load.times.get(&row[0]).cloned().unwrap_or_default())].into(),
             delays: load.delays.get(&row[0]).map(|delay| (0, *delay)).into_iter().collect(),
+            ended: ended.get(&row[0]).map(|span| (0, *span)).into_iter().collect(),
             recovers: true,
             deaths: 2,
             retries: 0,

@@ -27,8 +27,10 @@ pub fn an_operators_answers_hold_while_nodes_die(kind: ServerKind) {
     let mut dice = Dice::fresh();
     println!("{}: FIRETIME_CHAOS_SEED={}", cluster.name, dice.seed);
     cluster.work(&mut dice, 4);
+    let asked = now();
     let remove = cluster.client.remove("tick-23").actor("chaos").run().unwrap();
     assert_eq!(remove, Removed::Removed);
+    cluster.deeds.ended.insert("tick-23".to_owned(), (asked, now()));
     cluster.deeds.removals.push(Pause { schedule: "tick-23".to_owned(), from: now(), until: i64::MAX });
     cluster.pause_for(Target::job(TICK.name()), Some(TICK.name()), 8, &mut dice);
     cluster.kill(0);

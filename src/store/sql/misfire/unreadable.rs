@@ -91,8 +91,10 @@ pub(crate) fn unreadable(session: &mut dyn Session, query: &UnreadableQuery) -> 
 
 fn understood(raw: Raw) -> Result<Entry, UnreadableRow> {
     let id = ScheduleId(raw.id);
-    let (seen, name) =
-        (SeenSchedule { id, version: raw.version, state: raw.state.clone() }, called(&raw.name, id));
+    let (seen, name) = (
+        SeenSchedule { id, version: raw.version, state: raw.state.clone(), next: None },
+        called(&raw.name, id),
+    );
     raw.understand().map_err(|reason| UnreadableRow { seen, name, reason })
 }
 

@@ -8,10 +8,14 @@ use allocation_counter::measure;
 use super::count;
 use super::fixture::{AT, Database, LIMITS, application, definition, request, schedules};
 use crate::domain::{Answer, Entry, JobPolicy, JobSpec, NodeId};
+use crate::store::audit::{Attribution, AuditEntry};
 use crate::store::sql::SqlStore;
 use crate::store::sql::session::statement::{single, sql};
-use crate::store::{Change, Claim, ClaimRequest, Claimed, NewNode, Store, Verbs};
+use crate::store::{
+    Change, Claim, ClaimRequest, Claimed, Definition, Ensured, NewNode, RemoveChange, Store, Verbs,
+};
 use crate::time::Clock;
+use crate::trigger::{Simple, Trigger};
 
 /// In one batch on every database.
 const EXECUTIONS: usize = 200;
@@ -86,8 +90,58 @@ fn a_node_joins_in_a_few_statements(database: &Database) {
     assert_eq!(single(rows).unwrap(), i64::try_from(JOBS).unwrap());
 }
 
+/// Edits and removals that withdraw nothing pay nothing for those that do.
+fn what_is_not_due_costs_no_statement(database: &Database) {
+    count::begin();
+    let limits = crate::store::StoreLimits { connections: 1, ..LIMITS };
+    let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
+    let mut session = database.session();
+    let mut cost = |is_due: bool, verb: &dyn Fn(&str, &Entry)| {
+        let app = application();
+        let mut of_one = |entry: &Arc<Entry>| {
+            let next = if is_due { AT - 900_000_000_000 } else { AT };
+            let set = sql("UPDATE QRTZ_EXECUTE SET next_fire_time = ? WHERE id = ?");
+            session.execute(&set.bind(next).bind(entry.id.0)).unwrap();
+            let before = count::statements();
+            verb(&app, entry);
+            count::statements() - before
+        };
+        // The first prepares its statements, and any may meet a lock of the tests beside this one.
+        schedules(&store, &app, 6).iter().map(&mut of_one).min().unwrap()
+    };
+    let changed = |definition: &Definition| assert_eq!(store.ensure(definition).unwrap(), Ensured::Changed);
+    let settings = |app: &str, entry: &Entry| {
+        changed(&Definition { priority: 7, ..definition(app, &entry.name) });
+    };
+    let trigger = |app: &str, entry: &Entry| {
+        let trigger = Trigger::Simple(Simple::new(Some(AT.millis()), 2_000, -1).unwrap());
+        changed(&Definition { trigger, ..definition(app, &entry.name) });
+    };
+    let removal = |app: &str, entry: &Entry| {
+        let seen = store.seen(app, &entry.name).unwrap().unwrap();
+        let (application, now) = (app.to_owned(), AT - 1);
+        let change = RemoveChange { application, seen, reason: String::new(), now };
+        let audit = AuditEntry::of_schedule("remove", (app, &entry.name), ("", ""), &Attribution::default());
+        assert!(store.apply_audited(Change::Remove(change), &audit).unwrap().is_done());
+    };
+    let [edits, removals] =
+        [&trigger as &dyn Fn(&str, &Entry), &removal].map(|verb| [cost(false, verb), cost(true, verb)]);
+    println!(
+        "costs: statements of edits {edits:?}, of removals {removals:?}, if nothing is due, and if it is"
+    );
+    assert_eq!(edits[0], cost(true, &settings), "the trigger stays");
+    // The row; of a removal, the trigger too; and where an INSERT does not tell its id, that of the audit.
+    let more = if database.dialect().returns_inserted_rows() { [1, 2] } else { [2, 3] };
+    assert_eq!([edits[1] - edits[0], removals[1] - removals[0]], more);
+}
+
 #[cfg(feature = "sqlite")]
 mod sqlite {
+    #[test]
+    fn what_is_not_due_costs_no_statement() {
+        super::what_is_not_due_costs_no_statement(&super::Database::sqlite());
+    }
+
     #[test]
     fn a_node_joins_in_a_few_statements() {
         super::a_node_joins_in_a_few_statements(&super::Database::sqlite());
@@ -101,6 +155,11 @@ mod sqlite {
 
 #[cfg(feature = "mysql")]
 mod mariadb {
+    #[test]
+    fn what_is_not_due_costs_no_statement() {
+        super::what_is_not_due_costs_no_statement(&super::Database::mariadb());
+    }
+
     #[test]
     fn a_node_joins_in_a_few_statements() {
         super::a_node_joins_in_a_few_statements(&super::Database::mariadb());
@@ -120,6 +179,11 @@ mod postgres {
     use crate::store::sql::session::Session;
     use crate::store::sql::session::statement::Statement;
     use crate::store::sql::{change, claim};
+
+    #[test]
+    fn what_is_not_due_costs_no_statement() {
+        super::what_is_not_due_costs_no_statement(&Database::postgres());
+    }
 
     #[test]
     fn a_node_joins_in_a_few_statements() {

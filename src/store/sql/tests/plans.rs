@@ -91,7 +91,7 @@ fn numbers(dialect: Dialect, after: i64) -> String {
 /// One change each of those that are no batch of executions.
 fn others() -> Vec<(&'static str, Change)> {
     let (by, reason) = (String::new(), "why".to_owned());
-    let seen = SeenSchedule { id: ScheduleId(1), version: 0, state: "EXECUTING".to_owned() };
+    let seen = SeenSchedule { id: ScheduleId(1), version: 0, state: "EXECUTING".to_owned(), next: None };
     let (application, why) = (String::new(), reason.clone());
     let removal = RemoveChange { application, seen: seen.clone(), reason: why.clone(), now: START };
     let broken = UnreadableRow { seen, name: "1".into(), reason: why };

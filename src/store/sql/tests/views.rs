@@ -14,7 +14,7 @@ use crate::store::sql::session::statement::Statement;
 use crate::store::sql::session::statement::sql;
 use crate::store::sql::views::inspect;
 use crate::store::sql::{SqlStore, open};
-use crate::store::{Applied, Claim, NewNode};
+use crate::store::{Applied, Change, Claim, NewNode, RemoveChange};
 use crate::time::Clock;
 
 fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(database: &Database) {
@@ -122,6 +122,34 @@ fn the_operators_question_finds_what_the_ledger_lacks(database: &Database) {
     assert_eq!(found(&third), [0]);
 }
 
+/// The schedule was claimed twice, and removed when more was due.
+fn the_operators_question_finds_no_gap_behind_what_was_withdrawn(database: &Database) {
+    let store = open(&database.url, LIMITS, Arc::new(Clock::default())).unwrap();
+    let (app, node) = (super::application(), NodeId::fresh());
+    let wanted = definition(&app, "removed");
+    let (host_ip, host_name, jobs) = (String::new(), String::new(), vec![wanted.job.clone()]);
+    let new = NewNode { id: node, application: app.clone(), host_ip, host_name, pid: 1, jobs, now: AT };
+    store.register(&new).unwrap();
+    store.ensure(&wanted).unwrap();
+    for _ in 0..2 {
+        let entry = Arc::new(store.find(&app, "removed").unwrap().unwrap());
+        assert!(matches!(store.claim(&[request(&entry, node)]).unwrap()[..], [Claim::Won(_)]));
+    }
+    let (application, seen) = (app.clone(), store.seen(&app, "removed").unwrap().unwrap());
+    let removal = RemoveChange { application, seen, reason: String::new(), now: AT + 5_500 };
+    assert!(store.apply_one(Change::Remove(removal)).unwrap().is_done());
+    let mut session = database.session();
+    let mut found = || {
+        let rows = session.rows(&sql(include_str!("../../../../scripts/ops/ledger.sql"))).unwrap();
+        rows.into_iter().filter_map(|mut row| (row.text().unwrap() == app).then_some(())).count()
+    };
+    assert_eq!(found(), 0);
+    let question = sql("SELECT state, occurrences FROM qrtz_ledger WHERE application = ?");
+    let mut withdrawn = database.session().rows(&question.bind(app.as_str())).unwrap().remove(0);
+    assert_eq!(withdrawn.text().unwrap(), "WITHDRAWN", "those claimed have not ended");
+    assert_eq!(withdrawn.int().unwrap(), 4);
+}
+
 /// MariaDB prefers to seek by the application alone, and a late page would read all names before it.
 #[cfg(feature = "mysql")]
 #[test]
@@ -162,6 +190,11 @@ macro_rules! views {
             #[test]
             fn the_operators_question_finds_what_the_ledger_lacks() {
                 super::the_operators_question_finds_what_the_ledger_lacks(&$make);
+            }
+
+            #[test]
+            fn the_operators_question_finds_no_gap_behind_what_was_withdrawn() {
+                super::the_operators_question_finds_no_gap_behind_what_was_withdrawn(&$make);
             }
         }
     };

@@ -1,5 +1,6 @@
 //! The audit.
 
+use super::withdrawn;
 use crate::domain::Timestamp;
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow, news_of};
 use crate::store::news::News;
@@ -9,6 +10,7 @@ use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, Statement, answer, single, sql};
 use crate::store::sql::views::inspect::of_application;
+use crate::store::withdrawn::Withdrawal;
 
 /// Records a change that this transaction has made.
 pub(crate) fn record(session: &mut dyn Session, entry: &AuditEntry) -> Step<()> {
@@ -17,6 +19,17 @@ pub(crate) fn record(session: &mut dyn Session, entry: &AuditEntry) -> Step<()> 
         return record_with_id(session, entry).map(drop);
     }
     session.execute(&insert(dialect, entry)).map(drop)
+}
+
+/// Records a change of a schedule that this transaction has made, and what it withdraws.
+pub(super) fn record_withdrawing(
+    session: &mut dyn Session,
+    entry: &AuditEntry,
+    withdrawal: Option<&Withdrawal>,
+) -> Step<()> {
+    let Some(withdrawal) = withdrawal else { return record(session, entry) };
+    let id = record_with_id(session, entry)?;
+    withdrawn::insert(session, &entry.application, withdrawal, Some(id))
 }
 
 /// As [`record`]; the row's id.

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use super::run_end;
+use super::{run_end, withdrawn};
 use crate::domain::{
     Attempt, ExecutionId, LONGEST_ERROR, Reason, ScheduleId, ScheduleState, Timestamp, Token,
 };
@@ -47,6 +47,18 @@ fn has_follow_ups(change: &Change) -> bool {
 
 /// The changes of one transaction.
 pub(crate) fn apply(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<Applied>> {
+    let applied = apply_all(session, changes)?;
+    for (change, _) in changes.iter().zip(&applied).filter(|(_, applied)| applied.is_done()) {
+        let Change::Remove(removal) = change else { continue };
+        if let Some(withdrawal) = withdrawn::by(session, removal)? {
+            withdrawn::insert(session, &removal.application, &withdrawal, None)?;
+        }
+    }
+    Ok(applied)
+}
+
+/// The changes, with all that follows them but what removals withdraw.
+pub(super) fn apply_all(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<Applied>> {
     let held = run_end::lock(session, changes)?;
     let mut applied = vec![Applied::Lost; changes.len()];
     let mut order: Vec<usize> = Vec::with_capacity(changes.len());

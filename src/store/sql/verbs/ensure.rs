@@ -186,6 +186,7 @@ fn change(
     let (edit, ensured) = wanted.edit(stored, &settings).map_err(|problem| {
         refused(definition, FaultKind::Undecodable, &format!("{problem}: mend the row by hand"))
     })?;
+    let withdrawal = wanted.withdrawal(ScheduleId(id), stored, &edit);
     let update =
         set_all(sql("UPDATE QRTZ_EXECUTE SET version = version + 1"), Settings::COLUMNS, settings.cells());
     let is_broken = stored.state == ScheduleState::Error.as_str();
@@ -211,7 +212,7 @@ fn change(
         if is_removed {
             withdraw(session, wanted, ScheduleId(id), prepared)?;
         }
-        audit::record(session, &wanted.difference(stored, &settings))?;
+        audit::record_withdrawing(session, &wanted.difference(stored, &settings), withdrawal.as_ref())?;
         Ok(ensured)
     } else {
         let problem = format!("schedule {:?} was changed or claimed meanwhile", definition.name);
@@ -258,11 +259,11 @@ pub(crate) fn seen(
     name: &str,
     lock: &str,
 ) -> Step<Option<SeenSchedule>> {
-    let question =
-        "SELECT e.id, e.version, e.state FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name = ?";
+    let question = "SELECT e.id, e.version, e.state, e.next_fire_time FROM QRTZ_EXECUTE e \
+                    WHERE e.application = ? AND e.name = ?";
     session.one(&sql(format!("{question}{lock}")).bind_all((application, name)), |row| {
         let (id, version, state) = (ScheduleId(row.int()?), row.loose_int()?, row.loose_text()?);
-        Ok(SeenSchedule { id, version, state })
+        Ok(SeenSchedule { id, version, state, next: row.time()? })
     })
 }
 

@@ -13,3 +13,4 @@ pub(super) mod requests;
 pub(super) mod run_end;
 pub(super) mod said;
 pub(super) mod switch;
+mod withdrawn;

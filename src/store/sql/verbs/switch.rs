@@ -1,6 +1,6 @@
 //! Jobs, nodes and applications that somebody pauses, drains or resumes, and pauses that end by themselves.
 
-use super::{audit, change, node};
+use super::{audit, change, node, withdrawn};
 use crate::domain::{JobId, Timestamp};
 use crate::store::audit::AuditEntry;
 use crate::store::change::PauseEnd;
@@ -71,9 +71,13 @@ pub(crate) fn apply_audited(session: &mut dyn Session, change: &Change, entry: &
     if let Change::Pause(PauseChange { until: Some(until), .. }) = change {
         note_end(session, &entry.application, *until)?;
     }
-    let applied = change::apply(session, std::slice::from_ref(change))?.pop().unwrap_or(Applied::Lost);
+    let applied = change::apply_all(session, std::slice::from_ref(change))?.pop().unwrap_or(Applied::Lost);
     if applied.is_done() {
-        audit::record(session, entry)?;
+        let withdrawal = match change {
+            Change::Remove(removal) => withdrawn::by(session, removal)?,
+            _ => None,
+        };
+        audit::record_withdrawing(session, entry, withdrawal.as_ref())?;
     }
     Ok(applied)
 }
