@@ -149,6 +149,12 @@ fn what_somebody_skipped_paused_or_removed_tells_who(kind: ServerKind) {
         &["will be skipped when the pause ends: ", "by ann (\"stocktaking\")"],
     );
     client.resume("often").run().unwrap();
+    let due = client.schedule("often").unwrap().schedule.next.unwrap();
+    until("its fire time has come", || (client.now().unwrap() > due).then_some(()));
+    let hourly = Trigger::every(Duration::from_secs(3_600)).unwrap();
+    client.ensure(&Schedule::new("often", WORK, &(), hourly).unwrap()).reason("too often").run().unwrap();
+    let why = client.why_at("often", due).unwrap();
+    tells(&why, Fate::Withdrawn, "edited", &["was withdrawn: ann (\"too often\") changed its trigger at "]);
     let why = client.why_at("often", held).unwrap();
     let words = ["was skipped: schedule \"often\" was paused by ann (\"stocktaking\") from ", " until "];
     tells(&why, Fate::Skipped, "paused", &words);

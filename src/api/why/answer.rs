@@ -21,6 +21,8 @@ pub enum Fate {
     Cancelled,
     /// It was not run, on purpose.
     Skipped,
+    /// It was due and not claimed as its schedule's trigger was changed, or its schedule removed.
+    Withdrawn,
     /// It is due, and no node has claimed it yet.
     Waiting,
     /// It is not due yet.

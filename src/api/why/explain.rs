@@ -91,6 +91,7 @@ fn of_execution(facts: &Facts, last: &ExecutionView) -> Told {
         ),
         Ok(Cancelled) => told(Fate::Cancelled, &last.reason, cancelled(facts, last)),
         Ok(Skipped) => told(Fate::Skipped, &last.reason, format!("was skipped: {}", skipped(facts, last))),
+        Ok(Withdrawn) => told(Fate::Withdrawn, &last.reason, withdrawn(facts, last)),
         Ok(Pending) => waiting(facts, last),
         Err(_) => told(Fate::Unknown, "", format!("is in a state that nobody knows: {:?}", last.state)),
     }
@@ -252,6 +253,17 @@ fn skipped(facts: &Facts, last: &ExecutionView) -> String {
         "" => "the ledger does not say why".to_owned(),
         other => other.to_owned(),
     }
+}
+
+/// WITHDRAWN: its holder is the audit's entry of the change.
+fn withdrawn(facts: &Facts, last: &ExecutionView) -> String {
+    let change = facts.changes.iter().find(|it| Some(it.id) == last.holder);
+    let who = change.map_or_else(|| "somebody whom the audit no longer knows".to_owned(), by_whom);
+    let what = match last.reason == Reason::Removed.as_str() {
+        true => "removed its schedule",
+        false => "changed its trigger",
+    };
+    format!("was withdrawn: {who} {what} at {}, before a node had claimed it", known(last.finished))
 }
 
 /// PENDING: its time has not come, or something holds it.

@@ -89,7 +89,9 @@ impl Client {
             })?,
             _ => Vec::new(),
         };
-        let holder = match last.and_then(|it| it.holder) {
+        // Of what was withdrawn it is an entry of the audit.
+        let withdrawn = ExecutionState::Withdrawn.as_str();
+        let holder = match last.filter(|it| it.state != withdrawn).and_then(|it| it.holder) {
             Some(holder) => match self.execution(holder) {
                 Ok(found) => Some(found.last().clone()),
                 Err(error) if error.kind() == ErrorKind::NotFound => None,

@@ -525,6 +525,22 @@ fn a_removed_schedule_runs_no_more() {
     assert_eq!(explain(&Facts { at: Some(at(0, 0)), ..facts }).fate, Fate::Unknown);
 }
 
+#[test]
+fn what_was_withdrawn_says_by_whom() {
+    let edit = change("ensure", "schedule", at(3, 0), "cron 0 0 2 * * ? UTC");
+    let run = ExecutionView { state: "WITHDRAWN".to_owned(), holder: Some(edit.id), ..skipped("edited") };
+    let said = |who: &str, what: &str| {
+        format!(
+            "{IT} was withdrawn: {who} {what} at 2026-11-29 03:00:00.000 UTC, before a node had claimed it"
+        )
+    };
+    let facts = Facts { changes: vec![edit], ..with(vec![run.clone()]) };
+    says(&facts, Fate::Withdrawn, "edited", &said("ann (\"stocktaking\")", "changed its trigger"));
+    let removed = ExecutionView { reason: "removed".to_owned(), ..run };
+    let gone = said("somebody whom the audit no longer knows", "removed its schedule");
+    says(&Facts { plan: None, ..with(vec![removed]) }, Fate::Withdrawn, "removed", &gone);
+}
+
 /// From the last second of a cron that fires each second of one hour a year ago.
 #[test]
 fn the_last_fire_time_before_is_found_far_back_or_not_at_all() {
