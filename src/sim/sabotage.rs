@@ -190,9 +190,14 @@ impl Sabotage {
         const MANY: Faults = Faults::MANY;
         const STARVED: Faults = Faults::STARVED;
         const STORM: Faults = Faults::STORM;
-        let completing =
-            Faults { completes: 900_000, calls: 250_000, snoozes: 800_000, slow: 20_000, ..Faults::NONE };
-        let saving = Faults { completes: 0, checkpoints: 900_000, ..completing };
+        let completing = Faults {
+            completes: 300_000,
+            calls: 100_000,
+            long_jobs: 10_000,
+            snoozes: 900_000,
+            ..Faults::NONE
+        };
+        let saving = Faults { checkpoints: 900_000, calls: 30_000, snoozes: 700_000, ..Faults::NONE };
         let blind = |guard, columns: &[Column]| columns.iter().map(|it| Self::Blind(guard, *it)).collect();
         let mut all = vec![
             ("the claim's guard: state", MANY, blind(&guard::CLAIM, &[State])),
@@ -243,7 +248,7 @@ impl Sabotage {
             ),
             (
                 "the wall clock beside the boot clock",
-                Faults { freezes: 12_000, long_jobs: 250_000, ..Faults::NONE },
+                Faults { freezes: 12_000, long_jobs: 20_000, ..Faults::NONE },
                 vec![Self::BootClockAlone],
             ),
             (
@@ -325,7 +330,8 @@ fn of_members() -> Vec<(&'static str, Faults, Vec<Sabotage>)> {
     let saving =
         Faults { lags: 900_000, moves: 1_000_000, snoozes: 800_000, checkpoints: 900_000, ..Faults::NONE };
     let failing = Faults { lags: 900_000, moves: 300_000, ..Faults::MANY };
-    let drained = Faults { levels: 100_000, moves: 200_000, ..Faults::FAR_BEHIND };
+    let drained = Faults { levels: 100_000, lags: 1_000_000, moves: 600_000, ..Faults::NONE };
+    let snoozed = Faults { snoozes: 300_000, lags: 1_000_000, moves: 1_000_000, ..Faults::NONE };
     let faults = [
         ("the certification of what is written", Faults::BEHIND, MemberFault::Certifies),
         ("the question whether a transaction is still open", Faults::BEHIND, MemberFault::Asks),
@@ -333,7 +339,7 @@ fn of_members() -> Vec<(&'static str, Faults, Vec<Sabotage>)> {
         ("the wait before a node has ended", Faults::LAGGING, MemberFault::Ends),
         ("the wait before a change is lost", Faults::LAGGING, MemberFault::Loses),
         ("the wait before a drain ends", drained, MemberFault::Resumes),
-        ("the wait before a slot is taken", Faults::FAR_BEHIND, MemberFault::Blocks),
+        ("the wait before a slot is taken", snoozed, MemberFault::Blocks),
         ("the wait before it is told what is covered", Faults::BEHIND, MemberFault::Covers),
         ("the wait before a schedule is paused", failing, MemberFault::Contains),
         ("the wait before a checkpoint is read", saving, MemberFault::Checkpoints),
