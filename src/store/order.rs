@@ -27,6 +27,11 @@ pub(crate) fn implausible(at: Timestamp) -> Option<&'static str> {
         .then_some("it is to run before 1973-03-03: are these seconds, not milliseconds?")
 }
 
+/// What the audit calls an execution.
+pub(crate) fn audit_target(execution: ExecutionId, schedule: &str) -> String {
+    shortened(&format!("{execution} of {schedule}"), LONGEST_TARGET)
+}
+
 /// One extra execution of a schedule.
 #[derive(Clone, Debug)]
 pub(crate) struct RunOrder {
@@ -112,7 +117,7 @@ impl ExecutionOrder {
     fn entry(&self, verb: &'static str, schedule: &str, (was, became): (ExecutionState, &str)) -> AuditEntry {
         let states = (was.as_str(), became);
         let entry = AuditEntry::of_schedule(verb, (&self.application, ""), states, &self.by);
-        let target = shortened(&format!("{} of {schedule}", self.execution), LONGEST_TARGET);
+        let target = audit_target(self.execution, schedule);
         AuditEntry { target_type: "execution", target, ..entry }
     }
 }

@@ -156,7 +156,7 @@ fn what_somebody_skipped_paused_or_removed_tells_who(kind: ServerKind) {
     let why = client.why_at("often", due).unwrap();
     tells(&why, Fate::Withdrawn, "edited", &["was withdrawn: ann (\"too often\") changed its trigger at "]);
     let why = client.why_at("often", held).unwrap();
-    let words = ["was skipped: schedule \"often\" was paused by ann (\"stocktaking\") from ", " until "];
+    let words = ["schedule \"often\" was paused by ann (\"stocktaking\")", " from ", " until "];
     tells(&why, Fate::Skipped, "paused", &words);
 }
 

@@ -1,6 +1,6 @@
 //! The answer: pure, from the facts.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 use super::answer::{Evidence, Fate, Why};
 use super::facts::{Facts, Plan};
@@ -10,9 +10,6 @@ use crate::api::{AuditView, ExecutionView, JobView};
 use crate::domain::{ExecutionState, Reason};
 use crate::store::enqueue::QUEUE_PREFIX;
 use crate::trigger::Timing;
-
-/// An audit row of a change and what that change wrote differ by less, in the database's clock.
-const SAME_CHANGE: TimeDelta = TimeDelta::seconds(5);
 
 pub(super) fn explain(facts: &Facts) -> Why {
     let (fate, reason, predicate) = match facts.attempts.last() {
@@ -54,17 +51,7 @@ fn stands_for(facts: &Facts, row: &ExecutionView) -> bool {
     row.fire_time == Some(at)
         || row.until == Some(at)
         || facts.fires_at(at) != Some(false)
-        || retimed_since(facts, at)
-}
-
-/// Whether the trigger of then may have been another.
-fn retimed_since(facts: &Facts, at: DateTime<Utc>) -> bool {
-    facts.edited_since(at).is_some_and(changes_trigger)
-}
-
-/// An edit records the columns that it changes as `name=value`, and a trigger, first of all, in words.
-fn changes_trigger(edit: &AuditView) -> bool {
-    !edit.was.split(", ").next().unwrap_or_default().contains('=')
+        || facts.retimed_since(at).is_some()
 }
 
 fn of_execution(facts: &Facts, last: &ExecutionView) -> Told {
@@ -135,7 +122,7 @@ fn running(facts: &Facts, last: &ExecutionView, on: &str) -> String {
         .map_or_else(|| "is about to begin".to_owned(), |at| format!("has run since {}", instant(at)));
     let late = between(last.due, last.started).map_or_else(String::new, |late| format!(" (+{late})"));
     let is_gone = facts.nodes.iter().any(|it| it.id == last.node && it.ended.is_some());
-    let gone = if is_gone { ", which has ended: another node takes it back" } else { "" };
+    let gone = if is_gone { ", which has ended: it will be taken back" } else { "" };
     let asked = last.cancel_asked.map_or_else(String::new, |at| {
         let who = by(&last.cancel_asked_by, &last.cancel_asked_why);
         format!(", and {who} asked for its end at {}", instant(at))
@@ -182,13 +169,17 @@ fn no_more(facts: &Facts, last: &ExecutionView) -> String {
 fn cancelled(facts: &Facts, last: &ExecutionView) -> String {
     let ended = last.finished.map_or_else(String::new, |at| format!(" at {}", instant(at)));
     if last.reason == Reason::Removed.as_str() {
-        let removal =
-            facts.change("remove", |_| true).map_or_else(String::new, |it| format!(" by {}", by_whom(it)));
+        let is_before = |it: &AuditView| it.made <= last.finished;
+        let removal = facts.change("remove", is_before);
+        let removal = removal.map_or_else(String::new, |it| format!(" by {}", by_whom(it)));
         return format!("was cancelled{ended}: its schedule was removed{removal}");
     }
     let order = facts.change("cancel", |it| it.target_type == "execution");
     let who = match (last.cancel_asked_by.as_str(), order) {
         ("", Some(order)) => by_whom(order),
+        ("", None) if last.started.is_some() => {
+            "its handler, or somebody whom the audit no longer knows".to_owned()
+        }
         ("", None) => "somebody whom the audit no longer knows".to_owned(),
         (actor, _) => by(actor, &last.cancel_asked_why),
     };
@@ -204,21 +195,8 @@ fn skipped(facts: &Facts, last: &ExecutionView) -> String {
     };
     let is_reason = |reason: Reason| last.reason == reason.as_str();
     if is_reason(Reason::Paused) {
-        let pause = facts.change("pause", |it| it.made <= last.finished && it.target_type != "execution");
-        return pause.map_or_else(
-            || "it was paused, by somebody whom the audit does not know".to_owned(),
-            |it| {
-                let until = facts.changes.iter().rev().find(|end| end.verb == "resume" && end.id > it.id);
-                let until = until.map_or_else(String::new, |end| format!(" until {}", known(end.made)));
-                format!(
-                    "{} {:?} was paused by {} from {}{until}",
-                    it.target_type,
-                    it.target,
-                    by_whom(it),
-                    known(it.made)
-                )
-            },
-        );
+        let nobody = || "it was paused, by somebody whom the audit does not know".to_owned();
+        return pause_of(facts, last).unwrap_or_else(nobody);
     }
     if is_reason(Reason::Overlap) {
         let ended = facts.holder.as_ref().and_then(|it| it.finished);
@@ -231,7 +209,10 @@ fn skipped(facts: &Facts, last: &ExecutionView) -> String {
     }
     if is_reason(Reason::Misfire) {
         let late = between(at, last.finished).map_or_else(String::new, |late| format!(" by {late}"));
-        let policy = facts.plan.as_ref().map(|plan| plan.misfire.as_str()).unwrap_or_default();
+        // The policy of now, unless it was another then.
+        let is_later = |it: &AuditView| it.made > last.finished && it.was.contains("misfire=");
+        let plan = facts.plan.as_ref().filter(|_| facts.change("ensure", is_later).is_none());
+        let policy = plan.map(|plan| plan.misfire.as_str()).unwrap_or_default();
         let rule = match policy {
             "FIRE_ONCE" => ": of what is missed the latest alone runs (FIRE_ONCE)",
             "DO_NOTHING" => ": what is missed does not run (DO_NOTHING)",
@@ -241,11 +222,9 @@ fn skipped(facts: &Facts, last: &ExecutionView) -> String {
         return format!("it was missed{late}{rule}");
     }
     if is_reason(Reason::ByHand) {
-        let near = |it: &AuditView| {
-            let apart = it.made.zip(last.finished).map(|(made, finished)| (made - finished).abs());
-            apart.is_some_and(|apart| apart <= SAME_CHANGE)
-        };
-        let who = facts.change("skip", near).map_or_else(|| "somebody".to_owned(), by_whom);
+        let named = last.fire_time.map(|at| format!("next {at}"));
+        let is_it = |it: &AuditView| Some(&it.was) == named.as_ref();
+        let who = facts.change("skip", is_it).map_or_else(|| "somebody".to_owned(), by_whom);
         return format!("{who} skipped it");
     }
     match last.reason.as_str() {
@@ -253,6 +232,21 @@ fn skipped(facts: &Facts, last: &ExecutionView) -> String {
         "" => "the ledger does not say why".to_owned(),
         other => other.to_owned(),
     }
+}
+
+/// The pause that held it until its row was written.
+fn pause_of(facts: &Facts, last: &ExecutionView) -> Option<String> {
+    let at = facts.at.or(last.fire_time);
+    let (begin, end) = facts.pause_at(at, last.finished)?;
+    let (what, who) = (format!("{} {:?}", begin.target_type, begin.target), by_whom(begin));
+    let until = end.map_or_else(String::new, |end| format!(" until {}", known(end.made)));
+    Some(match begin.made <= at {
+        true => format!("{what} was paused by {who} from {}{until}", known(begin.made)),
+        false => {
+            let since = known(begin.made);
+            format!("it was due and not claimed when {what} was paused by {who}, from {since}{until}")
+        }
+    })
 }
 
 /// WITHDRAWN: its holder is the audit's entry of the change.
@@ -263,7 +257,8 @@ fn withdrawn(facts: &Facts, last: &ExecutionView) -> String {
         true => "removed its schedule",
         false => "changed its trigger",
     };
-    format!("was withdrawn: {who} {what} at {}, before a node had claimed it", known(last.finished))
+    let pause = pause_of(facts, last).map_or_else(String::new, |pause| format!("; {pause}"));
+    format!("was withdrawn: {who} {what} at {}, before a node had claimed it{pause}", known(last.finished))
 }
 
 /// PENDING: its time has not come, or something holds it.
@@ -286,24 +281,28 @@ fn waiting(facts: &Facts, last: &ExecutionView) -> Told {
 /// The ledger has no row of that fire time.
 fn without_row(facts: &Facts) -> Told {
     let Some(at) = facts.at else { return told(Fate::Unknown, "", "is not in the ledger") };
+    // Of a fixed delay the cursor alone tells it, and an interval's first one may lie before its schedule.
+    if let Some(plan) = facts.plan.as_ref().filter(|plan| plan.view.next == Some(at)) {
+        return if at > facts.now { to_come(facts, plan, at) } else { overdue(facts, plan, at) };
+    }
     if let Some(told) = before_creation(facts, at) {
         return told;
+    }
+    if let Some((removal, again)) = facts.removal_before(at) {
+        let again = again.map_or_else(String::new, |it| {
+            format!(", and made again at {} by {}", known(it.made), by_whom(it))
+        });
+        let removed = format!("its schedule was removed by {} at {}", by_whom(removal), known(removal.made));
+        return told(Fate::NotDue, "removed", format!("does not run: {removed}{again}"));
     }
     let Some(plan) = &facts.plan else {
         let removal = facts.change("remove", |_| true);
         let said =
             removal.map_or_else(String::new, |it| format!(" by {} at {}", by_whom(it), known(it.made)));
-        let is_after = removal.and_then(|it| it.made).is_some_and(|made| at >= made);
-        return match is_after {
-            true => told(Fate::NotDue, "removed", format!("does not run: its schedule was removed{said}")),
-            false => told(
-                Fate::Unknown,
-                "removed",
-                format!("is not in the ledger; its schedule was removed{said}"),
-            ),
-        };
+        let said = format!("is not in the ledger; its schedule was removed{said}");
+        return told(Fate::Unknown, "removed", said);
     };
-    if let Some(edit) = facts.edited_since(at).filter(|it| at <= facts.now && changes_trigger(it)) {
+    if let Some(edit) = facts.retimed_since(at).filter(|_| at <= facts.now) {
         let was = edit.was.split(", ").next().unwrap_or_default();
         let said = format!(
             "is not in the ledger: its trigger was {was} until {}, when {} changed it",
@@ -342,7 +341,7 @@ fn not_due(plan: &Plan, at: DateTime<Utc>) -> Told {
     let nearest = match (said(before), said(after)) {
         (Some(before), Some(after)) => format!("; the nearest are {before} and {after}"),
         (Some(before), None) => format!("; its last is {before}"),
-        (None, Some(after)) => format!("; its first is {after}"),
+        (None, Some(after)) => format!("; the next is {after}"),
         (None, None) => String::new(),
     };
     let said = format!("is not due: its trigger, {}, has no fire time there{nearest}", plan.view.trigger);
@@ -375,7 +374,7 @@ fn to_come(facts: &Facts, plan: &Plan, at: DateTime<Utc>) -> Told {
         }
         state => return told(Fate::NotDue, state, format!("will not run: its schedule is {state}")),
     }
-    if let Some(pause) = pauses(facts).into_iter().find(|it| it.until.is_none_or(|until| until > at)) {
+    if let Some(pause) = pauses(facts, true).into_iter().find(|it| it.until.is_none_or(|until| until > at)) {
         let said = format!("will be skipped in {when}, as things stand: {}", pause.said);
         return told(Fate::WillBeSkipped, "paused", said);
     }
@@ -403,17 +402,36 @@ fn overdue(facts: &Facts, plan: &Plan, at: DateTime<Utc>) -> Told {
             format!("waits: its schedule is in error: {}", plan.view.reason),
         );
     }
-    match holds(facts, None).into_iter().next() {
-        Some(hold) if hold.reason == "paused" => {
-            let said = format!("was not run, and will be skipped when the pause ends: {}", hold.said);
-            told(Fate::Waiting, "paused", said)
-        }
+    let hold = holds(facts, None).into_iter().next();
+    if let Some(hold) = hold.as_ref().filter(|hold| hold.reason == "paused") {
+        let said = format!("was not run, and will be skipped when the pause ends: {}", hold.said);
+        return told(Fate::Waiting, "paused", said);
+    }
+    if let Some(policy) = misses(facts, plan, at) {
+        let held = hold.map_or_else(String::new, |hold| format!("; {}", hold.said));
+        let said = format!("was missed, and will be skipped by the misfire handler ({policy}){held}");
+        return told(Fate::WillBeSkipped, "misfire", said);
+    }
+    match hold {
         Some(hold) => told(Fate::Waiting, hold.reason, format!("waits: {}", hold.said)),
         None => {
             let late = span(facts.now - at);
             told(Fate::Waiting, "", format!("has been due for {late}, and nothing that is known holds it"))
         }
     }
+}
+
+/// The misfire policy by which it will not run, if it is missed by now.
+fn misses<'a>(facts: &Facts, plan: &'a Plan, at: DateTime<Utc>) -> Option<&'a str> {
+    let is_missed = (facts.now - at).num_milliseconds() > plan.view.misfire_threshold;
+    let now = facts.now.timestamp_millis();
+    let is_last = || {
+        let timing = plan.timing.as_ref().filter(|timing| timing.delay_ms().is_none());
+        let next = timing.and_then(|timing| timing.after(at.timestamp_millis()));
+        next.is_none_or(|next| next > now)
+    };
+    let policy = plan.misfire.as_str();
+    (is_missed && (policy == "DO_NOTHING" || policy == "FIRE_ONCE" && !is_last())).then_some(policy)
 }
 
 fn evidence(facts: &Facts, fate: Fate) -> Vec<Evidence> {

@@ -1,18 +1,22 @@
 //! What an answer rests on, as it is read.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::api::{
     ApplicationView, AuditFilter, AuditView, Client, ExecutionFilter, ExecutionView, JobView, NodeView,
     ScheduleView, config,
 };
 use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, Timestamp};
+use crate::store::order::audit_target;
 use crate::trigger::Timing;
 
 /// Of the audit of a schedule, a job or the application so much is looked at, the newest first.
 const CHANGES: usize = 1_000;
 /// So many executions of a job that run are looked at.
 const UNDER_WAY: usize = 1_000;
+
+/// The audit's row of a change and the rows that the change writes differ by less, by the database's clock.
+const SAME_CHANGE: TimeDelta = TimeDelta::seconds(5);
 
 /// A schedule as it is now.
 #[derive(Debug)]
@@ -54,7 +58,19 @@ impl Client {
         let seen = self.store.seen(&self.application, name)?.ok_or_else(|| self.unknown(name))?;
         match self.store.execution_at(seen.id, Timestamp::from(at))? {
             Some(id) => self.facts_of(id, Some(at)),
-            None => self.facts(name.to_owned(), Some(at), Vec::new()),
+            None => {
+                let facts = self.facts(name.to_owned(), Some(at), Vec::new())?;
+                // A node may have claimed it between the two reads.
+                let plan = facts.plan.as_ref().filter(|plan| plan.view.next.is_none_or(|next| next > at));
+                match plan
+                    .map(|_| self.store.execution_at(seen.id, Timestamp::from(at)))
+                    .transpose()?
+                    .flatten()
+                {
+                    Some(id) => self.facts_of(id, Some(at)),
+                    None => Ok(facts),
+                }
+            }
         }
     }
 
@@ -112,7 +128,7 @@ impl Client {
         job: Option<&JobView>,
         last: Option<&ExecutionView>,
     ) -> Result<Vec<AuditView>, Error> {
-        let execution = last.map(|it| format!("{} of {}", it.id, it.schedule));
+        let execution = last.map(|it| audit_target(it.id.into(), &it.schedule));
         let targets = [
             (Some(name.to_owned()), "schedule"),
             (execution, "execution"),
@@ -147,17 +163,54 @@ impl Facts {
         self.changes.iter().find(|it| it.verb == verb && fits(it))
     }
 
-    /// The newest edit of the schedule after an instant. Its creation is none.
-    pub(super) fn edited_since(&self, at: DateTime<Utc>) -> Option<&AuditView> {
-        self.change("ensure", |it| !it.was.is_empty() && it.made.is_some_and(|made| made > at))
+    /// The first change of the trigger after an instant: what it was then.
+    pub(super) fn retimed_since(&self, at: DateTime<Utc>) -> Option<&AuditView> {
+        let is_later = |it: &&AuditView| it.made.is_some_and(|made| made > at);
+        self.changes.iter().rev().filter(|it| it.verb == "ensure" && changes_trigger(it)).find(is_later)
     }
 
-    /// When the schedule of this name was made, if the audit still has that: its first, or after a removal.
+    /// When the schedule of this name was made, if the audit still has that.
     pub(super) fn creation(&self) -> Option<&AuditView> {
-        self.changes.iter().rev().find(|it| it.verb == "ensure" && it.was.is_empty())
+        self.changes.iter().rev().find(|it| it.verb == "ensure" && it.was.is_empty() && !it.became.is_empty())
+    }
+
+    /// The removal after which the schedule was not there at an instant, and what made it again since.
+    pub(super) fn removal_before(&self, at: DateTime<Utc>) -> Option<(&AuditView, Option<&AuditView>)> {
+        let removal = self.change("remove", |it| it.made.is_some_and(|made| made <= at))?;
+        let again = self.changes.iter().rev().find(|it| it.verb == "ensure" && it.id > removal.id);
+        let is_back = again.is_some_and(|it| it.made.is_some_and(|made| made <= at));
+        (!is_back).then_some((removal, again))
+    }
+
+    /// The pause that held a fire time until a change at `ended`, and the change that ended that pause. One
+    /// that had begun by the fire time comes first.
+    pub(super) fn pause_at(
+        &self,
+        at: Option<DateTime<Utc>>,
+        ended: Option<DateTime<Utc>>,
+    ) -> Option<(&AuditView, Option<&AuditView>)> {
+        let end_of = |pause: &AuditView| {
+            let is_its =
+                |it: &&AuditView| (&it.target_type, &it.target) == (&pause.target_type, &pause.target);
+            let ends = |it: &&AuditView| matches!(&*it.verb, "resume" | "remove") && it.id > pause.id;
+            self.changes.iter().rev().filter(is_its).find(ends)
+        };
+        let ended = ended?;
+        let lasted = |end: Option<&AuditView>| {
+            end.is_none_or(|end| end.made.is_some_and(|made| made >= ended - SAME_CHANGE))
+        };
+        let pauses = self.changes.iter().filter(|it| it.verb == "pause" && it.target_type != "node");
+        let held = pauses.filter(|it| it.made <= Some(ended)).map(|it| (it, end_of(it)));
+        let held: Vec<_> = held.filter(|(_, end)| lasted(*end)).collect();
+        held.iter().find(|(begin, _)| begin.made <= at).or(held.first()).copied()
     }
 
     pub(super) fn live_nodes(&self) -> impl Iterator<Item = &NodeView> {
         self.nodes.iter().filter(|node| node.ended.is_none())
     }
+}
+
+/// An edit records the columns that it changes as `name=value`, and a trigger, first of all, in words.
+fn changes_trigger(edit: &AuditView) -> bool {
+    !edit.was.is_empty() && !edit.was.split(", ").next().unwrap_or_default().contains('=')
 }

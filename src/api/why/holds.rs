@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use super::facts::Facts;
 use super::words::{between, by, counted, instant, known, listed};
 use crate::api::{ExecutionView, JobView, NodeView};
+use crate::domain::LaneHealth;
 
 /// So many executions are named in a sentence.
 const NAMED: usize = 5;
@@ -40,8 +41,9 @@ fn paused(
     Hold { until, ..Hold::new("paused", said) }
 }
 
-/// The pauses that hold what the schedule plans, the widest first.
-pub(super) fn pauses(facts: &Facts) -> Vec<Hold> {
+/// The pauses that hold it, the widest first. A schedule's own holds what it plans, and nothing that was
+/// asked for by hand.
+pub(super) fn pauses(facts: &Facts, is_planned: bool) -> Vec<Hold> {
     let application = facts.application.iter().filter(|it| it.state == "paused").map(|it| {
         let what = format!("application {:?}", it.name);
         paused(&what, (&it.paused_by, &it.reason), it.paused, it.paused_until)
@@ -50,7 +52,8 @@ pub(super) fn pauses(facts: &Facts) -> Vec<Hold> {
         let what = format!("job {:?}", it.name);
         paused(&what, (&it.paused_by, &it.reason), it.paused, it.paused_until)
     });
-    let schedule = facts.plan.iter().map(|plan| &plan.view).filter(|it| it.state == "paused").map(|it| {
+    let plan = facts.plan.as_ref().filter(|_| is_planned);
+    let schedule = plan.iter().map(|plan| &plan.view).filter(|it| it.state == "paused").map(|it| {
         let what = format!("schedule {:?}", it.name);
         paused(&what, (&it.paused_by, &it.reason), it.paused, it.paused_until)
     });
@@ -59,7 +62,7 @@ pub(super) fn pauses(facts: &Facts) -> Vec<Hold> {
 
 /// All that holds it now: pauses, nodes, and for an execution what runs before it.
 pub(super) fn holds(facts: &Facts, waiting: Option<&ExecutionView>) -> Vec<Hold> {
-    let mut holds = pauses(facts);
+    let mut holds = pauses(facts, waiting.is_none_or(|it| it.origin == 0));
     holds.extend(of_nodes(facts, waiting));
     if let Some(waiting) = waiting {
         holds.extend(of_holder(facts, waiting));
@@ -147,12 +150,12 @@ fn of_bounds(facts: &Facts, job: &JobView, waiting: Option<&ExecutionView>) -> O
 fn of_lanes(facts: &Facts, job: &JobView) -> Option<Hold> {
     let claiming = facts.live_nodes().filter(|node| node.state == "active" && node.jobs.contains(&job.name));
     let nodes: Vec<&NodeView> = claiming.collect();
-    let is_full = |node: &&NodeView| {
-        node.lanes.iter().any(|lane| {
-            let (seats, taken) = (lane.threads + lane.concurrency, lane.busy + lane.tasks);
-            lane.is_blocked || (taken >= seats && seats > 0)
-        })
+    // Which lane is the job's no row says: so only all of them count.
+    let is_taken = |lane: &LaneHealth| {
+        let is_none = lane.threads + lane.concurrency == 0;
+        lane.is_blocked || (!is_none && lane.busy >= lane.threads && lane.tasks >= lane.concurrency)
     };
+    let is_full = |node: &&NodeView| !node.lanes.is_empty() && node.lanes.iter().all(is_taken);
     if nodes.is_empty() || !nodes.iter().all(is_full) {
         return None;
     }

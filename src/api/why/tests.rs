@@ -181,7 +181,7 @@ fn change(verb: &str, target_type: &str, made: DateTime<Utc>, was: &str) -> Audi
         target_type: target_type.to_owned(),
         target: "nightly".to_owned(),
         was: was.to_owned(),
-        became: String::new(),
+        became: "cron 0 0 2 * * ? UTC".to_owned(),
         reason: "stocktaking".to_owned(),
     }
 }
@@ -236,7 +236,7 @@ fn what_runs_says_since_when_and_whether_its_node_is_gone() {
     says(&with(vec![running.clone()]), Fate::Running, "", &since);
     let ended = NodeView { ended: Some(at(2, 9)), ..node(NODE) };
     let facts = Facts { nodes: vec![ended], ..with(vec![running.clone()]) };
-    assert!(explain(&facts).sentence.ends_with(", which has ended: another node takes it back"));
+    assert!(explain(&facts).sentence.ends_with(", which has ended: it will be taken back"));
     let asked = ExecutionView { cancel_asked: Some(at(2, 9)), cancel_asked_by: "ann".to_owned(), ..running };
     let why = explain(&with(vec![asked]));
     assert!(why.sentence.ends_with(", and ann asked for its end at 2026-11-29 02:00:00.009 UTC"), "{why:?}");
@@ -309,7 +309,19 @@ fn what_a_pause_skipped_says_whose_pause() {
     let until = format!("{from} until 2026-11-29 03:00:00.000 UTC");
     says(&facts(vec![resume, pause.clone()]), Fate::Skipped, "paused", &until);
     let later = change("pause", "job", at(4, 0), "active");
-    says(&facts(vec![later, pause]), Fate::Skipped, "paused", &from);
+    says(&facts(vec![later, pause.clone()]), Fate::Skipped, "paused", &from);
+    // Another's resume ends it not, and what ended long before held nothing.
+    let others = change("resume", "job", at(2, 30_000), "paused");
+    says(&facts(vec![others, pause.clone()]), Fate::Skipped, "paused", &from);
+    let ended = change("resume", "schedule", at(1, 30_000), "paused");
+    let unknown = explain(&facts(vec![ended, pause.clone()])).sentence;
+    assert!(unknown.ends_with("by somebody whom the audit does not know"), "{unknown}");
+    // Of two that lasted the one that had begun.
+    let second = AuditView { actor: "bob".to_owned(), ..change("pause", "job", at(2, 40_000), "active") };
+    says(&facts(vec![second.clone(), pause]), Fate::Skipped, "paused", &from);
+    let late = explain(&facts(vec![second])).sentence;
+    let said = "it was due and not claimed when job \"nightly\" was paused by bob (\"stocktaking\"), from ";
+    assert!(late.contains(said), "{late}");
     let nobody = format!("{IT} was skipped: it was paused, by somebody whom the audit does not know");
     says(&facts(vec![]), Fate::Skipped, "paused", &nobody);
 }
@@ -342,18 +354,14 @@ fn what_was_missed_says_how_late_and_by_which_policy() {
 }
 
 #[test]
-fn a_skip_by_hand_is_found_in_the_audit_by_its_time() {
-    let facts = |made| Facts {
-        changes: vec![change("skip", "schedule", made, "")],
-        ..with(vec![skipped("by hand")])
-    };
-    says(
-        &facts(at(3, 2)),
-        Fate::Skipped,
-        "by hand",
-        &format!("{IT} was skipped: ann (\"stocktaking\") skipped it"),
-    );
-    says(&facts(at(9, 0)), Fate::Skipped, "by hand", &format!("{IT} was skipped: somebody skipped it"));
+fn a_skip_by_hand_is_found_in_the_audit_by_its_fire_time() {
+    let of = |fire_time: DateTime<Utc>| change("skip", "schedule", at(3, 0), &format!("next {fire_time}"));
+    let other = AuditView { actor: "bob".to_owned(), ..of(at(26, 0)) };
+    let facts = |changes| Facts { changes, ..with(vec![skipped("by hand")]) };
+    let said = |who: &str| format!("{IT} was skipped: {who} skipped it");
+    let both = facts(vec![other.clone(), of(two())]);
+    says(&both, Fate::Skipped, "by hand", &said("ann (\"stocktaking\")"));
+    says(&facts(vec![other]), Fate::Skipped, "by hand", &said("somebody"));
 }
 
 #[test]
@@ -510,8 +518,13 @@ fn what_nobody_recorded_is_not_guessed() {
          when ann (\"stocktaking\") changed it"
     );
     says(&edited, Fate::Unknown, "edited", &said);
-    let settings = Facts { changes: vec![change("ensure", "schedule", at(9, 0), "priority=5")], ..noon() };
-    assert_eq!(explain(&settings).reason, "");
+    let settings = change("ensure", "schedule", at(9, 0), "priority=5");
+    assert_eq!(explain(&Facts { changes: vec![settings.clone()], ..noon() }).reason, "");
+    // Later edits hide none, and the first says what the trigger was.
+    let first = change("ensure", "schedule", at(7, 0), "cron 0 0 5 * * ? UTC");
+    let second = change("ensure", "schedule", at(8, 0), "cron 0 0 6 * * ? UTC");
+    let why = explain(&Facts { changes: vec![settings, second, first], ..noon() });
+    assert!(why.sentence.contains("its trigger was cron 0 0 5 * * ? UTC until 2026-11-29 07:00"), "{why:?}");
 }
 
 #[test]
@@ -523,6 +536,15 @@ fn a_removed_schedule_runs_no_more() {
     );
     says(&facts, Fate::NotDue, "removed", &said);
     assert_eq!(explain(&Facts { at: Some(at(0, 0)), ..facts }).fate, Fate::Unknown);
+    // Made again, and with another trigger since.
+    let again =
+        |was: &str| AuditView { became: String::new(), ..change("ensure", "schedule", at(9, 0), was) };
+    for was in ["", "cron 0 0 4 * * ? UTC"] {
+        let changes = vec![again(was), change("remove", "schedule", at(1, 0), "active")];
+        let why = explain(&Facts { changes, ..noon() });
+        assert_eq!((why.fate, &*why.reason), (Fate::NotDue, "removed"), "{why:?}");
+        assert!(why.sentence.contains(", and made again at 2026-11-29 09:00:00.000 UTC by ann"), "{why:?}");
+    }
 }
 
 #[test]
@@ -541,6 +563,49 @@ fn what_was_withdrawn_says_by_whom() {
     says(&Facts { plan: None, ..with(vec![removed]) }, Fate::Withdrawn, "removed", &gone);
 }
 
+#[test]
+fn what_is_missed_does_not_wait() {
+    let open = |misfire: &str, asked| {
+        let timing = Timing::new(Trigger::cron("0 0 * * * ?", "UTC").unwrap(), None, None).ok();
+        let view = ScheduleView { next: Some(two()), ..schedule() };
+        let plan = Some(Plan { view, timing, misfire: misfire.to_owned() });
+        explain(&Facts { plan, at: Some(asked), nodes: Vec::new(), now: at(12, 90_000), ..noon() })
+    };
+    let why = open("DO_NOTHING", at(3, 0));
+    assert_eq!((why.fate, &*why.reason), (Fate::WillBeSkipped, "misfire"));
+    let said = "was missed, and will be skipped by the misfire handler (DO_NOTHING); no live node";
+    assert!(why.sentence.contains(said), "{why:?}");
+    assert_eq!(open("FIRE_ONCE", at(3, 0)).fate, Fate::WillBeSkipped);
+    assert_eq!(
+        (open("FIRE_ONCE", at(12, 0)).fate, open("FIRE_ALL", at(3, 0)).fate),
+        (Fate::Waiting, Fate::Waiting)
+    );
+}
+
+/// Only the cursor tells its next fire time.
+#[test]
+fn a_fixed_delay_waits_where_its_cursor_stands() {
+    let delay = Trigger::fixed_delay(std::time::Duration::from_secs(90)).unwrap();
+    let timing = Timing::new(delay, Some(0), None).ok();
+    let view = ScheduleView { next: Some(two()), ..schedule() };
+    let plan = Some(Plan { view, timing, misfire: "FIRE_ONCE".to_owned() });
+    let facts = Facts { plan, ..noon() };
+    assert_eq!(explain(&facts).fate, Fate::Waiting);
+    assert_eq!(explain(&Facts { at: Some(at(3, 0)), ..facts }).reason, "no fire time");
+}
+
+/// A pause of its schedule holds what is planned alone.
+#[test]
+fn what_is_asked_for_by_hand_does_not_wait_for_the_schedules_pause() {
+    let (state, paused_by) = ("paused".to_owned(), "ann".to_owned());
+    let view = ScheduleView { state, paused_by, ..schedule() };
+    let plan = noon().plan.map(|plan| Plan { view, ..plan });
+    let by_hand = ExecutionView { origin: 5, cause: "by hand".to_owned(), ..planned("PENDING", "by hand") };
+    let paused = Facts { plan, at: None, ..with(vec![by_hand]) };
+    assert!(explain(&paused).sentence.contains("nothing that is known holds it"));
+    assert_eq!(explain(&Facts { attempts: vec![pending()], ..paused }).reason, "paused");
+}
+
 /// From the last second of a cron that fires each second of one hour a year ago.
 #[test]
 fn the_last_fire_time_before_is_found_far_back_or_not_at_all() {
@@ -555,5 +620,5 @@ fn the_last_fire_time_before_is_found_far_back_or_not_at_all() {
         of("* * 3 1 1 ?").contains("nearest are 2026-01-01 03:59:59.000 UTC and 2027-01-01 03:00:00.000 UTC")
     );
     let once_ever = of("0 0 0 1 1 ? 2030");
-    assert!(once_ever.ends_with("; its first is 2030-01-01 00:00:00.000 UTC"), "{once_ever}");
+    assert!(once_ever.ends_with("; the next is 2030-01-01 00:00:00.000 UTC"), "{once_ever}");
 }

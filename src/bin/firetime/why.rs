@@ -47,6 +47,11 @@ fn of_occurrence(
             Ok(None) => {
                 return Err(Failure::Usage(format!("schedule {name:?} has no fire time yet: name one")));
             }
+            Err(error)
+                if error.kind() == ErrorKind::NotFound && client.why_at(name, client.now()?).is_ok() =>
+            {
+                return Err(Failure::Usage(format!("schedule {name:?} was removed: name a fire time")));
+            }
             Err(error) => Err(error),
         },
     };
@@ -62,5 +67,6 @@ fn of_occurrence(
 /// The last fire time of a schedule that has come.
 fn last_come(client: &Client, name: &str) -> std::result::Result<Option<DateTime<Utc>>, firetime::Error> {
     let (schedule, now) = (client.schedule(name)?.schedule, client.now()?);
-    Ok(schedule.next.filter(|next| *next <= now).or(schedule.prev))
+    let has_come = |at: &DateTime<Utc>| *at <= now;
+    Ok(schedule.next.filter(has_come).or(schedule.prev.filter(has_come)))
 }
