@@ -181,8 +181,8 @@ impl Route {
 impl Sabotage {
     /// Every protection of the protocol. Where one column covers for another only both together are missed:
     /// `prev` and `next` of a cursor, `state` and token of what is taken, the token at the start and at the
-    /// revocation. A repair's `prev`, `next` and version are covered by the ledger's key: the row that it
-    /// would write is there, or that of an edit, which withdraws from the same occurrence on.
+    /// revocation. A repair's `prev` and `next` are covered by the ledger's key: the row it would write is
+    /// there. Beside most edits so is its version, as an edit withdraws from the same occurrence on.
     ///
     /// Each with the kind of misery in which it is missed soonest.
     pub(super) fn protections() -> Vec<(&'static str, Faults, Vec<Self>)> {
@@ -211,7 +211,7 @@ impl Sabotage {
             ("the start's guard: state", MANY, blind(&guard::START, &[State])),
             (
                 "the start's and the revocation's guards: token",
-                Faults { completes: 0, ..Faults::DYING },
+                Faults { completes: 0, edits: 0, hands: 300_000, ..Faults::DYING },
                 vec![Self::Blind(&guard::START, ClaimToken), Self::Blind(&guard::REVOKE, ClaimToken)],
             ),
             ("the outcome's guard: state", MANY, blind(&guard::OUTCOME, &[State])),
@@ -232,6 +232,11 @@ impl Sabotage {
                 vec![Self::NeverConfirm, Self::Blind(&guard::OUTCOME, State)],
             ),
             ("the repair's guard: state", STARVED, blind(&guard::REPAIR, &[State])),
+            (
+                "the repair's guard: next and version",
+                Faults::EDITED,
+                blind(&guard::REPAIR, &[NextFireTime, Version]),
+            ),
             ("the revocation's guard: state", Faults::DYING, blind(&guard::REVOKE, &[State])),
             ("the guard of a death: beat", Faults::FROZEN, blind(&guard::DEATH, &[Beat])),
             ("the doubt about an unknown commit whose row is held", MANY, vec![Self::HeldIsLost]),
