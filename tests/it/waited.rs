@@ -1,14 +1,12 @@
 //! Waiting for the ends of executions.
 
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use firetime::{Answer, ErrorKind, ExecutionDetails, Job, Retry, Waited};
 use libtest_mimic::Trial;
 
 use crate::support::database::ServerKind;
-use crate::support::scheduler::{SOON, builder, client};
+use crate::support::scheduler::{SOON, builder, client, hanging};
 use crate::trial;
 
 pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
@@ -59,15 +57,8 @@ fn a_wait_has_a_time_and_needs_an_execution(kind: ServerKind) {
     const HANG: Job<()> = Job::new("hang");
     let database = kind.fresh();
     let client = client(&database);
-    let (open, gate) = channel::<()>();
-    let gate = Mutex::new(gate);
-    let scheduler = builder(&database)
-        .handler(HANG, move |_, ()| {
-            gate.lock().unwrap().recv().ok();
-            Ok(())
-        })
-        .start()
-        .unwrap();
+    let (open, hang) = hanging();
+    let scheduler = builder(&database).handler(HANG, hang).start().unwrap();
     let id = client.enqueue(HANG, &()).run().unwrap().id();
     let began = Instant::now();
     let waited = client.wait(id).timeout(Duration::from_millis(300)).run().unwrap();

@@ -1,7 +1,5 @@
 //! Why occurrences and executions ran, or did not.
 
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -12,7 +10,7 @@ use firetime::{
 use libtest_mimic::Trial;
 
 use crate::support::database::ServerKind;
-use crate::support::scheduler::{SOON, builder, client, until};
+use crate::support::scheduler::{SOON, builder, client, hanging, until};
 use crate::trial;
 
 pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
@@ -80,15 +78,8 @@ fn what_waits_tells_what_holds_it(kind: ServerKind) {
     );
     let later = client.enqueue(HANG, &()).at(Utc::now() + TimeDelta::hours(1)).run().unwrap().id();
     tells(&client.why(later).unwrap(), Fate::Planned, "enqueued", &["is due at ", ", in 59 min"]);
-    let (open, gate) = channel::<()>();
-    let gate = Mutex::new(gate);
-    let scheduler = builder(&database)
-        .handler(HANG, move |_, ()| {
-            gate.lock().unwrap().recv().ok();
-            Ok(())
-        })
-        .start()
-        .unwrap();
+    let (open, hang) = hanging();
+    let scheduler = builder(&database).handler(HANG, hang).start().unwrap();
     let is_running = || client.execution(first).unwrap().execution.started.is_some().then_some(());
     until("the first runs", is_running);
     let second = client.enqueue(HANG, &()).run().unwrap().id();
@@ -170,16 +161,8 @@ fn what_was_missed_or_would_overlap_tells_so(kind: ServerKind) {
     client.ensure(&late.misfire(MisfirePolicy::DoNothing)).run().unwrap();
     let often = Trigger::every(Duration::from_secs(1)).unwrap();
     client.ensure(&Schedule::new("often", HANG, &(), often).unwrap()).run().unwrap();
-    let (open, gate) = channel::<()>();
-    let gate = Mutex::new(gate);
-    let scheduler = builder(&database)
-        .handler(LATE, |_, ()| Ok(()))
-        .handler(HANG, move |_, ()| {
-            gate.lock().unwrap().recv().ok();
-            Ok(())
-        })
-        .start()
-        .unwrap();
+    let (open, hang) = hanging();
+    let scheduler = builder(&database).handler(LATE, |_, ()| Ok(())).handler(HANG, hang).start().unwrap();
     let why = client.why_at("late", fire_time(&client, "late", ExecutionState::Skipped)).unwrap();
     tells(&why, Fate::Skipped, "misfire", &["it was missed by 10 min", "(DO_NOTHING)"]);
     let overlapped = fire_time(&client, "often", ExecutionState::Skipped);

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use chrono::{TimeDelta, Utc};
-use firetime::{Builder, Client, Event, ExecutionFilter, Job, Schedule, Scheduler, Trigger};
+use firetime::{
+    Builder, Client, Context, Event, ExecutionFilter, HandlerError, Job, Schedule, Scheduler, Trigger,
+};
 
 use crate::support::database::Database;
 
@@ -29,6 +31,16 @@ pub fn client(database: &Database) -> Client {
 pub fn once_now(name: &str, payload: &str) -> Schedule {
     let soon = Utc::now() + TimeDelta::milliseconds(200);
     Schedule::new(name, TEXT, &payload.to_owned(), Trigger::once(soon).unwrap()).unwrap()
+}
+
+/// A handler that hangs until what comes with it is dropped.
+pub fn hanging() -> (Sender<()>, impl Fn(&Context, ()) -> Result<(), HandlerError> + Send + Sync + 'static) {
+    let (open, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
+    (open, move |_, ()| {
+        gate.lock().unwrap().recv().ok();
+        Ok(())
+    })
 }
 
 /// Events as they happen.
