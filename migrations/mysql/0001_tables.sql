@@ -124,7 +124,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
 -- Led by the job: whoever runs one job never reads another's rows.
 CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_JOB_DUE ON QRTZ_EXECUTE (application, state, pid, shard, next_fire_time);
 
--- holder: the execution that a skipped one gave way to, or of a withdrawn one the row of QRTZ_AUDIT on the change.
+-- holder: the execution that a skipped one gave way to, or of a withdrawn one the change's row of QRTZ_AUDIT.
 CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     execute_id BIGINT NOT NULL,

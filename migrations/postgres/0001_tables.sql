@@ -127,7 +127,7 @@ CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_JOB_DUE ON QRTZ_EXECUTE (application, pi
 CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_PAUSED ON QRTZ_EXECUTE (application, paused_until)
     WHERE paused_until <> -1;
 
--- holder: the execution that a skipped one gave way to, or of a withdrawn one the row of QRTZ_AUDIT on the change.
+-- holder: the execution that a skipped one gave way to, or of a withdrawn one the change's row of QRTZ_AUDIT.
 -- Pages are left half empty, and no index names a column that an outcome changes: so the row's new version
 -- stays in its page.
 CREATE TABLE IF NOT EXISTS QRTZ_RUN (

@@ -136,7 +136,7 @@ impl IntoFuture for Wait<'_> {
             let left = left_of(timeout);
             loop {
                 let (tell, told) = tokio::sync::oneshot::channel();
-                // Who has given up needs no answer.
+                // A waiter that has given up needs no answer.
                 let waiter = Waiter::Task(Box::new(move |ended| drop(tell.send(ended))));
                 let _ticket = client.waiters.wait(&client.application, &client.store, execution, waiter)?;
                 let told = match left() {

@@ -27,7 +27,7 @@ pub enum Fate {
     Waiting,
     /// It is not due yet.
     Planned,
-    /// It is not due yet, and will be skipped as things stand.
+    /// It has not run, and will be skipped as things stand: its pause lasts longer, or it was missed.
     WillBeSkipped,
     /// The schedule's trigger has no fire time there, or the schedule does not fire any more.
     NotDue,
@@ -41,7 +41,7 @@ pub enum Fate {
 pub struct Evidence {
     /// What it is: `attempt 1`, `paused`, `trigger`.
     pub what: String,
-    /// What is known of it, in words.
+    /// The fact, in words.
     pub known: String,
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Facts {
     pub name: String,
     /// The fire time that was asked for.
     pub at: Option<DateTime<Utc>>,
-    /// None of what was enqueued, and if it was removed.
+    /// None for an enqueued execution, and for a schedule that was removed.
     pub plan: Option<Plan>,
     /// All attempts, the first first; none if the ledger has no such occurrence.
     pub attempts: Vec<ExecutionView>,
@@ -46,7 +46,7 @@ pub(super) struct Facts {
     pub application: Option<ApplicationView>,
     /// The execution that the last attempt gave way to.
     pub holder: Option<ExecutionView>,
-    /// What runs of its job, if something waits.
+    /// The executions of its job that are under way; read only if something waits.
     pub under_way: Vec<ExecutionView>,
     /// Changes of the schedule, its executions, its job and the application, the newest first.
     pub changes: Vec<AuditView>,
@@ -105,7 +105,7 @@ impl Client {
             })?,
             _ => Vec::new(),
         };
-        // Of what was withdrawn it is an entry of the audit.
+        // The holder of a withdrawn row is an entry of the audit, not an execution.
         let withdrawn = ExecutionState::Withdrawn.as_str();
         let holder = match last.filter(|it| it.state != withdrawn).and_then(|it| it.holder) {
             Some(holder) => match self.execution(holder) {

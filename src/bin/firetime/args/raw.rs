@@ -61,9 +61,10 @@ pub(super) enum RawCommand {
     Check(RawOutput),
     /// Says why a schedule's occurrence, or an execution, ran or did not, and what that is known from
     ///
-    /// It is told from the ledger, the audit and the rows as they are now. What retention has removed, or nobody
-    /// wrote, is said to be unknown.
-    #[command(after_help = DATABASE_HELP, group = ArgGroup::new("of").required(true).args(["schedule", "execution"]))]
+    /// It is told from the ledger, the audit and the rows as they are now. What retention has removed, or
+    /// nobody wrote, is said to be unknown.
+    #[command(after_help = DATABASE_HELP)]
+    #[command(group = ArgGroup::new("of").required(true).args(["schedule", "execution"]))]
     Why {
         /// The schedule's name
         #[arg(value_name = "SCHEDULE")]
