@@ -60,11 +60,14 @@ mod time;
 pub mod trigger;
 
 pub use api::{
-    ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Difference, Draining, Enqueued,
-    Evidence, ExecutionDetails, ExecutionFilter, ExecutionLogs, ExecutionView, Fate, Health, Job, JobView,
-    Lane, LogLine, Metrics, NodeView, Outgoing, Paused, RateView, Removed, Resumed, Retried, Schedule,
-    ScheduleDetails, ScheduleView, Scheduler, Skipped, Target, Triggered, Undecodable, Waited, Why,
+    Accounted, ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Difference, Draining,
+    Enqueued, Evidence, ExecutionDetails, ExecutionFilter, ExecutionLogs, ExecutionView, Fate, Flaw,
+    FlawKind, Health, Job, JobView, Lane, LogLine, Metrics, NodeView, Outgoing, Paused, RateView, Removed,
+    Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target, Triggered,
+    Undecodable, Verification, Waited, Why,
 };
+#[cfg(feature = "certificate")]
+pub use api::{Certificate, CertifiedSchedule, CertifiedTrigger};
 #[doc(inline)]
 pub use api::{metrics, request};
 #[cfg(feature = "tracing")]
@@ -151,6 +154,10 @@ struct Observing;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/why.md")]
 struct WhyPage;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/verifying.md")]
+struct Verifying;
 
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/errors.md")]

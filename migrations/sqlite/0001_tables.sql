@@ -123,6 +123,32 @@ CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_JOB_DUE ON QRTZ_EXECUTE (application, pi
 CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_PAUSED ON QRTZ_EXECUTE (application, paused_until)
     WHERE paused_until <> -1;
 
+-- The triggers that schedules have had and have: a row for each generation, written when it begins and when it
+-- ends. first_fire_time is the first fire time that was planned, last_fire_time the last that was claimed or
+-- passed before the end, end_state the state until then.
+CREATE TABLE IF NOT EXISTS QRTZ_TRIGGER (
+    execute_id BIGINT NOT NULL,
+    generation BIGINT NOT NULL,
+    begun_time BIGINT NOT NULL,
+    ended_time BIGINT NOT NULL DEFAULT -1,
+    first_fire_time BIGINT NOT NULL DEFAULT -1,
+    last_fire_time BIGINT NOT NULL DEFAULT -1,
+    start_time BIGINT,
+    end_time BIGINT,
+    repeat_count BIGINT,
+    repeat_interval BIGINT,
+    application VARCHAR(50) NOT NULL,
+    job_type VARCHAR(20),
+    cron VARCHAR(200),
+    zone_id VARCHAR(80),
+    dst_gap VARCHAR(20),
+    dst_fold VARCHAR(20),
+    end_state VARCHAR(20) NOT NULL DEFAULT '',
+    PRIMARY KEY (execute_id, generation)
+);
+
+CREATE INDEX IF NOT EXISTS QRTZ_TRIGGER_ENDED ON QRTZ_TRIGGER (application, ended_time);
+
 -- holder: the execution that a skipped one gave way to, or of a withdrawn one the change's row of QRTZ_AUDIT.
 CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

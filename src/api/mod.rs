@@ -18,8 +18,10 @@ mod said;
 mod scheduler;
 mod target;
 mod undecodable;
+pub(crate) mod verify;
 mod views;
 mod why;
+mod words;
 
 pub use audit::{AuditFilter, AuditView};
 pub use builder::Builder;
@@ -47,5 +49,8 @@ pub use said::{ExecutionLogs, LogLine};
 pub use scheduler::Scheduler;
 pub use target::Target;
 pub use undecodable::Undecodable;
+pub use verify::{Accounted, Flaw, FlawKind, Verification};
+#[cfg(feature = "certificate")]
+pub use verify::{Certificate, CertifiedSchedule, CertifiedTrigger};
 pub use views::{ApplicationView, ExecutionFilter, ExecutionView, JobView, NodeView, RateView, ScheduleView};
 pub use why::{Evidence, Fate, Why};

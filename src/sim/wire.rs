@@ -18,6 +18,7 @@ use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 use crate::store::awaited::OpenOrEnded;
 use crate::store::enqueue::{EnqueueOrder, Keyed};
 use crate::store::figures::{Figures, FiguresQuery};
+use crate::store::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use crate::store::news::{Ear, Glance, GlanceQuery, Hearing, News};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::request::{CarriedOut, Request, RequestQuery};
@@ -901,5 +902,17 @@ impl Store for Wire<'_> {
 
     fn execution_at(&self, schedule: ScheduleId, at: Timestamp) -> Result<Option<ExecutionId>> {
         self.store.execution_at(schedule, at)
+    }
+
+    fn ledger_from(&self, application: &str) -> Result<Option<Timestamp>> {
+        self.store.ledger_from(application)
+    }
+
+    fn ledger_schedules(&self, page: &LedgerPage) -> Result<Vec<LedgerSchedule>> {
+        self.store.ledger_schedules(page)
+    }
+
+    fn ledger_lines(&self, query: &LineQuery) -> Result<Vec<LedgerLine>> {
+        self.store.ledger_lines(query)
     }
 }

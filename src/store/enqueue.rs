@@ -31,7 +31,6 @@ const LAST_MILLI: Millis = (1 << 42) - 1;
 
 /// The origins of enqueued executions are higher, those of executions that somebody asked for lower. By this
 /// the column `queue` of the tables tells them apart.
-#[cfg(test)]
 pub(crate) const HIGHEST_BY_HAND: i64 = 1 << 60;
 
 /// The name of a job's queue.

@@ -18,6 +18,7 @@ mod definition;
 pub(crate) mod enqueue;
 pub(crate) mod figures;
 pub(crate) mod guard;
+pub(crate) mod ledger;
 mod limits;
 mod listing;
 #[cfg(test)]
@@ -73,6 +74,7 @@ use self::awaited::OpenOrEnded;
 pub use self::enqueue::OnConflict;
 use self::enqueue::{EnqueueOrder, Keyed};
 use self::figures::{Figures, FiguresQuery};
+use self::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use self::news::{Ear, Glance, GlanceQuery, Hearing};
 use self::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use self::request::{Answered, Asked, CarriedOut, Request, RequestQuery};
@@ -307,6 +309,16 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// removed: the last attempt at it, or the row of the span that it was skipped in. It looks through the
     /// newest 64 generations.
     fn execution_at(&self, schedule: ScheduleId, at: Timestamp) -> Result<Option<ExecutionId>>;
+
+    /// The instant from which the ledger has all that was planned; none while nothing was removed from it.
+    fn ledger_from(&self, application: &str) -> Result<Option<Timestamp>>;
+
+    /// A page of an application's schedules, each with the triggers it has had.
+    fn ledger_schedules(&self, page: &LedgerPage) -> Result<Vec<LedgerSchedule>>;
+
+    /// A page of the ledger's rows but for enqueued executions, by schedule, generation, origin, fire time
+    /// and attempt.
+    fn ledger_lines(&self, query: &LineQuery) -> Result<Vec<LedgerLine>>;
 
     /// Payloads that handlers have yet to decode. One step of a walk over all rows of an application that may
     /// have one; what changes meanwhile may be missed.

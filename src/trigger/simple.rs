@@ -135,6 +135,20 @@ impl Simple {
         planned.then(|| start.checked_add(repeat.checked_mul(self.interval_ms)?))?
     }
 
+    /// Its occurrences from `from_ms` to `to_ms`, both included.
+    pub(super) fn fire_times(&self, from_ms: i64, to_ms: i64) -> impl Iterator<Item = i64> + use<> {
+        let Simple { start_ms, interval_ms, repeat_count } = *self;
+        let repeats = if repeat_count == FOR_EVER { i64::MAX } else { repeat_count };
+        let first =
+            move |start: i64| from_ms.saturating_sub(start).max(0).checked_div(interval_ms).unwrap_or(0);
+        let numbers = start_ms.into_iter().flat_map(move |start| {
+            let times = (first(start)..=repeats)
+                .map(move |number| number.checked_mul(interval_ms)?.checked_add(start));
+            times.map_while(|at| at)
+        });
+        numbers.skip_while(move |at| *at < from_ms).take_while(move |at| *at <= to_ms)
+    }
+
     /// The last occurrence up to `until_ms`, inclusive.
     pub(super) fn last_through(&self, until_ms: i64) -> Option<i64> {
         let start = self.start_ms.filter(|start| *start <= until_ms)?;

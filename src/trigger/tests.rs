@@ -2,6 +2,7 @@
 
 mod days;
 mod facts;
+mod listed;
 mod oracle;
 mod peers;
 mod properties;

@@ -62,6 +62,18 @@ impl Timing {
         self.end_ms.is_none_or(|end| next <= end).then_some(next)
     }
 
+    /// All fire times from `from_ms` to `to_ms`, both included, ascending, in another way than
+    /// [`Timing::after`] finds them. None of a fixed delay: its fire times follow the ends of runs.
+    pub(crate) fn fire_times(&self, from_ms: i64, to_ms: i64) -> Box<dyn Iterator<Item = i64> + '_> {
+        let from = from_ms.max(self.start_ms.unwrap_or(i64::MIN));
+        let to = to_ms.min(self.end_ms.unwrap_or(i64::MAX));
+        match &self.trigger {
+            Trigger::Cron(cron) => Box::new(cron.fire_times(from, to)),
+            Trigger::Simple(simple) => Box::new(simple.fire_times(from, to)),
+            Trigger::Delay(_) => Box::new(std::iter::empty()),
+        }
+    }
+
     /// How long after the end of a run the next occurrence is, if that is what the trigger says;
     /// milliseconds.
     pub(crate) fn delay_ms(&self) -> Option<i64> {

@@ -102,6 +102,29 @@ fn it_says_why(database: &Database, skipped: &str, cancelled: &str) {
     assert!(mistyped.contains("nightly"), "{mistyped}");
 }
 
+/// A whole ledger, a certificate of it, and what somebody changed since.
+fn it_verifies(database: &Database) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("month.json");
+    let file = file.to_str().unwrap();
+    let whole = succeeded(&on(database, &["verify", "--since", "30d"]));
+    assert!(whole.starts_with("fire times from ") && whole.contains("\nwhole: every occurrence "), "{whole}");
+    succeeded(&on(database, &["verify", "--certificate", file]));
+    let there = refused(&on(database, &["verify", "--certificate", file]), 2);
+    assert!(there.contains("month.json is there already"), "{there}");
+    succeeded(&on(database, &["verify", "--against", file]));
+    database.batch("UPDATE QRTZ_TRIGGER SET begun_time = begun_time - 1");
+    let found = on(database, &["verify", "--against", file, "--output", "json"]);
+    assert_eq!(found.status.code(), Some(3));
+    let found: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    assert_eq!(found["flaws"][0]["kind"], "changed", "{found}");
+    let mistyped = refused(&on(database, &["verify", "nihgtly"]), 4);
+    assert!(mistyped.contains("nightly"), "{mistyped}");
+    std::fs::write(file, "{}").unwrap();
+    let none = refused(&on(database, &["verify", "--against", file]), 2);
+    assert!(none.contains("month.json is no certificate of `firetime verify`: "), "{none}");
+}
+
 /// An operator's session, beside nodes that are not there: nothing of it is run.
 fn it_changes_what_it_is_told_to_and_says_who_did(kind: ServerKind) {
     let database = kind.fresh();
@@ -143,6 +166,7 @@ fn it_changes_what_it_is_told_to_and_says_who_did(kind: ServerKind) {
     let late = said(&["schedules", "skip", "nightly", first]);
     assert!(late.starts_with("nightly: nothing was changed: it fires next at 2091"), "{late}");
     it_says_why(&database, first, &keyed);
+    it_verifies(&database);
     assert_eq!(said(&["schedules", "resume", "nightly"]), "nightly: resumed\n");
 
     let preview = refused(&on(&database, &["schedules", "remove", "nightly"]), 2);

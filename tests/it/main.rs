@@ -64,6 +64,7 @@ mod tasks;
 mod terminal;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod tls;
+mod verified;
 mod waited;
 mod why;
 
@@ -104,6 +105,7 @@ fn main() {
         saying::add(&mut trials, database);
         waited::add(&mut trials, database);
         why::add(&mut trials, database);
+        verified::add(&mut trials, database);
         #[cfg(feature = "tokio")]
         tasks::add(&mut trials, database);
         control::add(&mut trials, database);

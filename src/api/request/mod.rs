@@ -68,6 +68,8 @@ pub use skip::Skip;
 pub use trigger::TriggerNow;
 pub use wait::Wait;
 
+pub use crate::api::verify::Verify;
+
 use crate::api::Client;
 use crate::api::config::check_text;
 use crate::domain::{Entry, Error, ScheduleState};

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use super::answer::{Evidence, Fate, Why};
 use super::facts::{Facts, Plan};
 use super::holds::{Hold, holds, pauses};
-use super::words::{between, by, by_whom, counted, error, instant, known, node, span};
+use crate::api::words::{between, by, by_whom, counted, error, instant, known, node, span};
 use crate::api::{AuditView, ExecutionView, JobView};
 use crate::domain::{ExecutionState, Reason};
 use crate::store::enqueue::QUEUE_PREFIX;

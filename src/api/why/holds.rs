@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::facts::Facts;
-use super::words::{between, by, counted, instant, known, listed};
+use crate::api::words::{between, by, counted, instant, known, listed};
 use crate::api::{ExecutionView, JobView, NodeView};
 use crate::domain::LaneHealth;
 

@@ -6,7 +6,6 @@ mod facts;
 mod holds;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use chrono::{DateTime, Utc};
 

@@ -215,6 +215,8 @@ impl Demo<'_, '_> {
         evidence.ledger = rows.into_iter().map(|row| self.row(row)).collect::<Result<_>>()?;
         let incomplete = self.client.schedules()?.into_iter().filter(|one| one.state != "complete");
         evidence.mishaps.extend(incomplete.map(|one| format!("{} is {}, not complete", one.name, one.state)));
+        let flaws = self.client.verify(..).run()?.flaws.into_iter();
+        evidence.mishaps.extend(flaws.map(|flaw| format!("firetime verify: {}", flaw.sentence)));
         Ok(evidence)
     }
 

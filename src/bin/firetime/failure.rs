@@ -16,7 +16,8 @@ Exit codes:
   0  it worked
   1  it failed: the database, a file, a process
   2  it was asked wrongly: arguments, configuration, a URL, a cron expression; or --yes is missing
-  3  the demo's verdict is not clean, or the application that was checked is not healthy
+  3  the demo's verdict is not clean, the application that was checked is not healthy, or the ledger that was
+     verified is not whole
   4  there is no application, schedule, job, node or execution of that name
 A reader that goes away early (`| head`) ends the program quietly with 0; the demo, which then has no
 verdict, with 1.";
@@ -39,7 +40,8 @@ pub(crate) enum Failure {
     NoVerdict,
     /// Nothing has the name that was asked for.
     NotFound(String),
-    /// The demo's verdict, which has been shown, is not clean; or an application is not healthy.
+    /// The demo's verdict, which has been shown, is not clean; an application is not healthy; or its ledger
+    /// is not whole.
     Unclean,
 }
 

@@ -8,6 +8,7 @@
 //! inspect  migrate, and the listings
 //! show     one schedule or execution whole
 //! check    whether an application is well
+//! verify   whether its ledger is whole
 //! exporter the cluster's figures for Prometheus
 //! add      schedules add and set, jobs enqueue
 //! control  the commands that change something
@@ -39,6 +40,7 @@ mod target;
 // The library's own file: a public function would be a promise to keep.
 #[path = "../../domain/text.rs"]
 mod text;
+mod verify;
 mod when;
 mod why;
 
@@ -112,6 +114,7 @@ fn run(args: RawArgs) -> Result {
         Command::List(target, listing, how) => inspect::list(&target, &listing, &how, &mut out),
         Command::Check(target, output) => check::check(&target, output, &mut out),
         Command::Why(target, occasion, output) => why::why(&target, &occasion, output, &mut out),
+        Command::Verify(target, audit, output) => verify::verify(&target, &audit, output, &mut out),
         Command::Export(target, listen) => exporter::serve(&target, listen, &mut out),
         Command::ShowSchedule(target, name, output) => show::schedule(&target, &name, output, &mut out),
         Command::ShowExecution(target, id, output) => show::execution(&target, id, output, &mut out),

@@ -10,7 +10,7 @@ use super::database::Database;
 use super::deaths::{Deaths, Unnoticed};
 use super::dice::Dice;
 use super::faults::{Faults, MEMBERS, RETENTION, any_member};
-use super::jobs;
+use super::jobs::{self, APPLICATION};
 use super::judge::{Bounds, Cancel, Covering, Effect, Execution, History, Pause};
 use super::plans::Plans;
 use super::process::{HAS_LANES, Process, Surroundings};
@@ -18,6 +18,7 @@ use super::sabotage::Sabotage;
 use super::scenario::Scenario;
 use super::switches::Switches;
 use super::wire::{Completions, Wire, Wires};
+use crate::api::verify;
 use crate::domain::{ExecutionState, Millis, NodeId, ScheduleId, Timestamp};
 use crate::store::news::News;
 use crate::store::{ExecutionQuery, ExecutionRow, NodeRow};
@@ -270,8 +271,10 @@ impl Cluster {
         let kept = (self.kept > KEPT).then(|| format!("a node keeps {} bytes of texts to store", self.kept));
         let left = self.wires.left_behind().into_iter();
         let overdue = self.switches.overdue().iter().cloned().chain(self.wires.misdrained());
+        let flaws = verify::flaws(self.database.store(), APPLICATION).into_iter();
         kept.into_iter()
             .chain(overdue)
+            .chain(flaws.map(|flaw| format!("the ledger is not whole: {flaw}")))
             .chain(left.map(|it| format!("its node left before its outcome: {it:?}")))
             .collect()
     }

@@ -361,6 +361,12 @@ macro_rules! conformance {
                 a_cursor_set_back_by_hand_does_not_keep_an_edit_away,
                 an_execution_says_how_many_withdrawn_ones_it_stands_for,
             }
+            triggers {
+                each_trigger_of_a_schedule_is_noted,
+                a_cursor_that_is_planned_anew_begins_another_period,
+                old_triggers_go_with_the_ledger,
+                the_ledger_is_read_in_order_by_pages,
+            }
             audit {
                 a_change_is_recorded_if_it_is_made,
                 a_definition_is_recorded_if_it_changes_something,

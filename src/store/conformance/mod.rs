@@ -56,6 +56,7 @@ pub(crate) mod streaks;
 pub(crate) mod switched;
 pub(crate) mod timed_out;
 pub(crate) mod traps;
+pub(crate) mod triggers;
 pub(crate) mod waiting;
 pub(crate) mod withdrawn;
 

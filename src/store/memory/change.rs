@@ -17,7 +17,7 @@ use crate::store::switch::{SwitchChange, SwitchRow};
 use crate::store::transition::RunEnd;
 use crate::store::withdrawn::{OldPlan, Withdrawal};
 use crate::store::{
-    Applied, Change, Completed, ExecutionChange, LedgerRow, RemoveChange, Repair, Result, when,
+    Applied, Change, Completed, ExecutionChange, LedgerRow, Move, RemoveChange, Repair, Result, when,
 };
 
 impl Tables {
@@ -114,6 +114,8 @@ impl Tables {
             Change::Remove(removal) => {
                 let done = self.change_schedule(change, removal.seen.id.0);
                 if done {
+                    let last = self.schedule(removal.seen.id.0).and_then(|row| row.prev);
+                    self.end_trigger(removal.seen.id.0, &removal.seen.state, last, removal.now);
                     self.withdraw(removal.seen.id, removal.now);
                 }
                 done
@@ -185,6 +187,10 @@ impl Tables {
         let Some(row) = self.schedule(repair.id.0).cloned() else { return Ok(Applied::Lost) };
         if !self.change_schedule(change, repair.id.0) {
             return Ok(Applied::Lost);
+        }
+        if repair.how == Move::Anew {
+            self.end_trigger(repair.id.0, repair.state.as_str(), repair.cursor.prev, repair.now);
+            self.begin_trigger(repair.id.0, repair.now);
         }
         for unstarted in &repair.supersede {
             // What began meanwhile stays.

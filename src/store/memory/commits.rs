@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::rows::{App, BoundedRow, Execution, Job, Key, Node, RequestRow, Schedule, UniqueKey};
+use super::rows::{App, BoundedRow, Execution, Job, Key, Node, RequestRow, Schedule, TriggerRow, UniqueKey};
 use super::table::Written;
 use crate::domain::{JobId, NodeId, Timestamp};
 use crate::store::audit::AuditRow;
@@ -25,6 +25,7 @@ pub(super) enum RowKey {
     ScheduleName(Arc<str>, Arc<str>),
     Execution(i64),
     Attempt(Key),
+    Trigger((i64, i64)),
     Cancel(i64),
     Stuck(i64),
     Said(i64),
@@ -42,6 +43,7 @@ pub(super) struct WriteSet {
     pub(super) jobs: Vec<Written<JobId, Job>>,
     pub(super) schedules: Vec<Written<i64, Schedule>>,
     pub(super) runs: Vec<Written<i64, Execution>>,
+    pub(super) triggers: Vec<Written<(i64, i64), TriggerRow>>,
     pub(super) cancels: Vec<Written<i64, CancelRow>>,
     pub(super) stuck: Vec<Written<i64, ()>>,
     pub(super) said: Vec<Written<i64, SaidRow>>,
@@ -81,6 +83,7 @@ impl WriteSet {
             rows.insert(RowKey::Execution(it.key));
             rows.extend(unique(it, |run: &Execution| RowKey::Attempt(run.key())));
         }
+        rows.extend(self.triggers.iter().map(|it| RowKey::Trigger(it.key)));
         rows.extend(self.cancels.iter().map(|it| RowKey::Cancel(it.key)));
         rows.extend(self.stuck.iter().map(|it| RowKey::Stuck(it.key)));
         rows.extend(self.said.iter().map(|it| RowKey::Said(it.key)));

@@ -13,6 +13,7 @@ pub(crate) mod commits;
 mod covers;
 mod figures;
 pub(crate) mod hooks;
+mod ledger;
 pub(crate) mod members;
 mod nodes;
 mod order;
@@ -41,6 +42,7 @@ use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::awaited::OpenOrEnded;
 use super::enqueue::{EnqueueOrder, Keyed};
 use super::figures::{Figures, FiguresQuery};
+use super::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::request::{CarriedOut, Request, RequestQuery};
@@ -57,6 +59,7 @@ use super::{
     UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
 };
 use crate::domain::{Covers, Entry, Error, ErrorKind, ExecutionId, Millis, ScheduleId, Timestamp};
+use crate::store::columns::NO_TIME;
 use crate::time::{Micros, TimeSample};
 
 /// All tables in this process's memory.
@@ -437,5 +440,18 @@ impl Store for MemoryStore {
 
     fn execution_at(&self, schedule: ScheduleId, at: Timestamp) -> Result<Option<ExecutionId>> {
         Ok(self.read(|tables| tables.execution_at(schedule, at)))
+    }
+
+    fn ledger_from(&self, application: &str) -> Result<Option<Timestamp>> {
+        let from = |tables: &Tables| tables.apps.get(application).map(|app| app.ledger_from);
+        Ok(self.read(from).filter(|from| *from != NO_TIME))
+    }
+
+    fn ledger_schedules(&self, page: &LedgerPage) -> Result<Vec<LedgerSchedule>> {
+        Ok(self.read(|tables| tables.ledger_schedules(page)))
+    }
+
+    fn ledger_lines(&self, query: &LineQuery) -> Result<Vec<LedgerLine>> {
+        Ok(self.read(|tables| tables.ledger_lines(query)))
     }
 }

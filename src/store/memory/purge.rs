@@ -21,6 +21,7 @@ impl Tables {
         if purge.after.is_empty() {
             purged.nodes = self.purge_nodes(&purge.application, before);
             self.purge_audit(&purge.application, before);
+            self.forget_triggers(&purge.application, before);
             let gone: Vec<i64> =
                 self.cancels.keys().copied().filter(|id| self.run(ExecutionId(*id)).is_none()).collect();
             gone.iter().for_each(|id| self.cancels.remove(id));

@@ -17,6 +17,7 @@ impl Tables {
             jobs: self.jobs.written(),
             schedules: self.schedules.written(),
             runs: self.runs.written(),
+            triggers: self.triggers.written(),
             cancels: self.cancels.written(),
             stuck: self.stuck.written(),
             said: self.said.written(),
@@ -52,6 +53,7 @@ impl Tables {
         self.jobs.commit();
         self.schedules.commit();
         self.runs.commit();
+        self.triggers.commit();
         self.cancels.commit();
         self.stuck.commit();
         self.said.commit();
@@ -78,6 +80,7 @@ impl Tables {
         while let Some((id, run)) = self.runs.undone(0) {
             self.swap_run(id, run);
         }
+        self.triggers.roll_back(0);
         self.cancels.roll_back(0);
         self.stuck.roll_back(0);
         self.said.roll_back(0);
@@ -104,6 +107,7 @@ impl Tables {
         for it in &set.runs {
             self.swap_run(it.key, it.after.clone());
         }
+        self.triggers.replay(&set.triggers);
         self.cancels.replay(&set.cancels);
         self.stuck.replay(&set.stuck);
         self.said.replay(&set.said);
@@ -157,6 +161,7 @@ impl Tables {
         for it in set.runs.iter().rev() {
             self.swap_run(it.key, it.before.clone());
         }
+        self.triggers.revert(&set.triggers);
         self.cancels.revert(&set.cancels);
         self.stuck.revert(&set.stuck);
         self.said.revert(&set.said);

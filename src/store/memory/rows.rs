@@ -13,6 +13,7 @@ use crate::domain::{
 use crate::store::columns::{Column, Datum, NO_TIME, NONE, QUEUE, Settings, When, instant, number};
 use crate::store::enqueue::read_tags;
 use crate::store::guard::Guard;
+use crate::store::ledger::TriggerPeriod;
 use crate::store::when;
 use crate::store::{LeftAlone, PauseRow};
 use crate::trigger::Timing;
@@ -636,6 +637,9 @@ fn priority(value: Datum<'_>) -> Option<i32> {
 fn uuid(value: Datum<'_>) -> Option<Uuid> {
     if let Datum::Uuid(uuid) = value { Some(uuid) } else { None }
 }
+
+/// A row of QRTZ_TRIGGER: the application, and the generation's trigger.
+pub(super) type TriggerRow = (Arc<str>, TriggerPeriod);
 
 /// Of an execution that counts: its group, and when it was claimed.
 pub(super) type BoundedRow = (Option<String>, Timestamp);

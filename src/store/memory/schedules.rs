@@ -69,6 +69,7 @@ impl Tables {
         };
         let id = self.fresh_id();
         self.put_schedule(id, row);
+        self.begin_trigger(id, self.now);
         self.record(&wanted.creation());
         Ok(Ensured::Created)
     }
@@ -91,6 +92,7 @@ impl Tables {
         }
         let difference = wanted.difference(stored, &settings);
         let withdrawal = wanted.withdrawal(ScheduleId(id), stored, &edit);
+        let retimes = matches!(edit, Edit::Retime(_));
         self.edit_schedule(id, |row| {
             row.settings = settings;
             row.version += 1;
@@ -106,6 +108,10 @@ impl Tables {
         });
         if is_removed {
             self.withdraw(ScheduleId(id), self.now);
+        }
+        if retimes {
+            self.end_trigger(id, &stored.state, stored.prev, self.now);
+            self.begin_trigger(id, self.now);
         }
         let audit = self.record(&difference);
         self.withdraw_due(withdrawal, Some(audit))?;

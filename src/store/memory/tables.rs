@@ -1,12 +1,14 @@
 //! The tables, their indexes, and a way to take changes back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::commits::{Commits, RowKey};
 use super::hooks::Hooks;
 use super::rows::{
-    App, BoundedRow, Execution, IndexedBy, Job, Key, Node, Pause, RequestRow, Schedule, Slot, UniqueKey,
+    App, BoundedRow, Execution, IndexedBy, Job, Key, Node, Pause, RequestRow, Schedule, Slot, TriggerRow,
+    UniqueKey,
 };
 use super::table::Table;
 use crate::domain::{
@@ -73,6 +75,8 @@ pub(super) struct Tables {
     pub(super) ids: Ids,
     /// Requests to cancel, by execution.
     pub cancels: Table<i64, CancelRow>,
+    /// QRTZ_TRIGGER, by schedule and generation.
+    pub triggers: Table<(i64, i64), TriggerRow>,
     /// QRTZ_STUCK: executions that ran out of time and whose handlers have not returned.
     pub stuck: Table<i64, ()>,
     /// QRTZ_SAID, by execution.
@@ -101,12 +105,13 @@ impl Tables {
     /// caller ends with [`Tables::commit`].
     pub(super) fn atomically<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let (runs, schedules, recorded) = (self.runs.mark(), self.schedules.mark(), self.audit.mark());
-        let requests = self.requests.mark();
+        let (requests, triggers) = (self.requests.mark(), self.triggers.mark());
         let (changes, removed) = (self.hooks.changes.len(), self.hooks.removed.len());
         let result = work(self);
         if result.is_err() {
             self.audit.roll_back(recorded);
             self.requests.roll_back(requests);
+            self.triggers.roll_back(triggers);
             while let Some((id, row)) = self.runs.undone(runs) {
                 self.swap_run(id, row);
             }
@@ -242,6 +247,12 @@ impl Tables {
         let keys = (schedule, i64::MIN, i64::MIN, Timestamp::MIN, 0)
             ..(schedule + 1, i64::MIN, i64::MIN, Timestamp::MIN, 0);
         self.unique.range(keys).filter_map(|(_, id)| Some((ExecutionId(*id), self.runs.get(id)?)))
+    }
+
+    /// The executions behind a key, of all schedules, in the order of their keys.
+    pub(super) fn ledger_behind(&self, key: Key) -> impl Iterator<Item = (ExecutionId, &Execution)> {
+        let behind = self.unique.range((Bound::Excluded(key), Bound::Unbounded));
+        behind.filter_map(|(_, id)| Some((ExecutionId(*id), self.runs.get(id)?)))
     }
 
     /// The attempts at an execution's occurrence that came before it.

@@ -49,12 +49,13 @@ use session::fault::{Fault, Step};
 use verbs::calls::{calls, shared_verbs};
 pub(crate) use verbs::joined::joined;
 use verbs::{audit, change, ensure, node, order, queue, requests, said, switch};
-use views::{awaited, covers, figures, inspect, place, waiting};
+use views::{awaited, covers, figures, inspect, ledger, place, waiting};
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::awaited::OpenOrEnded;
 use super::enqueue::{EnqueueOrder, Keyed};
 use super::figures::{Figures, FiguresQuery};
+use super::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::request::{CarriedOut, Request, RequestQuery};
@@ -289,6 +290,11 @@ impl Store for SqlStore {
             "read a checkpoint", inspect::checkpoint;
         read covers(execution: ExecutionId, most: usize) -> Option<Covers> =
             "ask what an execution covers", covers::covers;
+        read ledger_from(application: &str) -> Option<Timestamp> =
+            "look where the ledger begins", ledger::from;
+        read ledger_schedules(page: &LedgerPage) -> Vec<LedgerSchedule> =
+            "read schedules and their triggers", ledger::schedules;
+        read ledger_lines(query: &LineQuery) -> Vec<LedgerLine> = "read the ledger", ledger::lines;
         read execution_at(schedule: ScheduleId, at: Timestamp) -> Option<ExecutionId> =
             "look for an occurrence", place::execution_at;
     }

@@ -1,7 +1,8 @@
 //! Cron in Quartz's dialect: from text to bit sets (`parse`), and from an instant to the next
-//! occurrence (here, over `spec` and `days`).
+//! occurrence (here, over `spec` and `days`); and all of a span, found in another way (`listed`).
 
 mod days;
+mod listed;
 mod parse;
 mod spec;
 

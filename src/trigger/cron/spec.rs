@@ -37,7 +37,7 @@ impl Years {
         self.0[bit / 64] |= 1 << (bit % 64);
     }
 
-    fn contains(&self, year: i32) -> bool {
+    pub(super) fn contains(&self, year: i32) -> bool {
         let bit = (year - FIRST_YEAR) as usize;
         self.0[bit / 64] & (1 << (bit % 64)) != 0
     }

@@ -36,8 +36,8 @@ fn field(min: u32, max: u32) -> impl Strategy<Value = Field> {
 
 /// An expression and the values of its fields: second, minute, hour, day, month, weekday.
 #[derive(Clone, Debug)]
-struct Expression {
-    text: String,
+pub(super) struct Expression {
+    pub(super) text: String,
     values: [BTreeSet<u32>; 6],
 }
 
@@ -55,7 +55,7 @@ impl Expression {
     }
 }
 
-fn expression() -> impl Strategy<Value = Expression> {
+pub(super) fn expression() -> impl Strategy<Value = Expression> {
     let time = (field(0, 59), field(0, 59), field(0, 23));
     let days = prop_oneof![
         field(1, 31).prop_map(|dom| (dom, ("?".to_owned(), (1..=7).collect()))),
@@ -68,7 +68,7 @@ fn expression() -> impl Strategy<Value = Expression> {
     })
 }
 
-fn zone() -> impl Strategy<Value = &'static str> {
+pub(super) fn zone() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         "UTC",
         "Europe/Berlin",

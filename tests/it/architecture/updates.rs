@@ -80,6 +80,12 @@ const LISTED: &[Listed] = &[
 
     listed("/ensure.rs", "UPDATE QRTZ_EXECUTE SET version = version + 1\"", "guarded_by(update,guard,",
         "the guards of edits"),
+    listed("/triggers.rs", "UPDATE QRTZ_TRIGGER SET last_fire_time =", "AND ended_time = -1\"",
+        "the generation that has not ended, of a schedule whose row is locked"),
+    listed("/triggers.rs", "DELETE FROM QRTZ_TRIGGER WHERE application = ? AND ended_time >= 0", "ended_time <= ?\"",
+        "generations that ended longer ago than retention, which nobody changes"),
+    listed("/triggers.rs", "DELETE FROM QRTZ_TRIGGER WHERE NOT EXISTS", "e.id = QRTZ_TRIGGER.execute_id",
+        "what schedules had that are gone"),
     listed("/queue.rs", "UPDATE QRTZ_KEY SET origin = ?{}", "AND origin = ?\"",
         "a key whose row is locked"),
     listed("/node.rs", "UPDATE QRTZ_APP SET time_pre = ?, time_next = ?", "guarded_by(update,&guard::ELECT,",

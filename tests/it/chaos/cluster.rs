@@ -479,7 +479,7 @@ impl Cluster {
         }
     }
 
-    /// Judges, prints and asserts.
+    /// Judges, prints and asserts; and verifies the ledger as an auditor would.
     pub fn conclude(&mut self, settled: &Settled) {
         self.conclude_by(&judge(&settled.history));
     }
@@ -490,6 +490,8 @@ impl Cluster {
         let counts = self.links.iter().flatten().map(Proxy::counted);
         let cut = counts.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
         self.report.conclude(&self.name, cut, verdict);
+        let verified = self.client.verify(..).run().unwrap();
+        assert!(verified.is_whole(), "{}: the ledger is not whole: {:#?}", self.name, verified.flaws);
         assert!(!logs.contains("secret"), "{}: a password in the log", self.name);
         assert!(!logs.contains("panicked"), "{}: a panic", self.name);
     }

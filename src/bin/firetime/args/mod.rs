@@ -27,6 +27,7 @@ use crate::logging::Logging;
 use crate::logs::LogForm;
 use crate::output::{ListOutput, Output};
 use crate::target::{APPLICATION_VARIABLE, Database, Target, URL_VARIABLE};
+use crate::verify::Audit;
 use crate::why::Occasion;
 
 /// Where a system keeps its user's name.
@@ -39,6 +40,7 @@ pub(crate) enum Command {
     DemoNode(Target),
     Check(Target, Output),
     Why(Target, Occasion, Output),
+    Verify(Target, Audit, Output),
     Export(Target, SocketAddr),
     List(Target, Listing, How),
     ShowSchedule(Target, String, Output),
@@ -103,6 +105,11 @@ impl RawArgs {
                     (None, id) => Occasion::Execution(id.unwrap_or_default()),
                 };
                 Command::Why(around.target()?, occasion, output.output)
+            }
+            RawCommand::Verify { schedule, since, until, certificate, against, output } => {
+                let (since, until) = (since.map(|it| it.from(now)), until.map(|it| it.from(now)));
+                let audit = Audit { schedule, since, until, certificate, against };
+                Command::Verify(around.target()?, audit, output.output)
             }
             RawCommand::Schedules(RawListed { verb, list }) => {
                 around.schedule(verb.unwrap_or(RawScheduleVerb::List(list)))?

@@ -79,6 +79,31 @@ pub(super) enum RawCommand {
         #[command(flatten)]
         output: RawOutput,
     },
+    /// Says whether the ledger accounts for every occurrence that the triggers demanded, and what it lacks
+    ///
+    /// Lists the fire times of each trigger that a schedule has had, counted without the engine, and compares
+    /// them with the ledger: each has run, was skipped or withdrawn, or waits. Changes nothing. Ends with
+    /// code 3 if something is wrong. What retention has removed is left out.
+    #[command(after_help = DATABASE_HELP)]
+    Verify {
+        /// Of this schedule alone
+        #[arg(value_name = "SCHEDULE")]
+        schedule: Option<String>,
+        /// Only fire times since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 30d ago
+        #[arg(long, value_name = "WHEN", value_parser = when::parse)]
+        since: Option<When>,
+        /// Only fire times before then; default: now
+        #[arg(long, value_name = "WHEN", value_parser = when::parse)]
+        until: Option<When>,
+        /// Writes a certificate of what there is to this file, which must not be there yet
+        #[arg(long, value_name = "FILE")]
+        certificate: Option<PathBuf>,
+        /// Verifies what this certificate is of, and whether its rows and triggers have changed since
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["schedule", "since", "until", "certificate"])]
+        against: Option<PathBuf>,
+        #[command(flatten)]
+        output: RawOutput,
+    },
     /// Serves the figures of an application's cluster to Prometheus, until it is ended
     ///
     /// GET /metrics reads them from the database, at most once in 5 s. For applications that have no route of

@@ -13,7 +13,7 @@ use crate::store::sql::session::batch::{BatchRows, delete, guarded};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{Row, Statement, answer, sql};
 use crate::store::sql::session::{Session, now};
-use crate::store::sql::verbs::{audit, node, said};
+use crate::store::sql::verbs::{audit, node, said, triggers};
 use crate::store::when::HIGHEST_FENCE_MARK;
 use crate::store::{Purge, Purged, guard};
 
@@ -107,8 +107,12 @@ pub(crate) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
     if is_first {
         audit::purge(session, &purge.application, before, purge.limit)?;
         audit::purge_cancels(session, &purge.application, before)?;
+        triggers::purge(session, &purge.application, before, purge.limit)?;
     }
     let schedules = remove(session, &found.spent, delete_spent)?;
+    if schedules > 0 {
+        triggers::forget(session, found.spent.iter().map(|spent| spent.id))?;
+    }
     let occurrences = remove_old(session, &found.old)?;
     said::forget(session, &purge.application, before, 2 * purge.limit)?;
     at_end |= next == purge.after && schedules + occurrences == 0;

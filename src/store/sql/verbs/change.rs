@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use super::{run_end, withdrawn};
+use super::{run_end, triggers, withdrawn};
 use crate::domain::{
     Attempt, ExecutionId, LONGEST_ERROR, Reason, ScheduleId, ScheduleState, Timestamp, Token,
 };
@@ -21,7 +21,7 @@ use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{Row, Statement, answer, single, sql};
 use crate::store::transition::{NextAttempt, RunEnd};
 use crate::store::{
-    Applied, Change, Completed, ExecutionChange, LedgerRow, RemoveChange, Repair, Withdrawn, guard,
+    Applied, Change, Completed, ExecutionChange, LedgerRow, Move, RemoveChange, Repair, Withdrawn, guard,
 };
 
 /// The most characters stored of a reason or an actor.
@@ -347,8 +347,16 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
                 attempts.extend(change.transition.next().map(|next| (change, next)));
                 stuck(session, change)?;
             }
-            Change::Repair(repair) => repairs.push(repair),
+            Change::Repair(repair) => {
+                if repair.how == Move::Anew {
+                    let until = (repair.state.as_str(), repair.cursor.prev);
+                    triggers::end(session, repair.id, until, repair.now)?;
+                    triggers::begin(session, repair.id, repair.now)?;
+                }
+                repairs.push(repair);
+            }
             Change::Remove(RemoveChange { application, seen, now, .. }) => {
+                triggers::end_where_it_stands(session, seen.id, &seen.state, *now)?;
                 let waiting = waiting(session, application, seen.id)?;
                 withdraw(session, &waiting, *now)?;
             }

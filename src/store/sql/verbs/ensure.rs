@@ -1,6 +1,6 @@
 //! Definitions: making and changing schedules.
 
-use super::{audit, change, node};
+use super::{audit, change, node, triggers};
 use crate::domain::{Entry, JobId, ScheduleId, ScheduleState, Timestamp, shards};
 use crate::store::columns::{Cell, Column, NONE, Settings, When};
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
@@ -65,6 +65,7 @@ fn ensured(session: &mut dyn Session, definition: &Definition, prepared: Option<
         return Ok(Ensured::Differs);
     }
     if create(session, &wanted, prepared)? {
+        triggers::begin_named(session, (&definition.application, &definition.name), now)?;
         audit::record(session, &wanted.creation())?;
         return Ok(Ensured::Created);
     }
@@ -190,6 +191,7 @@ fn change(
     let update =
         set_all(sql("UPDATE QRTZ_EXECUTE SET version = version + 1"), Settings::COLUMNS, settings.cells());
     let is_broken = stored.state == ScheduleState::Error.as_str();
+    let retimes = matches!(edit, Edit::Retime(_));
     let (update, guard) = match edit {
         Edit::None => return Ok(ensured),
         Edit::Settings => (update, &guard::EDIT),
@@ -211,6 +213,11 @@ fn change(
     if session.execute(&update)? == 1 {
         if is_removed {
             withdraw(session, wanted, ScheduleId(id), prepared)?;
+        }
+        if retimes {
+            let now = wanted.present.now;
+            triggers::end(session, ScheduleId(id), (&stored.state, prev), now)?;
+            triggers::begin(session, ScheduleId(id), now)?;
         }
         audit::record_withdrawing(session, &wanted.difference(stored, &settings), withdrawal.as_ref())?;
         Ok(ensured)

@@ -13,4 +13,5 @@ pub(super) mod requests;
 pub(super) mod run_end;
 pub(super) mod said;
 pub(super) mod switch;
+pub(super) mod triggers;
 mod withdrawn;

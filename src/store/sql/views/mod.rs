@@ -4,5 +4,6 @@ pub(super) mod awaited;
 pub(super) mod covers;
 pub(super) mod figures;
 pub(super) mod inspect;
+pub(super) mod ledger;
 pub(super) mod place;
 pub(super) mod waiting;

@@ -1,0 +1,203 @@
+//! Reads schedules and the ledger's rows, page by page, and has them accounted for.
+
+use std::collections::VecDeque;
+
+use super::account::{Account, Accountant, Span};
+use super::answer::{Flaw, FlawKind};
+use super::demand::demands;
+use crate::domain::{Error, ScheduleId};
+use crate::store::Store;
+use crate::store::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LinePlace, LineQuery};
+
+/// So many schedules are read at once, and so many rows.
+const SCHEDULES: usize = 500;
+const ROWS: usize = 5_000;
+
+/// An application's ledger within a span.
+pub(super) struct Ledger<'a> {
+    pub store: &'a dyn Store,
+    pub application: &'a str,
+    pub span: Span,
+}
+
+/// The attempts at one occurrence, in the order of their numbers.
+pub(super) type Attempts = Vec<LedgerLine>;
+
+/// Takes each occurrence of a schedule in the order of the ledger, beside the account.
+pub(super) trait Witness {
+    /// Anew: a schedule of this name.
+    fn begin(&mut self, schedule: &LedgerSchedule);
+    fn see(&mut self, attempts: Attempts);
+    /// The schedule's rows came to this.
+    fn end(&mut self, schedule: &LedgerSchedule, account: &Account) -> Vec<Flaw>;
+}
+
+/// Nobody wants to see them.
+impl Witness for () {
+    fn begin(&mut self, _: &LedgerSchedule) {}
+    fn see(&mut self, _: Attempts) {}
+    fn end(&mut self, _: &LedgerSchedule, _: &Account) -> Vec<Flaw> {
+        Vec::new()
+    }
+}
+
+impl<'a> Ledger<'a> {
+    /// Accounts for all schedules, or for the one of this name.
+    pub(super) fn walk(
+        &self,
+        name: Option<&str>,
+        witness: &mut dyn Witness,
+        mut told: impl FnMut(Account),
+    ) -> Result<u64, Error> {
+        let (mut after, mut count) = (ScheduleId(i64::MIN), 0);
+        loop {
+            let page = self.schedules(after, name, SCHEDULES)?;
+            let Some(last) = page.last().map(|last| last.id) else { break };
+            let of_name = |id: ScheduleId| ScheduleId(id.0.saturating_sub(1));
+            let behind = if name.is_some() { of_name(last) } else { after };
+            let mut lines = self.lines(behind, last);
+            for schedule in &page {
+                self.orphans(&mut lines, schedule.id, &mut told)?;
+                let account = self.account(schedule, &mut lines, witness)?;
+                // A node may have moved the cursor, or somebody edited the trigger, between the two reads.
+                let is_sure = account.flaws.is_empty();
+                told(if is_sure { account } else { self.account_again(schedule, witness)? });
+            }
+            count += page.len() as u64;
+            after = last;
+            if name.is_some() || page.len() < SCHEDULES {
+                break;
+            }
+        }
+        if name.is_none() {
+            let mut lines = self.lines(after, ScheduleId(i64::MAX));
+            self.orphans(&mut lines, ScheduleId(i64::MAX), &mut told)?;
+        }
+        Ok(count)
+    }
+
+    fn schedules(
+        &self,
+        after: ScheduleId,
+        name: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<LedgerSchedule>, Error> {
+        let (application, name) = (self.application.to_owned(), name.map(str::to_owned));
+        self.store.ledger_schedules(&LedgerPage { application, name, after, limit })
+    }
+
+    fn lines(&self, after: ScheduleId, through: ScheduleId) -> Lines<'a> {
+        let query = LineQuery {
+            application: self.application.to_owned(),
+            after: LinePlace::behind(after),
+            through,
+            from: self.span.from,
+            before: self.span.until,
+            limit: ROWS,
+        };
+        Lines { store: self.store, query, read: VecDeque::new(), is_last: false }
+    }
+
+    fn account(
+        &self,
+        schedule: &LedgerSchedule,
+        lines: &mut Lines<'_>,
+        witness: &mut dyn Witness,
+    ) -> Result<Account, Error> {
+        let demands = demands(schedule, self.span.until);
+        let mut accountant = Accountant::new(schedule, &demands, self.span);
+        witness.begin(schedule);
+        while let Some(line) = lines.next_of(schedule.id)? {
+            // A generation that began after the schedule was read is not part of this.
+            if line.place.generation <= schedule.generation
+                && let Some(attempts) = accountant.take(line)
+            {
+                witness.see(attempts);
+            }
+        }
+        let (mut account, attempts) = accountant.finish();
+        attempts.into_iter().for_each(|attempts| witness.see(attempts));
+        let flaws = witness.end(schedule, &account);
+        account.flaws.extend(flaws);
+        Ok(account)
+    }
+
+    /// Reads a schedule and its rows once more.
+    fn account_again(&self, schedule: &LedgerSchedule, witness: &mut dyn Witness) -> Result<Account, Error> {
+        let before = ScheduleId(schedule.id.0.saturating_sub(1));
+        let again = self.schedules(before, Some(&schedule.name), 1)?;
+        let Some(schedule) = again.first() else { return Ok(Account::default()) };
+        self.account(schedule, &mut self.lines(before, schedule.id), witness)
+    }
+
+    /// Rows before those of a schedule belong to none that is there.
+    fn orphans(
+        &self,
+        lines: &mut Lines<'_>,
+        before: ScheduleId,
+        told: &mut impl FnMut(Account),
+    ) -> Result<(), Error> {
+        while let Some(first) = lines.next_before(before)? {
+            let (id, mut rows) = (first.place.schedule, 1);
+            while lines.next_of(id)?.is_some() {
+                rows += 1;
+            }
+            let above = self.schedules(ScheduleId(id.0.saturating_sub(1)), None, 1)?;
+            // It was made, or removed with its rows, since the schedules were read.
+            if above.first().is_some_and(|it| it.id == id)
+                || self.lines(ScheduleId(id.0.saturating_sub(1)), id).next_of(id)?.is_none()
+            {
+                continue;
+            }
+            let at = first.place.scheduled.utc();
+            let sentence = format!("{rows} rows belong to schedule {}, which is not there", id.0);
+            let flaw = Flaw {
+                kind: FlawKind::Orphaned,
+                schedule: String::new(),
+                generation: first.place.generation,
+                at,
+                until: None,
+                occurrences: rows,
+                execution: Some(first.id.0),
+                sentence,
+            };
+            told(Account { rows, flaws: vec![flaw], ..Account::default() });
+        }
+        Ok(())
+    }
+}
+
+/// The rows of some schedules, in the order of their key.
+struct Lines<'a> {
+    store: &'a dyn Store,
+    query: LineQuery,
+    read: VecDeque<LedgerLine>,
+    is_last: bool,
+}
+
+impl Lines<'_> {
+    fn fill(&mut self) -> Result<(), Error> {
+        if self.read.is_empty() && !self.is_last {
+            self.read = self.store.ledger_lines(&self.query)?.into();
+            self.is_last = self.read.len() < self.query.limit;
+            if let Some(last) = self.read.back() {
+                self.query.after = last.place;
+            }
+        }
+        Ok(())
+    }
+
+    fn next_if(&mut self, wanted: impl Fn(ScheduleId) -> bool) -> Result<Option<LedgerLine>, Error> {
+        self.fill()?;
+        let is_wanted = self.read.front().is_some_and(|line| wanted(line.place.schedule));
+        Ok(if is_wanted { self.read.pop_front() } else { None })
+    }
+
+    fn next_of(&mut self, schedule: ScheduleId) -> Result<Option<LedgerLine>, Error> {
+        self.next_if(|id| id == schedule)
+    }
+
+    fn next_before(&mut self, schedule: ScheduleId) -> Result<Option<LedgerLine>, Error> {
+        self.next_if(|id| id < schedule)
+    }
+}

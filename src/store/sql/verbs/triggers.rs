@@ -1,0 +1,93 @@
+//! The triggers' history: a row for each generation of a schedule, in the transaction that begins or ends it.
+
+use crate::domain::{ScheduleId, Timestamp};
+use crate::store::columns::When;
+use crate::store::sql::session::Session;
+use crate::store::sql::session::fault::Step;
+use crate::store::sql::session::statement::{Row, Statement, listed, sql};
+
+/// Notes the generation that the schedule of this name begins now, with the trigger and the next fire time of
+/// its row.
+pub(super) fn begin_named(
+    session: &mut dyn Session,
+    (application, name): (&str, &str),
+    now: Timestamp,
+) -> Step<()> {
+    begin_where(session, sql("e.application = ? AND e.name = ?").bind_all((application, name)), now)
+}
+
+/// Notes the generation that a schedule begins now.
+pub(super) fn begin(session: &mut dyn Session, schedule: ScheduleId, now: Timestamp) -> Step<()> {
+    begin_where(session, sql("e.id = ?").bind(schedule), now)
+}
+
+fn begin_where(session: &mut dyn Session, of: Statement, now: Timestamp) -> Step<()> {
+    let insert = sql(format!(
+        "INSERT INTO QRTZ_TRIGGER (execute_id, generation, application, begun_time, first_fire_time, {}) \
+         SELECT e.id, e.generation, e.application, ?, COALESCE(e.next_fire_time, -1), {} \
+         FROM QRTZ_EXECUTE e WHERE ",
+        listed("", When::COLUMNS),
+        listed("e.", When::COLUMNS)
+    ));
+    let leave = session.dialect().or_leave("QRTZ_TRIGGER", "generation");
+    session.execute(&insert.bind(now).and(of).push(&leave)).map(drop)
+}
+
+/// Notes the end of a schedule's generation: until then its state was this, and it had claimed or passed its
+/// fire times up to `last`.
+pub(super) fn end(
+    session: &mut dyn Session,
+    schedule: ScheduleId,
+    (state, last): (&str, Option<Timestamp>),
+    now: Timestamp,
+) -> Step<()> {
+    end_at(session, schedule, state, sql("?").bind(last), now)
+}
+
+/// The same of one whose cursor stays where it is.
+pub(super) fn end_where_it_stands(
+    session: &mut dyn Session,
+    schedule: ScheduleId,
+    state: &str,
+    now: Timestamp,
+) -> Step<()> {
+    let last = sql("COALESCE((SELECT e.prev_fire_time FROM QRTZ_EXECUTE e WHERE e.id = ?), -1)");
+    end_at(session, schedule, state, last.bind(schedule), now)
+}
+
+fn end_at(
+    session: &mut dyn Session,
+    schedule: ScheduleId,
+    state: &str,
+    last: Statement,
+    now: Timestamp,
+) -> Step<()> {
+    let update = sql("UPDATE QRTZ_TRIGGER SET last_fire_time = ").and(last);
+    let update = update.push(", ended_time = ?, end_state = ? WHERE execute_id = ? AND ended_time = -1");
+    session.execute(&update.bind_all((now, state, schedule))).map(drop)
+}
+
+/// Removes the history of generations that ended before, at most some more than so many.
+pub(crate) fn purge(
+    session: &mut dyn Session,
+    application: &str,
+    before: Timestamp,
+    limit: usize,
+) -> Step<()> {
+    let old = sql("SELECT MAX(o.ended_time) FROM (SELECT t.ended_time FROM QRTZ_TRIGGER t \
+                   WHERE t.application = ? AND t.ended_time >= 0 AND t.ended_time < ? \
+                   ORDER BY t.ended_time LIMIT ?) AS o");
+    let old = old.bind_all((application, before, limit));
+    let Some(last) = session.one(&old, Row::maybe_int)?.flatten() else {
+        return Ok(());
+    };
+    let delete = "DELETE FROM QRTZ_TRIGGER WHERE application = ? AND ended_time >= 0 AND ended_time <= ?";
+    session.execute(&sql(delete).bind_all((application, last))).map(drop)
+}
+
+/// Removes the history of schedules whose rows are gone.
+pub(crate) fn forget(session: &mut dyn Session, schedules: impl IntoIterator<Item = i64>) -> Step<()> {
+    let delete = sql("DELETE FROM QRTZ_TRIGGER WHERE NOT EXISTS (SELECT 1 FROM QRTZ_EXECUTE e \
+                      WHERE e.id = QRTZ_TRIGGER.execute_id) AND execute_id IN ");
+    session.execute(&delete.list(schedules)).map(drop)
+}
