@@ -33,6 +33,21 @@ pub(super) struct Account {
     pub flaws: Vec<Flaw>,
 }
 
+impl Account {
+    /// So many occurrences ended as this row.
+    fn add(&mut self, last: &LedgerLine, count: u64) {
+        let mut known = self.occurrences.iter_mut();
+        let is_its = |((state, reason), _): &(&(String, String), &mut u64)| {
+            (state, reason) == (&last.state, &last.reason)
+        };
+        if let Some((_, known)) = known.find(is_its) {
+            *known += count;
+        } else if count > 0 {
+            self.occurrences.insert((last.state.clone(), last.reason.clone()), count);
+        }
+    }
+}
+
 /// Takes the rows of one schedule.
 pub(super) struct Accountant<'a> {
     schedule: &'a LedgerSchedule,
@@ -106,12 +121,12 @@ impl<'a> Accountant<'a> {
     /// All attempts at an occurrence are there.
     fn close(&mut self) -> Option<Vec<LedgerLine>> {
         let attempts = std::mem::take(&mut self.attempts);
-        let (first, last) = (attempts.first()?.clone(), attempts.last()?.clone());
+        let (first, last) = (attempts.first()?, attempts.last()?);
         self.generation = first.place.generation;
         self.check_attempts(&attempts);
         attempts.iter().for_each(|line| self.check_state(line));
         if first.place.origin == 0 {
-            self.account_for(&first, &last);
+            self.account_for(first, last);
         } else if self.span.has(first.place.scheduled) {
             self.account.by_hand += 1;
         }
@@ -195,10 +210,7 @@ impl<'a> Accountant<'a> {
             let what = format!("it counts {} occurrences where its trigger has {covered}", first.occurrences);
             self.blame_row(FlawKind::Miscounted, first, &what);
         }
-        if covered > 0 {
-            let end = (last.state.clone(), last.reason.clone());
-            *self.account.occurrences.entry(end).or_default() += covered;
-        }
+        self.account.add(last, covered);
     }
 
     /// Comes to the chain of a generation; those before it end.

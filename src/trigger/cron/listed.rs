@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::iter::successors;
 
 use chrono::{DateTime, Datelike, Days as Later, MappedLocalTime, NaiveDate, NaiveDateTime, TimeDelta};
-use chrono::{Months, TimeZone, Weekday};
+use chrono::{Months, Offset, TimeZone, Weekday};
 use chrono_tz::Tz;
 
 use super::days::{Days, MonthDays, WeekDays};
@@ -16,6 +16,8 @@ use super::{Cron, Fold, Gap};
 
 /// No clock on earth is further from UTC.
 const FURTHEST: TimeDelta = TimeDelta::hours(15);
+/// A change of the clocks moves them by less.
+const NEAR: TimeDelta = TimeDelta::days(2);
 
 /// The fire times of a cron expression within a span, ascending, epoch milliseconds.
 pub(crate) struct FireTimes<'a> {
@@ -23,9 +25,10 @@ pub(crate) struct FireTimes<'a> {
     zone: Tz,
     /// Both included, epoch seconds.
     span: (i64, i64),
+    /// What the clocks show in that span lies between these, both included.
+    walls: (NaiveDateTime, NaiveDateTime),
     /// The next day to list; none behind the last.
     day: Option<NaiveDate>,
-    last_day: NaiveDate,
     /// What the days listed so far have, and will not have returned.
     listed: BTreeSet<i64>,
     /// The walls that the clocks skipped last, and the first one behind them.
@@ -36,14 +39,10 @@ impl Cron {
     /// Its fire times from `from_ms` to `to_ms`, both included.
     pub(crate) fn fire_times(&self, from_ms: i64, to_ms: i64) -> FireTimes<'_> {
         let span = (from_ms.max(0).saturating_add(999) / 1_000, to_ms.div_euclid(1_000));
-        let date = |at: i64, by: TimeDelta| {
-            let at = DateTime::from_timestamp(at.clamp(-1, super::spec::END), 0).unwrap_or_default();
-            (at + by).date_naive()
-        };
-        let (day, last_day) = (date(span.0, -FURTHEST), date(span.1, FURTHEST));
-        let zone = self.zone().parse().unwrap_or(Tz::UTC);
-        let day = Some(day).filter(|_| span.0 <= span.1);
-        FireTimes { cron: self, zone, span, day, last_day, listed: BTreeSet::new(), gap: None }
+        let zone: Tz = self.zone().parse().unwrap_or(Tz::UTC);
+        let walls = (shown_at(zone, span.0, -FURTHEST), shown_at(zone, span.1, FURTHEST));
+        let day = Some(walls.0.date()).filter(|_| span.0 <= span.1);
+        FireTimes { cron: self, zone, span, walls, day, listed: BTreeSet::new(), gap: None }
     }
 }
 
@@ -59,7 +58,7 @@ impl Iterator for FireTimes<'_> {
             }
             let day = self.day?;
             self.list(day);
-            self.day = day.succ_opt().filter(|next| *next <= self.last_day);
+            self.day = day.succ_opt().filter(|next| *next <= self.walls.1.date());
         }
     }
 }
@@ -70,12 +69,15 @@ impl FireTimes<'_> {
             return;
         }
         let spec = &self.cron.spec;
+        let (first, last) = self.walls;
+        let wall = |hour, minute, second| day.and_hms_opt(hour, minute, second).unwrap_or_default();
         for hour in members(spec.hours) {
             for minute in members(spec.minutes) {
+                if wall(hour, minute, 59) < first || last < wall(hour, minute, 0) {
+                    continue;
+                }
                 for second in members(spec.seconds) {
-                    if let Some(wall) = day.and_hms_opt(hour, minute, second) {
-                        self.read(wall);
-                    }
+                    self.read(wall(hour, minute, second));
                 }
             }
         }
@@ -112,6 +114,14 @@ impl FireTimes<'_> {
         self.gap = Some((wall, behind));
         Some(behind)
     }
+}
+
+/// What the clocks show at an instant; where they change near it, that further off.
+fn shown_at(zone: Tz, at: i64, off: TimeDelta) -> NaiveDateTime {
+    let utc = DateTime::from_timestamp(at.clamp(-1, super::spec::END), 0).unwrap_or_default().naive_utc();
+    let offset = |at: NaiveDateTime| zone.offset_from_utc_datetime(&at).fix();
+    let (before, after) = (offset(utc - NEAR), offset(utc + NEAR));
+    if before == after { utc + before } else { utc + off }
 }
 
 fn matches_day(cron: &Cron, day: NaiveDate) -> bool {
