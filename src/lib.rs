@@ -60,11 +60,11 @@ mod time;
 pub mod trigger;
 
 pub use api::{
-    Accounted, ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Difference, Draining,
-    Enqueued, Evidence, ExecutionDetails, ExecutionFilter, ExecutionLogs, ExecutionView, Fate, Flaw,
-    FlawKind, Health, Job, JobView, Lane, LogLine, Metrics, NodeView, Outgoing, Paused, RateView, Removed,
-    Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target, Triggered,
-    Undecodable, Verification, Waited, Why,
+    Accounted, ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Draining, EditPlan,
+    Edited, Enqueued, Evidence, ExecutionDetails, ExecutionFilter, ExecutionLogs, ExecutionView, Fate,
+    FieldEdit, Flaw, FlawKind, Health, Job, JobView, Lane, LogLine, Metrics, NodeView, Outgoing, OwnerView,
+    Paused, RateView, Removed, Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped,
+    SyncPlan, Synced, Target, Triggered, Undecodable, Verification, Waited, Why,
 };
 #[cfg(feature = "certificate")]
 pub use api::{Certificate, CertifiedSchedule, CertifiedTrigger};
@@ -73,9 +73,9 @@ pub use api::{metrics, request};
 #[cfg(feature = "tracing")]
 pub use domain::SpanOrigin;
 pub use domain::{
-    Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, HandlerError,
-    LaneHealth, LeftOut, Lineage, LogLevel, MisfirePolicy, NodeId, Overlap, Progress, Receipt, Retry,
-    ScheduleId, ScheduleState, UnknownWord,
+    Answer, Attempt, Cause, Covers, Difference, Error, ErrorKind, Event, ExecutionId, ExecutionState,
+    HandlerError, LaneHealth, LeftOut, Lineage, LogLevel, MisfirePolicy, NodeId, Overlap, Progress, Receipt,
+    Retry, ScheduleField, ScheduleId, ScheduleState, UnknownWord,
 };
 #[cfg(feature = "tokio")]
 pub use node::around::HandlerFuture;
@@ -89,7 +89,7 @@ pub use node::log_layer::LogLayer;
 pub use store::driver;
 #[cfg(feature = "sql")]
 pub use store::{CallerConnection, MigrationReport};
-pub use store::{Ensured, OnConflict};
+pub use store::{Ensured, OnConflict, SyncStep, SyncedSchedule, Withdraws};
 #[doc(inline)]
 pub use trigger::{Cron, Delay, Fold, Gap, Simple, Trigger, TriggerError};
 
@@ -114,6 +114,10 @@ struct FirstSchedule;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/enqueue.md")]
 struct EnqueueGuide;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/schedules-in-code.md")]
+struct SchedulesInCode;
 
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/control.md")]

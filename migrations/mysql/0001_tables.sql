@@ -79,6 +79,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_JOB (
 -- Numbers first: what a fixed place has is found without reading what is before it. paused_time is when a
 -- schedule was paused, for people; resumed_time is the instant up to which a resume has passed what was
 -- planned. The slot is the occurrence that was claimed last, where executions must not overlap.
+-- owner: in whose code it lives; by_hand: the fields that an operator has changed since, by commas.
 CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     shard BIGINT NOT NULL DEFAULT 0,
@@ -118,6 +119,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     reason VARCHAR(500) NOT NULL DEFAULT '',
     paused_by VARCHAR(200) NOT NULL DEFAULT '',
     description VARCHAR(500) NOT NULL DEFAULT '',
+    owner VARCHAR(100),
+    by_hand VARCHAR(200),
     UNIQUE (application, name)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
@@ -149,6 +152,20 @@ CREATE TABLE IF NOT EXISTS QRTZ_TRIGGER (
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
 CREATE INDEX IF NOT EXISTS QRTZ_TRIGGER_ENDED ON QRTZ_TRIGGER (application, ended_time);
+
+-- The schedules of an owner.
+CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_OWNER ON QRTZ_EXECUTE (application, owner);
+
+-- Owners of schedules that live in code: the highest revision of that code that is known, and who synced last.
+CREATE TABLE IF NOT EXISTS QRTZ_OWNER (
+    application VARCHAR(50) NOT NULL,
+    owner VARCHAR(100) NOT NULL,
+    revision BIGINT NOT NULL,
+    synced_time BIGINT NOT NULL,
+    actor VARCHAR(200) NOT NULL DEFAULT '',
+    touched BIGINT,
+    PRIMARY KEY (application, owner)
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
 -- holder: the execution that a skipped one gave way to, or of a withdrawn one the change's row of QRTZ_AUDIT.
 CREATE TABLE IF NOT EXISTS QRTZ_RUN (

@@ -9,16 +9,17 @@ use crate::api::config;
 use crate::api::metrics::{self, Metrics};
 use crate::api::outgoing::{Hooks, Outgoing};
 use crate::api::{
-    ApplicationView, AuditFilter, AuditView, ExecutionDetails, ExecutionFilter, ExecutionView, JobView,
-    NodeView, ScheduleDetails, ScheduleView, Target,
+    ApplicationView, AuditFilter, AuditView, ExecutionDetails, ExecutionFilter, ExecutionView, FieldEdit,
+    JobView, NodeView, OwnerView, ScheduleDetails, ScheduleView, Target,
 };
 use crate::domain::{
-    Entry, Error, ErrorKind, ExecutionId, HandlerError, NextFire, ScheduleId, ScheduleState, Timestamp,
+    Entry, Error, ErrorKind, ExecutionId, FieldSet, HandlerError, NextFire, ScheduleId, ScheduleState,
+    Timestamp,
 };
 use crate::members::waiters::Waiters;
 use crate::node::Changed;
 use crate::node::host::this_process;
-use crate::store::audit::{Attribution, AuditQuery};
+use crate::store::audit::{self, Attribution, AuditQuery};
 use crate::store::figures::FiguresQuery;
 use crate::store::news::Notifier;
 use crate::store::switch::Switch;
@@ -248,6 +249,10 @@ impl Client {
         let last = ExecutionFilter { schedule: Some(name.to_owned()), limit: SHOWN, ..Default::default() };
         let last = self.executions(&last)?;
         let above = self.above()?;
+        let owned_by = match row.ownership.owner.as_deref() {
+            Some(owner) => self.store.owner(&self.application, owner)?.map(OwnerView::from),
+            None => None,
+        };
         let (timing, settings) = (row.when.timing().ok(), row.settings.clone());
         let is_active = row.state == ScheduleState::Active.as_str();
         let following = |at: &Timestamp| timing.as_ref().and_then(|timing| timing.behind_run(*at).at());
@@ -264,10 +269,31 @@ impl Client {
             pause_after: settings.pause_after,
             next_five: next.filter_map(Timestamp::utc).collect(),
             rule: timing.map(|timing| timing.trigger().clone()),
+            owned_by,
+            edits: self.edits(name, &row.ownership.by_hand())?,
             counts,
             last,
+            columns: (settings, row.when.clone()),
             schedule: above.view(row),
         })
+    }
+
+    /// Who changed these fields of a schedule last, by hand.
+    fn edits(&self, name: &str, fields: &FieldSet) -> Result<Vec<FieldEdit>, Error> {
+        /// So many edits are looked at, the newest first.
+        const EDITS: usize = 1_000;
+        if fields.is_empty() {
+            return Ok(Vec::new());
+        }
+        let query = AuditQuery {
+            application: self.application.clone(),
+            target: Some(name.to_owned()),
+            verb: Some(audit::EDIT.to_owned()),
+            limit: EDITS,
+            ..AuditQuery::default()
+        };
+        let edits = self.store.audit(&query)?;
+        Ok(fields.iter().filter_map(|field| FieldEdit::newest(field, &edits)).collect())
     }
 
     /// An execution whole: all attempts at its occurrence, the nodes that ran them, and its payload.

@@ -6,10 +6,12 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::api::{ExecutionView, NodeView, Schedule, ScheduleView};
-use crate::domain::{Error, ErrorKind, Millis, Timestamp, payload};
-use crate::store::columns::When;
-use crate::trigger::{Timing, Trigger};
+use crate::api::{ExecutionView, NodeView, OwnerView, Schedule, ScheduleView};
+use crate::domain::{Difference, Error, ErrorKind, JobId, ScheduleField, Timestamp, payload};
+use crate::store::Described;
+use crate::store::audit::AuditRow;
+use crate::store::columns::{NONE, Settings, When};
+use crate::trigger::Trigger;
 
 /// One schedule whole: what was asked of it, what comes next, and what became of it. As JSON, instants are
 /// epoch milliseconds, and spans are milliseconds.
@@ -43,6 +45,11 @@ pub struct ScheduleDetails {
     /// else after two in a row that killed their nodes; 0: never; none: only after those two, without a
     /// failure between them.
     pub pause_after: Option<i64>,
+    /// What is known of the owner in whose code it lives; none if it is nobody's.
+    pub owned_by: Option<OwnerView>,
+    /// Of each field that an operator has changed since ([`ScheduleView::by_hand`]): who did so last, as far
+    /// as the audit still has that.
+    pub edits: Vec<FieldEdit>,
     /// Its next fire times, five at most; none unless it is active.
     #[serde(serialize_with = "millis")]
     pub next_five: Vec<DateTime<Utc>>,
@@ -50,6 +57,45 @@ pub struct ScheduleDetails {
     pub counts: BTreeMap<String, i64>,
     /// Its newest executions, five at most.
     pub last: Vec<ExecutionView>,
+    /// Its definition as it is stored.
+    #[serde(skip)]
+    pub(super) columns: (Settings, When),
+}
+
+/// Who changed a field of a schedule last, by hand. As JSON, instants are epoch milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct FieldEdit {
+    /// The field.
+    pub field: ScheduleField,
+    /// When, by the database's clock.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub at: Option<DateTime<Utc>>,
+    /// Who.
+    pub by: String,
+    /// Why, as far as they said.
+    pub reason: String,
+}
+
+impl FieldEdit {
+    /// The newest of these edits that changed the field; they are in the audit's order, newest first.
+    pub(super) fn newest(field: ScheduleField, edits: &[AuditRow]) -> Option<Self> {
+        let edit = edits.iter().find(|edit| changes(&edit.became, field))?;
+        Some(Self { field, at: edit.made.utc(), by: edit.actor.clone(), reason: edit.reason.clone() })
+    }
+}
+
+/// An edit is recorded with the columns that it changes as `name=value`; a trigger, first of all, in words.
+fn changes(became: &str, field: ScheduleField) -> bool {
+    let column = match field {
+        ScheduleField::Trigger => {
+            return became.split(", ").next().is_some_and(|first| !first.is_empty() && !first.contains('='));
+        }
+        ScheduleField::Job => "pid",
+        ScheduleField::MisfireThreshold => "threshold",
+        other => other.as_str(),
+    };
+    became.split(", ").any(|part| part.split_once('=').is_some_and(|(name, _)| name == column))
 }
 
 /// One execution whole: the attempts at its occurrence, and where they ran. As JSON, instants are epoch
@@ -78,18 +124,6 @@ pub struct ExecutionDetails {
     pub nodes: Vec<NodeView>,
 }
 
-/// A field of a schedule's definition that another definition has otherwise.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Difference {
-    /// Its name, as in the JSON of [`ScheduleDetails`].
-    pub field: &'static str,
-    /// What it is; empty for nothing.
-    pub was: String,
-    /// What it would become; empty for nothing.
-    pub becomes: String,
-}
-
 impl ScheduleDetails {
     /// The fields that [`Client::ensure`](crate::Client::ensure) would change to make it as described.
     ///
@@ -112,33 +146,15 @@ impl ScheduleDetails {
     #[must_use]
     pub fn differences(&self, wanted: &Schedule) -> Vec<Difference> {
         let wanted = wanted.definition(&self.schedule.application);
+        let (settings, stored) = &self.columns;
         // An interval that anybody may anchor stays where it is.
         let anchor = self.starts.map_or(Timestamp::at(0), Timestamp::from);
-        let when = wanted.timing(anchor).ok().map(|timing| When::of(&timing));
-        let window = when.as_ref().and_then(|when| when.timing().ok());
-        let starts = window.as_ref().and_then(Timing::start).and_then(Timestamp::utc);
-        let starts = if wanted.is_anchored() { starts } else { self.starts };
-        let ends = window.as_ref().and_then(Timing::end).and_then(Timestamp::utc);
-        let instant = |at: Option<DateTime<Utc>>| at.map_or_else(String::new, |at| at.to_string());
-        let span = |span: Option<Millis>| span.map_or_else(String::new, |span| format!("{span} ms"));
-        let count = |count: Option<i64>| count.map_or_else(String::new, |count| count.to_string());
-        let (was, overlap) = (&self.schedule, wanted.overlap());
-        let both = [
-            ("job", was.job.clone(), wanted.job.name.to_string()),
-            ("trigger", was.trigger.clone(), when.as_ref().map_or_else(String::new, When::describe)),
-            ("starts", instant(self.starts), instant(starts)),
-            ("ends", instant(self.ends), instant(ends)),
-            ("payload", self.payload.clone(), wanted.payload),
-            ("description", was.description.clone(), wanted.description),
-            ("priority", self.priority.to_string(), wanted.priority.to_string()),
-            ("misfire", self.misfire.clone(), wanted.misfire.as_str().to_owned()),
-            ("misfire_threshold", span(Some(was.misfire_threshold)), span(Some(wanted.threshold))),
-            ("time_limit", span(self.time_limit), span(wanted.time_limit)),
-            ("overlap", self.overlap.clone(), overlap.word().into_owned()),
-            ("pause_after", count(self.pause_after), count(wanted.pause_after.column().map(i64::from))),
-        ];
-        let differs = both.into_iter().filter(|(_, was, becomes)| was != becomes);
-        differs.map(|(field, was, becomes)| Difference { field, was, becomes }).collect()
+        let when = wanted.timing(anchor).ok().map_or_else(|| stored.clone(), |timing| When::of(&timing));
+        let job = if self.schedule.job == wanted.job.name { settings.job } else { None };
+        let becomes = wanted.settings(JobId(job.unwrap_or(NONE)));
+        let was = Described { job: &self.schedule.job, settings, when: stored };
+        let becomes = Described { job: &wanted.job.name, settings: &becomes, when: &when };
+        was.differences(&becomes, wanted.is_anchored())
     }
 }
 
@@ -172,4 +188,38 @@ impl ExecutionDetails {
 
 fn millis<S: serde::Serializer>(instants: &[DateTime<Utc>], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(instants.iter().map(DateTime::timestamp_millis))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_audit_tells_who_changed_a_field_last() {
+        let edit = |id, actor: &str, became: &str| AuditRow {
+            id,
+            application: "app".to_owned(),
+            made: Timestamp::at(id * 1_000),
+            actor: actor.to_owned(),
+            verb: "edit".to_owned(),
+            target_type: "schedule".to_owned(),
+            target: "s".to_owned(),
+            was: String::new(),
+            became: became.to_owned(),
+            reason: "because".to_owned(),
+        };
+        let edits = [
+            edit(3, "cem", "priority=7, by_hand=trigger,priority"),
+            edit(2, "bea", "cron 0 0 4 * * ? [UTC], pid=4, threshold=9, payload={\"priority\": 1}"),
+            edit(1, "ann", "priority=3, misfire=FIRE_ALL"),
+        ];
+        let by = |field| FieldEdit::newest(field, &edits).map(|edit| edit.by);
+        let of = |who: &str| Some(who.to_owned());
+        use ScheduleField::{Job, Misfire, MisfireThreshold, Overlap, Payload, Priority, Trigger};
+        assert_eq!([by(Priority), by(Trigger), by(Job)], [of("cem"), of("bea"), of("bea")]);
+        assert_eq!([by(MisfireThreshold), by(Payload), by(Misfire)], [of("bea"), of("bea"), of("ann")]);
+        assert_eq!(by(Overlap), None);
+        let newest = FieldEdit::newest(Trigger, &edits).unwrap();
+        assert_eq!((newest.at, newest.reason.as_str()), (Timestamp::at(2_000).utc(), "because"));
+    }
 }

@@ -27,7 +27,7 @@ pub use audit::{AuditFilter, AuditView};
 pub use builder::Builder;
 pub use client::Client;
 pub use definition::Schedule;
-pub use details::{Difference, ExecutionDetails, ScheduleDetails};
+pub use details::{ExecutionDetails, FieldEdit, ScheduleDetails};
 pub use health::Health;
 pub use job::Job;
 pub use lane::Lane;
@@ -35,12 +35,14 @@ pub use metrics::Metrics;
 pub use outgoing::Outgoing;
 pub use request::cancel::Cancelled;
 pub use request::drain::Draining;
+pub use request::edit::{EditPlan, Edited};
 pub use request::enqueue::Enqueued;
 pub use request::pause::Paused;
 pub use request::remove::Removed;
 pub use request::resume::Resumed;
 pub use request::retry::Retried;
 pub use request::skip::Skipped;
+pub use request::sync::{SyncPlan, Synced};
 pub use request::trigger::Triggered;
 pub use request::wait::Waited;
 #[cfg(test)]
@@ -52,5 +54,7 @@ pub use undecodable::Undecodable;
 pub use verify::{Accounted, Flaw, FlawKind, Verification};
 #[cfg(feature = "certificate")]
 pub use verify::{Certificate, CertifiedSchedule, CertifiedTrigger};
-pub use views::{ApplicationView, ExecutionFilter, ExecutionView, JobView, NodeView, RateView, ScheduleView};
+pub use views::{
+    ApplicationView, ExecutionFilter, ExecutionView, JobView, NodeView, OwnerView, RateView, ScheduleView,
+};
 pub use why::{Evidence, Fate, Why};

@@ -3,8 +3,11 @@
 use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 
-use crate::domain::{Cause, ExecutionState, LaneHealth, NextFire, Rate, ScheduleState, Timestamp};
+use crate::domain::{
+    Cause, ExecutionState, LaneHealth, NextFire, Rate, ScheduleField, ScheduleState, Timestamp,
+};
 use crate::store;
+use crate::store::sync::OwnerRow;
 
 /// A type that is made of a row of the store's: each field with its type and its value, of that row.
 macro_rules! view {
@@ -166,6 +169,10 @@ view! {
         /// When its pause ends by itself.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         paused_until: Option<DateTime<Utc>> = row.pause.until.and_then(Timestamp::utc),
+        /// In whose code it lives ([`Client::sync`](crate::Client::sync)); empty if it is nobody's.
+        owner: String = row.ownership.owner.clone().unwrap_or_default(),
+        /// The fields that an operator has changed since, and that its owner's code leaves as they are.
+        by_hand: Vec<ScheduleField> = row.ownership.by_hand().iter().collect(),
         /// What else holds it: `application` or `job`, if that is paused, or empty. While it is held it does
         /// not fire, whatever its own state.
         held_by: String = String::new(),
@@ -220,6 +227,22 @@ view! {
         /// When its pause ends by itself.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         paused_until: Option<DateTime<Utc>> = row.pause.until.and_then(Timestamp::utc),
+    }
+}
+
+view! {
+    /// An owner of schedules that live in code ([`Client::sync`](crate::Client::sync)) as people see it. As
+    /// JSON, instants are epoch milliseconds.
+    OwnerView of OwnerRow as row {
+        /// Its name.
+        name: String = row.owner,
+        /// The highest revision of its code that is known.
+        revision: u64 = u64::try_from(row.revision).unwrap_or_default(),
+        /// When that, or a schedule of it, was written last, by the database's clock.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        synced: Option<DateTime<Utc>> = row.synced.utc(),
+        /// By whom.
+        synced_by: String = row.actor,
     }
 }
 

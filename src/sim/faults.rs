@@ -33,6 +33,8 @@ pub(super) struct Faults {
     pub orders: Millis,
     /// Per second: another program writes a request.
     pub requests: Millis,
+    /// Per second: a server of one of two releases side by side starts, and syncs its schedules.
+    pub releases: Millis,
     /// Per second: somebody cancels an execution that has not ended.
     pub cancels: Millis,
     /// Per second: somebody skips a schedule's next occurrence.
@@ -108,6 +110,7 @@ impl Faults {
         edits: 0,
         orders: 0,
         requests: 0,
+        releases: 0,
         cancels: 0,
         skips: 0,
         retries: 0,
@@ -146,6 +149,7 @@ impl Faults {
         edits: 20_000,
         orders: 50_000,
         requests: 0,
+        releases: 0,
         cancels: 30_000,
         skips: 30_000,
         retries: 30_000,
@@ -185,6 +189,7 @@ impl Faults {
         edits: 100_000,
         orders: 100_000,
         requests: 0,
+        releases: 0,
         cancels: 100_000,
         skips: 100_000,
         retries: 100_000,
@@ -302,6 +307,17 @@ impl Faults {
         ..Self::NONE
     };
 
+    /// Servers of two releases start again and again, on members that are behind, while nodes die.
+    pub(super) const RELEASED: Self = Self {
+        releases: 700_000,
+        completes: 100_000,
+        kills: 4_000,
+        calls: 20_000,
+        lags: 500_000,
+        moves: 100_000,
+        ..Self::NONE
+    };
+
     /// Nothing goes wrong but that edits are committed late, and now and then a call fails.
     pub(super) const BELATED: Self =
         Self { arrears: 20_000, calls: 20_000, completes: 100_000, ..Self::NONE };
@@ -350,7 +366,7 @@ impl Faults {
     pub(super) const AGED: Self = Self { cancels: 500_000, forgets: 1_000_000, ..Self::RETRIED };
 
     /// The mixes in which something goes wrong.
-    pub(super) const ALL: [Self; 26] = [
+    pub(super) const ALL: [Self; 27] = [
         Self::MANY,
         Self::STORM,
         Self::STARVED,
@@ -377,10 +393,11 @@ impl Faults {
         Self::RETRIED,
         Self::AGED,
         Self::WRITTEN,
+        Self::RELEASED,
     ];
 
     /// Each rate, with its name on a scenario's line.
-    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 35] {
+    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 36] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -394,6 +411,7 @@ impl Faults {
             ("edits", &mut self.edits),
             ("orders", &mut self.orders),
             ("requests", &mut self.requests),
+            ("releases", &mut self.releases),
             ("cancels", &mut self.cancels),
             ("skips", &mut self.skips),
             ("retries", &mut self.retries),

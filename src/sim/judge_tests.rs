@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::judge::{
     Cancel, Change, Checkpoint, Covering, Delay, Effect, Execution, History, Keyed, Limit, Order, Pause,
-    Plan, Request, Resume, Switch, is_legal, judge,
+    Plan, Request, Resume, Switch, Sync, is_legal, judge,
 };
 use crate::domain::ExecutionState;
 
@@ -593,6 +593,48 @@ fn a_request_that_is_left_or_carried_out_too_early_is_caught() {
     assert_eq!(two(Some(10), Some(10)), [""; 0]);
     assert!(two(Some(10), Some(9))[0].contains("carried out before request 1"));
     assert!(two(Some(10), None)[0].contains("not carried out"));
+}
+
+#[test]
+fn a_sync_that_undoes_a_newer_one_or_another_owners_is_caught() {
+    let list = |names: &[&str], priority: i64| -> BTreeMap<String, i64> {
+        names.iter().map(|name| ((*name).to_owned(), priority)).collect()
+    };
+    let rows = |of: &[(&str, &BTreeMap<String, i64>)]| -> BTreeMap<String, BTreeMap<String, i64>> {
+        of.iter().map(|(owner, list)| ((*owner).to_owned(), (*list).clone())).collect()
+    };
+    let (old, new, other) = (list(&["a", "b"], 1), list(&["b", "c"], 2), list(&["d"], 1));
+    let sync = |owner: &str, revision, list: &BTreeMap<String, i64>, is_stale, rows| Sync {
+        owner: owner.to_owned(),
+        revision,
+        list: list.clone(),
+        is_stale,
+        rows,
+    };
+    let with = |last: Sync| {
+        let first = sync("billing", 1, &old, Some(false), rows(&[("billing", &old)]));
+        let second = sync("shop", 7, &other, Some(false), rows(&[("billing", &old), ("shop", &other)]));
+        let both = rows(&[("billing", &new), ("shop", &other)]);
+        let third = sync("billing", 2, &new, Some(false), both);
+        judge(&History { syncs: vec![first, second, third, last], ..History::default() }).violations
+    };
+    let both = |billing| rows(&[("billing", billing), ("shop", &other)]);
+    for is_stale in [Some(true), Some(false), None] {
+        assert_eq!(with(sync("billing", 1, &old, is_stale, both(&new))), [""; 0], "it has written nothing");
+    }
+    assert_eq!(with(sync("billing", 3, &old, Some(false), both(&old))), [""; 0]);
+    let undone = with(sync("billing", 1, &old, Some(false), both(&old)));
+    assert!(undone[0].contains("after a sync of revision 1, Some(2) being known"), "{undone:?}");
+    let half = list(&["a"], 1);
+    let wrong = [
+        sync("billing", 3, &old, Some(false), both(&half)),
+        sync("billing", 3, &old, None, both(&half)),
+        sync("billing", 3, &old, Some(false), rows(&[("billing", &old)])),
+        sync("billing", 2, &new, Some(true), both(&new)),
+    ];
+    for last in wrong {
+        assert_eq!(with(last.clone()).len(), 1, "{last:?}");
+    }
 }
 
 #[test]

@@ -223,6 +223,23 @@ fn requests_of_other_programs_are_carried_out_once() {
     }
 }
 
+/// Servers of two releases of each owner start again and again, also on members that are behind: an owner's
+/// schedules are those of its newest list, whole, and nobody else's are touched.
+#[test]
+fn two_releases_side_by_side_undo_nothing() {
+    for seed in 0..4 {
+        Scenario::of(Faults::RELEASED, seed).prove();
+        Scenario::of(Faults { lags: 0, moves: 0, ..Faults::RELEASED }, seed).prove();
+    }
+    #[cfg(feature = "sqlite")]
+    {
+        let alone = Scenario::of(Faults { lags: 0, moves: 0, ..Faults::RELEASED }, 0);
+        let scenario = Scenario { span: QUARTER / 3, ..alone };
+        let verdict = scenario.play_on(database::Database::sqlite(), &[]).verdict;
+        assert!(verdict.violations.is_empty(), "{scenario}: {:#?}", verdict.violations);
+    }
+}
+
 /// Clusters under fire on SQLite, for a hundredth of the claims, without the faults that need a database in virtual
 /// time.
 #[cfg(feature = "sqlite")]

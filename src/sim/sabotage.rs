@@ -142,6 +142,8 @@ pub(super) enum Sabotage {
     CarryOutAgain,
     /// A request does not wait for an earlier one of its subject.
     CarryOutInAnyOrder,
+    /// A sync writes although a higher revision is known.
+    IgnoreRevisions,
     /// Polls do not tell of requests.
     DeafToRequests,
     /// Outputs of this kind reach nobody.
@@ -311,6 +313,7 @@ impl Sabotage {
             ("the guard of a request of another program", Faults::WRITTEN, vec![Self::CarryOutAgain]),
             ("the order of the requests of one subject", Faults::WRITTEN, vec![Self::CarryOutInAnyOrder]),
             ("the poll that tells of requests", Faults::WRITTEN, vec![Self::DeafToRequests]),
+            ("the revision of a sync", Faults::RELEASED, vec![Self::IgnoreRevisions]),
             ("an order's own payload", MANY, vec![Self::ForgetOwnPayloads]),
             ("the end of what removed schedules leave", Faults::REMOVED, vec![Self::LeaveWithdrawn]),
             ("the row of what an edit withdraws", Faults::EDITED, vec![Self::ForgetWithdrawn]),
@@ -358,6 +361,7 @@ impl Sabotage {
             Self::FollowTheCancelled => store.follow_cancelled(),
             Self::ForgetResumes => store.forget_resumes(),
             Self::ForgetWithdrawn => store.forget_withdrawn(),
+            Self::IgnoreRevisions => store.ignore_revisions(),
             Self::Bounds(fault) => store.break_bounds(*fault),
             Self::ForgetKeys => store.forget_keys(),
             Self::CarryOutAgain => store.carry_out_again(),

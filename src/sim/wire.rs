@@ -26,6 +26,7 @@ use crate::store::rules::{ChangeKind, HeldRow};
 use crate::store::said::{Said, SaidBy};
 use crate::store::streak::{Streak, StreakQuery};
 use crate::store::switch::{EndedPause, PassedQuery, Scope, Switch, SwitchOrder, SwitchVerb, Switched};
+use crate::store::sync::{OwnerRow, SyncAnswer, SyncOrder};
 use crate::store::waiting::{PayloadPage, PayloadWalk};
 use crate::store::{
     ApplicationRow, Applied, Carrier, Change, Claim, ClaimRequest, Completed, Definition, Ensured,
@@ -558,6 +559,10 @@ impl Verbs for Wire<'_> {
         self.store.seen(application, name)
     }
 
+    fn schedule(&self, application: &str, name: &str) -> Result<Option<ScheduleRow>> {
+        self.store.schedule(application, name)
+    }
+
     fn now(&self) -> Result<Timestamp> {
         Ok(self.sample().db())
     }
@@ -583,6 +588,10 @@ impl Verbs for Wire<'_> {
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {
         self.store.ensure(definition)
+    }
+
+    fn sync(&self, order: &SyncOrder) -> Result<SyncAnswer> {
+        self.store.sync(order)
     }
 
     fn order(&self, order: &RunOrder) -> Result<Ordered> {
@@ -876,8 +885,12 @@ impl Store for Wire<'_> {
         self.store.schedules(application)
     }
 
-    fn schedule(&self, application: &str, name: &str) -> Result<Option<ScheduleRow>> {
-        self.store.schedule(application, name)
+    fn plan_sync(&self, order: &SyncOrder) -> Result<SyncAnswer> {
+        self.store.plan_sync(order)
+    }
+
+    fn owner(&self, application: &str, owner: &str) -> Result<Option<OwnerRow>> {
+        self.store.owner(application, owner)
     }
 
     fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>> {

@@ -9,6 +9,18 @@ const LONGEST: usize = 1_000;
 
 /// The verb under which a cancel is recorded.
 pub(crate) const CANCEL: &str = "cancel";
+/// Whether a schedule is defined by a change that is recorded under this verb: for itself, by its owner's
+/// code, or by hand.
+pub(crate) fn defines(verb: &str) -> bool {
+    DEFINITIONS.contains(&verb)
+}
+
+/// The verbs of definitions.
+const DEFINITIONS: [&str; 3] = [ENSURE, SYNC, EDIT];
+pub(crate) const ENSURE: &str = "ensure";
+pub(crate) const SYNC: &str = "sync";
+pub(crate) const EDIT: &str = "edit";
+
 /// The recorded new state of a running execution that was cancelled: its node has yet to hear of it.
 pub(crate) const ASKED_TO_CANCEL: &str = "asked to cancel";
 

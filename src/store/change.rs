@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::audit::{Attribution, AuditEntry};
 use super::columns::{Column, Datum, NO_PRIORITY};
 use super::rules::ChangeValue::{self, Becomes, Due, Error, Fresh, Now, Passed, PausedBy, PausedTime};
 use super::rules::ChangeValue::{
@@ -125,6 +126,24 @@ pub(crate) struct RemoveChange {
     /// Why: for people.
     pub reason: String,
     pub now: Timestamp,
+}
+
+impl RemoveChange {
+    pub(crate) fn of(application: &str, seen: SeenSchedule, by: &Attribution, now: Timestamp) -> Self {
+        Self { application: application.to_owned(), seen, reason: by.reason.clone(), now }
+    }
+
+    /// How it is recorded.
+    pub(crate) fn entry(&self, name: &str, by: &Attribution) -> AuditEntry {
+        let state = &self.seen.state;
+        let was = state.parse().map_or(&**state, |state: ScheduleState| state.label());
+        AuditEntry::of_schedule(
+            "remove",
+            (&self.application, name),
+            (was, ScheduleState::Removed.label()),
+            by,
+        )
+    }
 }
 
 /// What an enqueued execution that waits takes over from another's request.

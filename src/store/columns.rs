@@ -3,14 +3,16 @@
 //! [`Column`] names every column that a guard compares or a change assigns. [`Settings`] and [`When`] are the
 //! columns that a schedule's definition sets: loading, inserting, updating, comparing, checking and the
 //! search for unreadable rows go by these two lists. A column of these two is added here, in the migrations
-//! and as a field of `Definition`, and nowhere else in `store/`. [`JOB_COLUMNS`] has those of a job's
-//! settings: reading, inserting, guards and assignments go by it.
+//! and as a field of `Definition`, and nowhere else in `store/`. [`Ownership`] says whose these fields are.
+//! [`JOB_COLUMNS`] has those of a job's settings: reading, inserting, guards and assignments go by it.
 
 use std::sync::Arc;
 
 use self::JobEntry::{Bound, Policy, Text};
 use crate::domain::text::shortened;
-use crate::domain::{Bounds, JobPolicy, JobSettings, Millis, MisfirePolicy, ScheduleState, Timestamp};
+use crate::domain::{
+    Bounds, FieldSet, JobPolicy, JobSettings, Millis, MisfirePolicy, ScheduleField, ScheduleState, Timestamp,
+};
 use crate::time::{millis, span};
 
 /// Defines an enum of things that SQL names; those of jobs' settings have their names from [`JobColumn`].
@@ -482,6 +484,29 @@ row! {
     }
 }
 
+row! {
+    /// In whose code a schedule lives.
+    Ownership {
+        /// None of one that is nobody's.
+        owner: Option<String> = "owner", Holds::Free;
+        /// The fields that an operator has changed since, as [`FieldSet`] writes them.
+        by_hand: Option<String> = "by_hand", Holds::Free;
+    }
+}
+
+impl Ownership {
+    pub(crate) const NOBODYS: Self = Self { owner: None, by_hand: None };
+
+    pub(crate) fn of(owner: &str) -> Self {
+        Self { owner: Some(owner.to_owned()), ..Self::NOBODYS }
+    }
+
+    /// The fields that an operator has changed.
+    pub(crate) fn by_hand(&self) -> FieldSet {
+        self.by_hand.as_deref().map(FieldSet::read).unwrap_or_default()
+    }
+}
+
 /// The other columns of a schedule that are searched for what nobody understands.
 pub(crate) const STANDING: &[Spec] = &[
     Spec { name: "state", holds: Holds::Word(STATES) },
@@ -494,6 +519,34 @@ pub(crate) const STANDING: &[Spec] = &[
 ];
 
 impl Settings {
+    /// The fields that its columns are, in the order of their list.
+    fn fields() -> impl Iterator<Item = ScheduleField> {
+        Self::COLUMNS.iter().filter_map(|column| match column.name {
+            "pid" => Some(ScheduleField::Job),
+            "threshold" => Some(ScheduleField::MisfireThreshold),
+            name => name.parse().ok(),
+        })
+    }
+
+    /// These, but for some fields as others have them.
+    pub(crate) fn keeping(self, kept: &FieldSet, others: &Self) -> Self {
+        if kept.is_empty() {
+            return self;
+        }
+        let both = self.cells().into_iter().zip(others.cells());
+        let mut cells =
+            Self::fields().zip(both).map(|(field, (own, others))| if kept.has(field) { others } else { own });
+        let read = Self::read(|| cells.next().ok_or(()));
+        read.unwrap_or(self)
+    }
+
+    /// The fields that others have otherwise.
+    pub(crate) fn differing(&self, others: &Self) -> impl Iterator<Item = ScheduleField> {
+        let both = self.cells().into_iter().zip(others.cells());
+        let differing = Self::fields().zip(both).filter(|(_, (own, others))| own != others);
+        differing.map(|(field, _)| field)
+    }
+
     /// Why its texts cannot be stored. The limits are the same on every database: SQLite would store more,
     /// the others would refuse.
     pub(crate) fn check(&self) -> Result<(), String> {
@@ -531,10 +584,41 @@ mod tests {
     fn every_column_is_one_of_the_tables() {
         let schema = include_str!("../../migrations/sqlite/0001_tables.sql");
         let words: Vec<_> = schema.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-        let specs = Settings::COLUMNS.iter().chain(When::COLUMNS).chain(STANDING).map(|spec| spec.name);
+        let specs = Settings::COLUMNS.iter().chain(When::COLUMNS).chain(Ownership::COLUMNS).chain(STANDING);
+        let specs = specs.map(|spec| spec.name);
         let columns = Column::ALL.iter().copied().chain(JobColumn::ALL.map(Column::Job));
         for column in columns.map(Column::name).chain(specs) {
             assert!(words.contains(&column), "{column}");
         }
+    }
+    #[test]
+    fn every_setting_is_a_field_that_an_operator_may_own() {
+        let fields: Vec<ScheduleField> = Settings::fields().collect();
+        assert_eq!(fields.len(), Settings::COLUMNS.len());
+        let all: FieldSet = fields.into_iter().chain([ScheduleField::Trigger]).collect();
+        assert_eq!(all.iter().count(), ScheduleField::ALL.len());
+    }
+
+    #[test]
+    fn some_settings_stay_as_others_have_them() {
+        let of = |number: i64, word: &str| Settings {
+            job: Some(number),
+            payload: word.into(),
+            priority: Some(number),
+            misfire: word.to_owned(),
+            threshold: Some(number),
+            description: word.into(),
+            time_limit: None,
+            overlap: word.to_owned(),
+            pause_after: Some(number),
+        };
+        let (code, stored) = (of(1, "code"), of(2, "stored"));
+        let kept = FieldSet::read("payload,misfire_threshold,job,time_limit");
+        let expected =
+            Settings { job: Some(2), payload: "stored".into(), threshold: Some(2), ..of(1, "code") };
+        assert_eq!(code.clone().keeping(&kept, &stored), expected);
+        assert_eq!(code.clone().keeping(&FieldSet::default(), &stored), code);
+        let differing: FieldSet = expected.differing(&code).collect();
+        assert_eq!(differing, FieldSet::read("payload,misfire_threshold,job"));
     }
 }

@@ -1,14 +1,14 @@
 //! The definition of a schedule by a client, and its difference from the row as it is.
 
-use super::audit::{Attribution, AuditEntry};
-use super::columns::{Cell, LARGEST_PAYLOAD, LONGEST_STREAK, Settings, Spec, When};
+use super::audit::{Attribution, AuditEntry, EDIT, ENSURE, SYNC};
+use super::columns::{Cell, LARGEST_PAYLOAD, LONGEST_STREAK, Ownership, Settings, Spec, When};
 use super::when::{self, Present};
 use super::withdrawn::{OldPlan, Withdrawal};
 #[cfg(feature = "sql")]
 use crate::domain::ExecutionId;
 use crate::domain::{
-    Cursor, DEFAULT_PRIORITY, JobId, JobPolicy, JobSpec, Millis, MisfirePolicy, NextFire, Overlap,
-    PauseAfter, Reason, ScheduleId, ScheduleState, Timestamp,
+    Cursor, DEFAULT_PRIORITY, Difference, FieldSet, JobId, JobPolicy, JobSpec, Millis, MisfirePolicy,
+    NextFire, Overlap, PauseAfter, Reason, ScheduleField, ScheduleId, ScheduleState, Timestamp,
 };
 use crate::store::columns::NO_TIME;
 use crate::time::Window;
@@ -38,8 +38,38 @@ pub(crate) struct Definition {
     pub description: String,
     /// Which row it may change.
     pub only_if: OnlyIf,
+    pub author: Author,
     /// Who defines it, and why: recorded if something changes.
     pub by: Attribution,
+}
+
+/// Who defines a schedule, which decides whose its fields are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Author {
+    /// Code, for this schedule alone: what an operator has changed of one with an owner stays.
+    #[default]
+    Code,
+    /// The code in which all schedules of this owner live: what an operator has changed stays.
+    Owner(String),
+    /// An operator: what this changes of a schedule with an owner is the operator's from now on, but for
+    /// these fields, which its owner's code may set again.
+    Hand { gives_back: FieldSet },
+}
+
+impl Author {
+    /// The verb under which a change is recorded.
+    fn verb(&self) -> &'static str {
+        match self {
+            Self::Code => ENSURE,
+            Self::Owner(_) => SYNC,
+            Self::Hand { .. } => EDIT,
+        }
+    }
+
+    /// Whose a new schedule is.
+    pub(crate) fn ownership(&self) -> Ownership {
+        if let Self::Owner(owner) = self { Ownership::of(owner) } else { Ownership::NOBODYS }
+    }
 }
 
 /// The row that a definition may change: another one stays as it is.
@@ -84,6 +114,7 @@ impl Definition {
             pause_after: PauseAfter::default(),
             description: String::new(),
             only_if: OnlyIf::Any,
+            author: Author::Code,
             by: Attribution::default(),
         }
     }
@@ -211,11 +242,70 @@ pub(crate) struct StoredSchedule {
     pub next: Option<Timestamp>,
     pub settings: Settings,
     pub when: When,
+    pub ownership: Ownership,
+}
+
+/// What a definition makes of the columns of a row, beside its cursor and its state.
+#[derive(Clone, Debug)]
+pub(crate) struct Becomes {
+    pub settings: Settings,
+    pub ownership: Ownership,
+    /// Its trigger is another.
+    pub retimes: bool,
+}
+
+/// A schedule's definition as people see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Described<'a> {
+    pub job: &'a str,
+    pub settings: &'a Settings,
+    pub when: &'a When,
+}
+
+impl Described<'_> {
+    /// The fields that another definition has otherwise. Where anybody may anchor its trigger, its start is
+    /// none of them.
+    pub(crate) fn differences(&self, becomes: &Self, is_anchored: bool) -> Vec<Difference> {
+        let both = self.fields().into_iter().zip(becomes.fields());
+        let differing = both.filter(|((name, was), (_, is))| was != is && (is_anchored || *name != "starts"));
+        differing.map(|((name, was), (_, is))| Difference::new(name, was, is)).collect()
+    }
+
+    fn fields(&self) -> [(&'static str, String); 12] {
+        let Self { job, settings, when } = self;
+        let timing = when.timing().ok();
+        let instant = |of: fn(&Timing) -> Option<Timestamp>| {
+            let at = timing.as_ref().and_then(of).and_then(Timestamp::utc);
+            at.map_or_else(String::new, |at| at.to_string())
+        };
+        let span = |span: Option<Millis>| span.map_or_else(String::new, |span| format!("{span} ms"));
+        let count = |count: Option<i64>| count.map_or_else(String::new, |count| count.to_string());
+        [
+            ("job", (*job).to_owned()),
+            ("trigger", when.describe()),
+            ("starts", instant(Timing::start)),
+            ("ends", instant(Timing::end)),
+            ("payload", settings.payload.to_string()),
+            ("description", settings.description.to_string()),
+            ("priority", count(settings.priority)),
+            ("misfire", settings.misfire.clone()),
+            ("misfire_threshold", span(settings.threshold)),
+            ("time_limit", span(settings.time_limit)),
+            ("overlap", settings.overlap.clone()),
+            ("pause_after", count(settings.pause_after)),
+        ]
+    }
 }
 
 impl StoredSchedule {
     pub(crate) fn is_removed(&self) -> bool {
         self.state == ScheduleState::Removed.as_str()
+    }
+
+    /// What is planned of it; the row has this id.
+    pub(crate) fn plan(&self, id: ScheduleId) -> OldPlan<'_> {
+        let Self { state, generation, prev, next, when, .. } = self;
+        OldPlan { id, state, generation: *generation, prev: *prev, next: *next, when }
     }
 }
 
@@ -247,16 +337,45 @@ impl WorkedOut<'_> {
         Ok(PlannedRow { state: state_at(cursor.next).as_str().to_owned(), cursor })
     }
 
-    /// What it makes of the row there is, which is to have these settings.
-    pub(crate) fn edit(
-        &self,
-        stored: &StoredSchedule,
-        settings: &Settings,
-    ) -> Result<(Edit, Ensured), String> {
-        let is_broken = stored.state == ScheduleState::Error.as_str();
+    /// What it makes of the columns of the row there is, beside its trigger: the settings are its own.
+    pub(crate) fn becomes(&self, stored: &StoredSchedule, settings: Settings) -> Becomes {
+        let kept = match self.definition.author {
+            Author::Hand { .. } => FieldSet::default(),
+            _ if stored.is_removed() => FieldSet::default(),
+            Author::Code | Author::Owner(_) => stored.ownership.by_hand(),
+        };
         let has_trigger = stored.when.same(&self.when, self.definition.is_anchored());
-        let stays_broken = is_broken && has_trigger;
-        if has_trigger && stored.settings == *settings && !stored.is_removed() {
+        let retimes = !has_trigger && !kept.has(ScheduleField::Trigger);
+        let settings = settings.keeping(&kept, &stored.settings);
+        let ownership = self.ownership(stored, &settings, retimes);
+        Becomes { settings, ownership, retimes }
+    }
+
+    /// Whose the row's fields are afterwards.
+    fn ownership(&self, stored: &StoredSchedule, settings: &Settings, retimes: bool) -> Ownership {
+        let author = &self.definition.author;
+        if stored.is_removed() {
+            return author.ownership();
+        }
+        let is_owned = stored.ownership.owner.is_some();
+        match author {
+            Author::Owner(owner) if !is_owned => Ownership::of(owner),
+            Author::Hand { gives_back } if is_owned => {
+                let trigger = retimes.then_some(ScheduleField::Trigger);
+                let changed = settings.differing(&stored.settings).chain(trigger);
+                let by_hand: FieldSet = stored.ownership.by_hand().iter().chain(changed).collect();
+                Ownership { by_hand: by_hand.without(gives_back).text(), ..stored.ownership.clone() }
+            }
+            Author::Code | Author::Owner(_) | Author::Hand { .. } => stored.ownership.clone(),
+        }
+    }
+
+    /// What it makes of the row there is, whose columns become these.
+    pub(crate) fn edit(&self, stored: &StoredSchedule, becomes: &Becomes) -> Result<(Edit, Ensured), String> {
+        let is_broken = stored.state == ScheduleState::Error.as_str();
+        let stays_broken = is_broken && !becomes.retimes;
+        let is_so = stored.settings == becomes.settings && stored.ownership == becomes.ownership;
+        if is_so && !becomes.retimes && !stored.is_removed() {
             return Ok((Edit::None, if stays_broken { Ensured::Quarantined } else { Ensured::Unchanged }));
         }
         if !self.definition.only_if.admits(Some(stored)) {
@@ -268,7 +387,10 @@ impl WorkedOut<'_> {
         if stored.is_removed() {
             return Ok((Edit::Retime(self.remade(stored)), Ensured::Created));
         }
-        let edit = if has_trigger { Edit::Settings } else { Edit::Retime(self.retimed(stored, is_broken)) };
+        let edit = match becomes.retimes {
+            true => Edit::Retime(self.retimed(stored, is_broken)),
+            false => Edit::Settings,
+        };
         Ok((edit, if stays_broken { Ensured::Quarantined } else { Ensured::Changed }))
     }
 
@@ -279,21 +401,23 @@ impl WorkedOut<'_> {
         stored: &StoredSchedule,
         edit: &Edit,
     ) -> Option<Withdrawal> {
-        let StoredSchedule { ref state, generation, prev, next, ref when, .. } = *stored;
-        let old = OldPlan { id, state, generation, prev, next, when };
         match edit {
-            Edit::Retime(_) => old.withdrawn(Reason::Edited, self.present.now),
+            Edit::Retime(_) => stored.plan(id).withdrawn(Reason::Edited, self.present.now),
             Edit::None | Edit::Settings => None,
         }
     }
 
     /// How its creation is recorded.
     pub(crate) fn creation(&self) -> AuditEntry {
-        self.recorded("", &format!("{}, job {:?}", self.when.describe(), self.definition.job.name))
+        let owner = match &self.definition.author {
+            Author::Owner(owner) => format!(", owner {owner:?}"),
+            Author::Code | Author::Hand { .. } => String::new(),
+        };
+        self.recorded("", &format!("{}, job {:?}{owner}", self.when.describe(), self.definition.job.name))
     }
 
     /// How what it makes of the row there is is recorded: the columns that differ, as they were and are.
-    pub(crate) fn difference(&self, stored: &StoredSchedule, settings: &Settings) -> AuditEntry {
+    pub(crate) fn difference(&self, stored: &StoredSchedule, becomes: &Becomes) -> AuditEntry {
         let differing = |columns: &[Spec], was: Vec<Cell>, is: Vec<Cell>| {
             let both = columns.iter().zip(was.into_iter().zip(is)).filter(|(_, (was, is))| was != is);
             both.map(|(column, (was, is))| {
@@ -301,17 +425,17 @@ impl WorkedOut<'_> {
             })
             .collect::<Vec<_>>()
         };
-        let mut differing = differing(Settings::COLUMNS, stored.settings.cells(), settings.cells());
-        if !stored.when.same(&self.when, self.definition.is_anchored()) {
-            differing.insert(0, (stored.when.describe(), self.when.describe()));
-        }
-        let (was, is): (Vec<String>, Vec<String>) = differing.into_iter().unzip();
+        let owner = differing(Ownership::COLUMNS, stored.ownership.cells(), becomes.ownership.cells());
+        let settings = differing(Settings::COLUMNS, stored.settings.cells(), becomes.settings.cells());
+        let trigger = becomes.retimes.then(|| (stored.when.describe(), self.when.describe()));
+        let all = trigger.into_iter().chain(settings).chain(owner);
+        let (was, is): (Vec<String>, Vec<String>) = all.unzip();
         self.recorded(&was.join(", "), &is.join(", "))
     }
 
     fn recorded(&self, was: &str, became: &str) -> AuditEntry {
-        let Definition { application, name, by, .. } = self.definition;
-        AuditEntry::of_schedule("ensure", (application, name), (was, became), by)
+        let Definition { application, name, by, author, .. } = self.definition;
+        AuditEntry::of_schedule(author.verb(), (application, name), (was, became), by)
     }
 
     /// A removed schedule that is made again plans as a new one does, behind what it has fired.

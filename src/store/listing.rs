@@ -1,6 +1,6 @@
 //! Rows as people see them: as loose as the tables, so that what was written by hand is shown, too.
 
-use super::columns::{Settings, When};
+use super::columns::{Ownership, Settings, When};
 use super::nodes::LeftAlone;
 use super::order::CancelRow;
 use super::switch::Switch;
@@ -42,6 +42,7 @@ pub(crate) struct ScheduleRow {
     pub triggered: i64,
     pub version: i64,
     pub pause: PauseRow,
+    pub ownership: Ownership,
 }
 
 /// A pause as people see it, or why a schedule is in error.

@@ -36,6 +36,7 @@ pub(crate) mod said;
 pub(crate) mod sql;
 pub(crate) mod streak;
 pub(crate) mod switch;
+pub(crate) mod sync;
 pub(crate) mod transition;
 pub(crate) mod waiting;
 pub(crate) mod when;
@@ -51,7 +52,7 @@ pub(crate) use claim::{Blocked, Claim, ClaimRequest, Claimed, IfNotMade};
 pub use definition::Ensured;
 #[cfg(feature = "sql")]
 pub(crate) use definition::Prepared;
-pub(crate) use definition::{Definition, OnlyIf};
+pub(crate) use definition::{Author, Definition, Described, OnlyIf};
 pub(crate) use limits::StoreLimits;
 #[cfg(any(feature = "sql", test))]
 pub(crate) use listing::PauseRow;
@@ -84,6 +85,8 @@ pub(crate) use self::retention::{
 use self::said::{Said, SaidBy};
 use self::streak::{Streak, StreakQuery};
 use self::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
+use self::sync::{OwnerRow, SyncAnswer, SyncOrder};
+pub use self::sync::{SyncStep, SyncedSchedule, Withdraws};
 pub(crate) use self::transition::{ExecutionChange, NextAttempt, Transition};
 use self::waiting::{PayloadPage, PayloadWalk};
 use crate::domain::{Covers, Entry, Error, ExecutionId, Lineage, Millis, ScheduleId, Timestamp};
@@ -100,6 +103,9 @@ pub(crate) trait Verbs {
     /// A schedule's row by name, whether or not it can be understood.
     fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>>;
 
+    /// A schedule by name as people see it, unless it was removed.
+    fn schedule(&self, application: &str, name: &str) -> Result<Option<ScheduleRow>>;
+
     /// The database's clock.
     fn now(&self) -> Result<Timestamp>;
 
@@ -114,6 +120,11 @@ pub(crate) trait Verbs {
     /// Creates or changes a schedule by (application, name); see [`Ensured`]. Its job's row is made if it is
     /// missing, and left as it is otherwise: the policy is for the nodes to say. What it changes is recorded.
     fn ensure(&self, definition: &Definition) -> Result<Ensured>;
+
+    /// Makes the schedules of an owner be those that its code lists, in one transaction: creates, changes and
+    /// removes, and records that. If all are so, and the revision is known, it only reads; so it does while a
+    /// higher revision is known. [`ErrorKind::Config`](crate::ErrorKind::Config) if a name is another's.
+    fn sync(&self, order: &SyncOrder) -> Result<SyncAnswer>;
 
     /// Makes an extra execution of a schedule, PENDING, beside those that are planned, and records it.
     fn order(&self, order: &RunOrder) -> Result<Ordered>;
@@ -295,8 +306,11 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// Schedules by name.
     fn schedules(&self, application: Option<&str>) -> Result<Vec<ScheduleRow>>;
 
-    /// A schedule by name, unless it was removed.
-    fn schedule(&self, application: &str, name: &str) -> Result<Option<ScheduleRow>>;
+    /// What a sync would come to, the refusal of a name included. It writes nothing.
+    fn plan_sync(&self, order: &SyncOrder) -> Result<SyncAnswer>;
+
+    /// What is known of an owner of schedules; none if it has never synced.
+    fn owner(&self, application: &str, owner: &str) -> Result<Option<OwnerRow>>;
 
     /// How many occurrences of a schedule the ledger holds, by the state of each attempt.
     fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>>;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use chrono::{TimeDelta, Utc};
 use diesel::prelude::*;
 use firetime::{
-    AuditFilter, Cancelled, Cause, Client, Draining, Ensured, ErrorKind, Event, ExecutionFilter, Overlap,
-    Paused, Removed, Resumed, Retried, Retry, Schedule, Skipped, Target, Trigger, Triggered,
+    AuditFilter, Cancelled, Cause, Client, Draining, Edited, Ensured, ErrorKind, Event, ExecutionFilter,
+    Overlap, Paused, Removed, Resumed, Retried, Retry, Schedule, Skipped, Target, Trigger, Triggered,
 };
 use libtest_mimic::Trial;
 
@@ -89,8 +89,10 @@ macro_rules! on_own_connection {
     };
 }
 
+pub(crate) use on_own_connection;
+
 /// A connection on which a request blocks.
-trait Blocking: firetime::CallerConnection {
+pub trait Blocking: firetime::CallerConnection {
     fn answered<T>(outcome: Self::Outcome<'_, T>) -> Result<T, firetime::Error>;
 }
 
@@ -124,6 +126,8 @@ fn ensure_in(database: &Database, client: &Client, schedule: &Schedule, commit: 
 
 /// All that a client can ask for, on the schedule "yearly" that the same transaction has made.
 fn every_verb_in<C: Blocking>(connection: &mut C, client: &Client) {
+    let edited = C::answered(client.edit("yearly").priority(7).run_in(connection)).unwrap();
+    assert!(matches!(edited, Edited::Changed(_)), "{edited:?}");
     let again = C::answered(client.trigger("yearly").payload(&"8").run_in(connection)).unwrap();
     let Triggered::Pending(execution) = again else { panic!("{again:?}") };
     assert_eq!(C::answered(client.cancel(execution).run_in(connection)).unwrap(), Cancelled::Cancelled);
@@ -160,8 +164,10 @@ fn requests_join_the_callers_transaction(kind: ServerKind) {
     ensure_in(&database, &client, &yearly, false);
     assert!(verbs().is_empty() && states(&client).is_empty(), "rolled back with the caller's transaction");
     ensure_in(&database, &client, &yearly, true);
-    let expected =
-        ["ensure", "trigger", "cancel", "retry", "skip", "pause", "resume", "pause", "resume", "remove"];
+    let expected = [
+        "ensure", "edit", "trigger", "cancel", "retry", "skip", "pause", "resume", "pause", "resume",
+        "remove",
+    ];
     assert_eq!(verbs(), expected);
     let cancelled = |attempt| ("CANCELLED".to_owned(), attempt);
     assert_eq!(states(&client), [cancelled(1), cancelled(2), ("SKIPPED".to_owned(), 1)]);

@@ -10,8 +10,8 @@ use std::time::Duration;
 use diesel_async::TransactionManager;
 use firetime::driver::{self, AsyncConnection, DriverError, Query, Savepoint, Value};
 use firetime::{
-    Answer, AuditFilter, Cancelled, Client, Enqueued, Ensured, Error, ErrorKind, Job, Paused, Receipt,
-    Removed, Resumed, Retried, Retry, Schedule, Skipped, Target, Trigger, Triggered,
+    Answer, AuditFilter, Cancelled, Client, Edited, Enqueued, Ensured, Error, ErrorKind, Job, Paused,
+    Receipt, Removed, Resumed, Retried, Retry, Schedule, Skipped, Synced, Target, Trigger, Triggered,
 };
 use libtest_mimic::Trial;
 use tokio::runtime::{Builder, Runtime};
@@ -245,8 +245,10 @@ fn every_verb_joins_the_callers_transaction<D: Driver>(kind: ServerKind) {
         every_verb(&mut transaction, &client).await;
         D::commit(transaction).await.unwrap();
     });
-    let expected =
-        ["ensure", "trigger", "cancel", "retry", "skip", "pause", "resume", "pause", "resume", "remove"];
+    let expected = [
+        "ensure", "edit", "trigger", "cancel", "retry", "skip", "pause", "resume", "pause", "resume",
+        "remove", "sync", "remove",
+    ];
     assert_eq!(verbs(), expected);
     let expected = [("CANCELLED", 1), ("CANCELLED", 2), ("SKIPPED", 1)];
     let mut found = states(&client);
@@ -259,6 +261,9 @@ fn every_verb_joins_the_callers_transaction<D: Driver>(kind: ServerKind) {
 async fn every_verb(connection: &mut impl AsyncConnection, client: &Client) {
     assert_eq!(client.ensure(&yearly()).run_in(connection).await.unwrap(), Ensured::Created);
     assert_eq!(client.ensure(&yearly()).run_in(connection).await.unwrap(), Ensured::Unchanged);
+    let edited = client.edit("yearly").priority(7).run_in(connection).await.unwrap();
+    assert!(matches!(edited, Edited::Changed(_)), "{edited:?}");
+    assert_eq!(client.edit("yearly").priority(7).run_in(connection).await.unwrap(), Edited::Unchanged);
     let again = client.trigger("yearly").payload(&"8").run_in(connection).await.unwrap();
     let Triggered::Pending(execution) = again else { panic!("{again:?}") };
     assert_eq!(client.cancel(execution).run_in(connection).await.unwrap(), Cancelled::Cancelled);
@@ -276,6 +281,12 @@ async fn every_verb(connection: &mut impl AsyncConnection, client: &Client) {
     let nodes = client.drain("8b0b4b0e-0c57-4c5e-9a53-0d2f8e1f7a11").run_in(connection).await.unwrap_err();
     assert_eq!(nodes.kind(), ErrorKind::NotFound);
     assert_eq!(client.remove("yearly").cancel_running().run_in(connection).await.unwrap(), Removed::Removed);
+    let listed =
+        Schedule::new("listed", TEXT, &String::new(), Trigger::cron("@yearly", "UTC").unwrap()).unwrap();
+    let synced = client.sync("billing", 1, &[listed]).run_in(connection).await.unwrap();
+    assert!(matches!(synced, Synced::Changed(_)), "{synced:?}");
+    let synced = client.sync("billing", 2, &[]).allow_empty().run_in(connection).await.unwrap();
+    assert!(matches!(synced, Synced::Changed(_)), "{synced:?}");
     let (one, other) = ("naïve ☂".to_owned(), "2".to_owned());
     let keyed = client.enqueue(TEXT, &one).key("k").tag("t").group("g").run_in(connection).await.unwrap();
     let Enqueued::Created(id) = keyed else { panic!("{keyed:?}") };

@@ -58,6 +58,7 @@ mod rules;
 mod saying;
 mod secrets;
 mod support;
+mod synced;
 #[cfg(feature = "tokio")]
 mod tasks;
 #[cfg(feature = "cli")]
@@ -103,6 +104,7 @@ fn main() {
         payloads::add(&mut trials, database);
         rules::add(&mut trials, database);
         saying::add(&mut trials, database);
+        synced::add(&mut trials, database);
         waited::add(&mut trials, database);
         why::add(&mut trials, database);
         verified::add(&mut trials, database);

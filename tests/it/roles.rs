@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use firetime::{
     Builder, Cancelled, Client, Enqueued, ErrorKind, Event, ExecutionFilter, Job, Paused, Resumed, Retried,
-    Retry, Schedule, Scheduler, Trigger, Triggered,
+    Retry, Schedule, Scheduler, Synced, Trigger, Triggered,
 };
 use libtest_mimic::Trial;
 
@@ -145,6 +145,10 @@ fn a_role_without_ddl_runs_nodes_and_clients(kind: ServerKind) {
     client.trigger("hourly").run().unwrap();
     assert_eq!(told.recv_timeout(SOON), Ok((3, 1)));
     client.remove("hourly").run().unwrap();
+    for (revision, schedules) in [(1, vec![hourly(4)]), (2, vec![hourly(5)]), (3, Vec::new())] {
+        let synced = client.sync("billing", revision, &schedules).allow_empty().run().unwrap();
+        assert!(matches!(synced, Synced::Changed(_)), "{synced:?}");
+    }
     assert!(node.shutdown(SOON));
 }
 

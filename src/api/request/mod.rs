@@ -45,6 +45,7 @@ assert_eq!(client.pause("nightly").reason("stock-taking").await?, Paused::Paused
 
 pub(super) mod cancel;
 pub(super) mod drain;
+pub(super) mod edit;
 pub(super) mod enqueue;
 mod ensure;
 pub(super) mod pause;
@@ -52,12 +53,14 @@ pub(super) mod remove;
 pub(super) mod resume;
 pub(super) mod retry;
 pub(super) mod skip;
+pub(super) mod sync;
 pub(super) mod trigger;
 pub(super) mod wait;
 pub(crate) mod written;
 
 pub use cancel::Cancel;
 pub use drain::Drain;
+pub use edit::Edit;
 pub use enqueue::{Enqueue, EnqueueMany};
 pub use ensure::Ensure;
 pub use pause::Pause;
@@ -65,6 +68,7 @@ pub use remove::Remove;
 pub use resume::Resume;
 pub use retry::Retry;
 pub use skip::Skip;
+pub use sync::SyncSchedules;
 pub use trigger::TriggerNow;
 pub use wait::Wait;
 

@@ -6,9 +6,9 @@ use super::{check, request};
 use crate::api::Client;
 use crate::api::config::check_schedule_name;
 use crate::domain::{Error, ExecutionId, ExecutionState, ScheduleState};
-use crate::store::audit::AuditEntry;
 use crate::store::order::ExecutionOrder;
-use crate::store::{Change, ExecutionQuery, RemoveChange, SeenSchedule, Verbs};
+use crate::store::sync::SyncRow;
+use crate::store::{Change, ExecutionQuery, RemoveChange, SeenSchedule, Verbs, Withdraws};
 
 request! {
     /// Removes a schedule: nothing of it is claimed any more, and what waited to be run is cancelled. What
@@ -55,6 +55,21 @@ impl Remove<'_> {
     pub fn cancel_running(mut self) -> Self {
         self.cancels = true;
         self
+    }
+
+    /// What the removal would withdraw now: the occurrences that are due and not yet claimed. It only reads.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if no schedule can have this name; [`ErrorKind::NotFound`] if there is no such
+    /// schedule; or the database's failure.
+    ///
+    /// [`ErrorKind::Config`]: crate::ErrorKind::Config
+    /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
+    pub fn withdraws(&self) -> Result<Option<Withdraws>, Error> {
+        check_schedule_name(&self.name)?;
+        let found = self.client.store.schedule(&self.client.application, &self.name)?;
+        let row = found.ok_or_else(|| self.client.unknown(&self.name))?;
+        Ok(SyncRow::from(row).removal(self.client.store.now()?))
     }
 
     /// Runs the request, whatever state the schedule is in, and also if its row cannot be understood.
@@ -129,13 +144,8 @@ impl Remove<'_> {
 
     /// Whether the row was still as it was seen.
     fn attempt(&self, verbs: &dyn Verbs, seen: SeenSchedule) -> Result<bool, Error> {
-        let application = &self.client.application;
-        let was =
-            seen.state.parse().map_or(seen.state.clone(), |state: ScheduleState| state.label().to_owned());
-        let states = (was.as_str(), ScheduleState::Removed.label());
-        let entry = AuditEntry::of_schedule("remove", (application, &self.name), states, &self.by);
-        let (reason, now) = (self.by.reason.clone(), verbs.now()?);
-        let removal = RemoveChange { application: application.clone(), seen, reason, now };
+        let removal = RemoveChange::of(&self.client.application, seen, &self.by, verbs.now()?);
+        let entry = removal.entry(&self.name, &self.by);
         Ok(verbs.apply_audited(Change::Remove(removal), &entry)?.is_done())
     }
 }

@@ -211,7 +211,7 @@ fn skipped(facts: &Facts, last: &ExecutionView) -> String {
         let late = between(at, last.finished).map_or_else(String::new, |late| format!(" by {late}"));
         // The policy of now, unless it was another then.
         let is_later = |it: &AuditView| it.made > last.finished && it.was.contains("misfire=");
-        let plan = facts.plan.as_ref().filter(|_| facts.change("ensure", is_later).is_none());
+        let plan = facts.plan.as_ref().filter(|_| facts.definition(is_later).is_none());
         let policy = plan.map(|plan| plan.misfire.as_str()).unwrap_or_default();
         let rule = match policy {
             "FIRE_ONCE" => ": of what is missed the latest alone runs (FIRE_ONCE)",

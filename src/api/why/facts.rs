@@ -7,6 +7,7 @@ use crate::api::{
     ScheduleView, config,
 };
 use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, Timestamp};
+use crate::store::audit::defines;
 use crate::store::order::audit_target;
 use crate::trigger::Timing;
 
@@ -158,6 +159,11 @@ impl Facts {
         Some(timing.after(at - 1) == Some(at))
     }
 
+    /// The newest definition that fits.
+    pub(super) fn definition(&self, fits: impl Fn(&AuditView) -> bool) -> Option<&AuditView> {
+        self.changes.iter().find(|it| defines(&it.verb) && fits(it))
+    }
+
     /// The newest change by this verb that fits.
     pub(super) fn change(&self, verb: &str, fits: impl Fn(&AuditView) -> bool) -> Option<&AuditView> {
         self.changes.iter().find(|it| it.verb == verb && fits(it))
@@ -166,18 +172,19 @@ impl Facts {
     /// The first change of the trigger after an instant: what it was then.
     pub(super) fn retimed_since(&self, at: DateTime<Utc>) -> Option<&AuditView> {
         let is_later = |it: &&AuditView| it.made.is_some_and(|made| made > at);
-        self.changes.iter().rev().filter(|it| it.verb == "ensure" && changes_trigger(it)).find(is_later)
+        self.changes.iter().rev().filter(|it| defines(&it.verb) && changes_trigger(it)).find(is_later)
     }
 
     /// When the schedule of this name was made, if the audit still has that.
     pub(super) fn creation(&self) -> Option<&AuditView> {
-        self.changes.iter().rev().find(|it| it.verb == "ensure" && it.was.is_empty() && !it.became.is_empty())
+        let is_one = |it: &&AuditView| defines(&it.verb) && it.was.is_empty() && !it.became.is_empty();
+        self.changes.iter().rev().find(is_one)
     }
 
     /// The removal after which the schedule was not there at an instant, and what made it again since.
     pub(super) fn removal_before(&self, at: DateTime<Utc>) -> Option<(&AuditView, Option<&AuditView>)> {
         let removal = self.change("remove", |it| it.made.is_some_and(|made| made <= at))?;
-        let again = self.changes.iter().rev().find(|it| it.verb == "ensure" && it.id > removal.id);
+        let again = self.changes.iter().rev().find(|it| defines(&it.verb) && it.id > removal.id);
         let is_back = again.is_some_and(|it| it.made.is_some_and(|made| made <= at));
         (!is_back).then_some((removal, again))
     }

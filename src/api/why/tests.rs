@@ -139,6 +139,8 @@ fn schedule() -> ScheduleView {
         paused_until: None,
         held_by: String::new(),
         left_alone: String::new(),
+        owner: String::new(),
+        by_hand: Vec::new(),
     }
 }
 

@@ -4,9 +4,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use firetime::request::Edit;
 use firetime::{
-    Client, Cron, Difference, Enqueued, Ensured, ErrorKind, Job, MisfirePolicy, OnConflict, Overlap,
-    Schedule, ScheduleDetails, Trigger,
+    Client, Difference, EditPlan, Edited, Enqueued, Ensured, ErrorKind, Job, MisfirePolicy, OnConflict,
+    Overlap, Schedule, ScheduleDetails, ScheduleField, Trigger,
 };
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -22,13 +23,27 @@ use crate::when::utc;
 /// How many fire times are shown.
 const SHOWN: usize = 5;
 
-/// A schedule that is to be made or changed.
+/// A schedule that is to be changed.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) fields: Fields,
+    /// Given back to its owner's code; all fields if none is named.
+    pub(crate) resets: Option<Vec<ScheduleField>>,
+    /// Although it withdraws occurrences that are due.
+    pub(crate) yes: bool,
+    /// Nothing is changed.
+    pub(crate) dry_run: bool,
+    /// The present, from which an interval counts.
+    pub(crate) now: DateTime<Utc>,
+}
+
+/// A schedule that is to be made.
 #[derive(Debug)]
 pub(crate) struct Definition {
     pub(crate) fields: Fields,
     /// One of this name is replaced.
     pub(crate) replaces: bool,
-    /// Nothing is made or changed.
+    /// Nothing is made.
     pub(crate) dry_run: bool,
     /// The present, from which an interval counts.
     pub(crate) now: DateTime<Utc>,
@@ -54,68 +69,32 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// Those of a schedule as it is, as far as they can be read.
-    fn of(details: &ScheduleDetails) -> Self {
-        let span = |millis: i64| u64::try_from(millis).ok().map(Duration::from_millis);
-        Self {
-            job: Some(details.schedule.job.clone()),
-            trigger: details.rule.clone(),
-            zone: None,
-            start: details.starts,
-            end: details.ends,
-            payload: RawValue::from_string(details.payload.clone()).ok(),
-            description: Some(details.schedule.description.clone()),
-            priority: i32::try_from(details.priority).ok(),
-            misfire: details.misfire.parse().ok(),
-            misfire_threshold: span(details.schedule.misfire_threshold),
-            time_limit: details.time_limit.and_then(span),
-            overlap: details.overlap.parse().ok(),
-            pause_after: details.pause_after.and_then(|count| count.try_into().ok()),
-        }
-    }
-
-    /// These, and those of a schedule that are not named here.
-    fn or(&self, there: Self) -> Result<Self> {
-        // The start of an interval is its own: another trigger begins anew.
-        let has_window = self.trigger.is_none() || matches!(there.trigger, Some(Trigger::Cron(_)));
-        Ok(Self {
-            job: self.job.clone().or(there.job),
-            zone: None,
-            start: self.start.or(there.start.filter(|_| has_window)),
-            end: self.end.or(there.end),
-            payload: self.payload.clone().or(there.payload),
-            description: self.description.clone().or(there.description),
-            priority: self.priority.or(there.priority),
-            misfire: self.misfire.or(there.misfire),
-            misfire_threshold: self.misfire_threshold.or(there.misfire_threshold),
-            time_limit: self.time_limit.or(there.time_limit),
-            overlap: self.overlap.or(there.overlap),
-            pause_after: self.pause_after.or(there.pause_after),
-            trigger: self.trigger_or(there.trigger)?,
-        })
-    }
-
-    /// An expression keeps the zone and the rules for clock changes that are not named.
-    fn trigger_or(&self, there: Option<Trigger>) -> Result<Option<Trigger>> {
-        let (named, zone) = (self.trigger.clone(), self.zone.as_deref());
-        let cron = |expression: &str, there: &Cron| -> Result<Option<Trigger>> {
-            let cron = Cron::parse(expression, zone.unwrap_or(there.zone()))?;
-            Ok(Some(Trigger::Cron(cron.gap(there.gap_policy()).fold(there.fold_policy()))))
-        };
-        match (named, there) {
-            (Some(Trigger::Cron(named)), Some(Trigger::Cron(there))) => cron(named.expression(), &there),
-            (None, Some(Trigger::Cron(there))) => cron(there.expression(), &there),
-            (None, _) if zone.is_some() => {
-                Err(Failure::Usage("--zone is that of a cron expression, and it has none".to_owned()))
-            }
-            (named, there) => Ok(named.or(there)),
-        }
+    /// The edit that changes these.
+    fn edit<'a>(&self, client: &'a Client, name: &str) -> Edit<'a> {
+        let edit = client.edit(name);
+        // A job's name lives as long as the program, which ends soon.
+        let job = self.job.iter();
+        let edit = job.fold(edit, |edit, job| edit.job(Job::<Box<RawValue>>::new(job.clone().leak())));
+        let edit = self.trigger.iter().fold(edit, |edit, trigger| match trigger {
+            Trigger::Cron(cron) => edit.cron(cron.expression()),
+            trigger => edit.trigger(trigger.clone()),
+        });
+        let edit = self.zone.iter().fold(edit, |edit, zone| edit.zone(zone));
+        let edit = self.start.iter().fold(edit, |edit, at| edit.starting(*at));
+        let edit = self.end.iter().fold(edit, |edit, at| edit.ending(*at));
+        let edit = self.payload.iter().fold(edit, |edit, payload| edit.payload(payload));
+        let edit = self.description.iter().fold(edit, |edit, text| edit.description(text));
+        let edit = self.priority.iter().fold(edit, |edit, priority| edit.priority(*priority));
+        let edit = self.misfire.iter().fold(edit, |edit, policy| edit.misfire(*policy));
+        let edit = self.misfire_threshold.iter().fold(edit, |edit, span| edit.misfire_threshold(*span));
+        let edit = self.time_limit.iter().fold(edit, |edit, limit| edit.timeout(*limit));
+        let edit = self.overlap.iter().fold(edit, |edit, rule| edit.overlap(*rule));
+        self.pause_after.iter().fold(edit, |edit, count| edit.pause_after(*count))
     }
 
     fn schedule(&self, name: &str) -> Result<Schedule> {
         let (Some(job), Some(trigger), Some(payload)) = (&self.job, &self.trigger, &self.payload) else {
-            let unreadable = "its trigger or its payload cannot be read: name both";
-            return Err(Failure::Usage(unreadable.to_owned()));
+            return Err(Failure::Usage("name its job, its trigger and its payload".to_owned()));
         };
         // A job's name lives as long as the program, which ends soon.
         let job: Job<Box<RawValue>> = Job::new(job.clone().leak());
@@ -179,7 +158,9 @@ pub(crate) fn enqueue(target: &Target, new: &NewExecution, output: Output, out: 
 pub(crate) fn add(target: &Target, new: &Definition, subject: &Subject, out: &mut dyn Write) -> Result {
     let (client, name) = (subject.client(target)?, &subject.name);
     let schedule = new.fields.schedule(name)?;
-    show_fire_times(&new.fields, new.now, out)?;
+    if let Some(trigger) = &new.fields.trigger {
+        show_fire_times(trigger, (new.fields.start, new.fields.end), new.now, out)?;
+    }
     if new.dry_run {
         writeln!(out, "nothing was changed")?;
         return Ok(());
@@ -200,22 +181,73 @@ pub(crate) fn add(target: &Target, new: &Definition, subject: &Subject, out: &mu
     warn_of_no_node(&client, new.fields.job.as_deref().unwrap_or_default())
 }
 
-pub(crate) fn set(target: &Target, new: &Definition, subject: &Subject, out: &mut dyn Write) -> Result {
+pub(crate) fn set(target: &Target, new: &Change, subject: &Subject, out: &mut dyn Write) -> Result {
     let (client, name) = (subject.client(target)?, &subject.name);
-    let seen = of_schedule(&client, name, client.schedule(name))?;
-    let fields = new.fields.or(Fields::of(&seen))?;
-    let schedule = fields.schedule(name)?;
+    let edit = new.fields.edit(&client, name).reason(&subject.reason);
+    let edit = new.resets.iter().flatten().fold(edit, |edit, field| edit.give_back(*field));
+    let gives_all_back = new.resets.as_ref().is_some_and(Vec::is_empty);
+    let edit = if gives_all_back { edit.give_back_all() } else { edit };
+    let plan = of_schedule(&client, name, edit.plan())?;
     if new.fields.trigger.is_some() || new.fields.zone.is_some() {
-        show_fire_times(&fields, new.now, out)?;
+        show_fire_times(&plan.trigger, (plan.starts, plan.ends), new.now, out)?;
     }
     if new.dry_run {
-        show_differences(&seen, &schedule, out)?;
+        show(&plan.differences, out)?;
+        tell_withdrawn(&plan, "would withdraw", out)?;
         writeln!(out, "nothing was changed")?;
         return Ok(());
     }
-    let answer = ensure(&client, &schedule, Some(&seen), subject)?;
-    tell(name, answer, Some(&seen), &schedule, out)?;
-    warn_of_no_node(&client, fields.job.as_deref().unwrap_or_default())
+    if let Some(withdraws) = plan.withdraws.filter(|_| !new.yes) {
+        return Err(Failure::Usage(format!(
+            "nothing was changed: this would withdraw {withdraws}, which nobody has claimed; say --yes to change it \
+             all the same"
+        )));
+    }
+    let before = of_schedule(&client, name, client.schedule(name))?.schedule;
+    tell_edit(name, &edit.if_version(plan.version).run()?, out)?;
+    let given_back: Vec<&str> =
+        before.by_hand.iter().filter(|it| !plan.by_hand.contains(it)).map(|it| it.as_str()).collect();
+    if !given_back.is_empty() {
+        let fields = given_back.join(", ").replace('_', " ");
+        writeln!(out, "  given back: {fields}; the next sync of {} sets them", escaped(&plan.owner))?;
+    }
+    let job =
+        plan.differences.iter().find(|it| it.field == "job").map_or(before.job, |it| it.becomes.clone());
+    warn_of_no_node(&client, &job)
+}
+
+fn tell_edit(name: &str, answer: &Edited, out: &mut dyn Write) -> Result {
+    let (said, plan) = match answer {
+        Edited::Changed(plan) => ("changed", plan),
+        Edited::Quarantined(plan) => ("it stays in error: give it another trigger", plan),
+        Edited::Differs => return Err(raced(name)),
+        _ => {
+            writeln!(out, "{}: nothing was changed, it is so", escaped(name))?;
+            return Ok(());
+        }
+    };
+    writeln!(out, "{}: {said}", escaped(name))?;
+    show(&plan.differences, out)?;
+    tell_withdrawn(plan, "withdrew", out)?;
+    if !plan.by_hand.is_empty() && !plan.differences.is_empty() {
+        let fields: Vec<&str> = plan.by_hand.iter().map(|field| field.as_str()).collect();
+        let (fields, owner) = (fields.join(", ").replace('_', " "), escaped(&plan.owner));
+        writeln!(out, "  by hand: {fields}; syncs of {owner} leave them so until --reset gives them back")?;
+    }
+    Ok(())
+}
+
+fn tell_withdrawn(plan: &EditPlan, verb: &str, out: &mut dyn Write) -> Result {
+    if let Some(withdraws) = plan.withdraws {
+        writeln!(out, "  {verb} {withdraws}")?;
+    }
+    Ok(())
+}
+
+/// Somebody else was faster.
+fn raced(name: &str) -> Failure {
+    let lost = "nothing was changed: somebody else has changed it meanwhile; look at it and try again";
+    Failure::Failed(format!("{name:?}: {lost}"))
 }
 
 /// The schedule of this name, if there is one.
@@ -254,11 +286,7 @@ fn tell(
         Ensured::Changed => "changed",
         Ensured::Unchanged => "nothing was changed, it is so",
         Ensured::Quarantined => "it stays in error: give it another trigger",
-        Ensured::Differs => {
-            let lost =
-                "nothing was changed: somebody else has changed it meanwhile; look at it and try again";
-            return Err(Failure::Failed(format!("{name:?}: {lost}")));
-        }
+        Ensured::Differs => return Err(raced(name)),
     };
     writeln!(out, "{}: {said}", escaped(name))?;
     was.map_or(Ok(()), |was| show_differences(was, schedule, out))
@@ -266,21 +294,30 @@ fn tell(
 
 /// The fields of a schedule that are, or were, to become others.
 fn show_differences(stored: &ScheduleDetails, schedule: &Schedule, out: &mut dyn Write) -> Result {
+    show(&stored.differences(schedule), out)
+}
+
+fn show(differences: &[Difference], out: &mut dyn Write) -> Result {
     let shown = |text: &str| match text {
         "" => "none".to_owned(),
         text => escaped(&shortened(text, TEXT_SHOWN)).to_string(),
     };
-    for Difference { field, was, becomes, .. } in stored.differences(schedule) {
-        writeln!(out, "  {}: {} -> {}", field.replace('_', " "), shown(&was), shown(&becomes))?;
+    for Difference { field, was, becomes, .. } in differences {
+        writeln!(out, "  {}: {} -> {}", field.replace('_', " "), shown(was), shown(becomes))?;
     }
     Ok(())
 }
 
-fn show_fire_times(fields: &Fields, now: DateTime<Utc>, out: &mut dyn Write) -> Result {
-    let Some(trigger) = &fields.trigger else { return Ok(()) };
+/// The next fire times of a trigger in a window.
+fn show_fire_times(
+    trigger: &Trigger,
+    (start, end): (Option<DateTime<Utc>>, Option<DateTime<Utc>>),
+    now: DateTime<Utc>,
+    out: &mut dyn Write,
+) -> Result {
     let now = now.timestamp_millis();
-    let start = fields.start.map_or(now, |start| start.timestamp_millis());
-    let end = fields.end.map(|end| end.timestamp_millis());
+    let start = start.map_or(now, |start| start.timestamp_millis());
+    let end = end.map(|end| end.timestamp_millis());
     let timing = firetime::trigger::Timing::new(trigger.clone(), Some(start), end)?;
     let shown = if let Trigger::Delay(_) = trigger { 1 } else { SHOWN };
     let fire_times = std::iter::successors(timing.after(now - 1), |at| timing.after(*at)).take(shown);

@@ -210,6 +210,12 @@ fn preview_removal(client: &Client, name: &str, cancel_running: bool) -> Result 
     };
     let waiting = count(&[ExecutionState::Pending])?;
     let running = count(&[ExecutionState::Claimed, ExecutionState::Running])?;
+    let withdraws = client.remove(name).withdraws()?;
+    let withdraws = withdraws.map_or_else(String::new, |it| format!("; it would withdraw {it}"));
+    let again = match schedule.owner.as_str() {
+        "" => String::new(),
+        owner => format!("; the next sync of {owner:?} makes it again, unless its list lacks it then"),
+    };
     let then = if cancel_running { "be asked to end" } else { "end normally" };
     let next = match inspect::next(&schedule) {
         never if never == "-" => "never again".to_owned(),
@@ -218,7 +224,7 @@ fn preview_removal(client: &Client, name: &str, cancel_running: bool) -> Result 
     };
     Err(Failure::Usage(format!(
         "nothing was changed: {name:?} ({}, {}, {next}) would fire no more; of its executions {waiting} wait and \
-         would be cancelled, {running} run and would {then}; say --yes to remove it",
+         would be cancelled, {running} run and would {then}{withdraws}{again}; say --yes to remove it",
         schedule.trigger, schedule.state
     )))
 }

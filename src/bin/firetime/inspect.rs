@@ -46,7 +46,8 @@ pub(crate) enum Listing {
     Nodes,
     Jobs,
     Applications,
-    Schedules,
+    /// Those of this owner, or all.
+    Schedules(Option<String>),
     Executions(ExecutionFilter),
     Audit(AuditFilter),
 }
@@ -110,7 +111,11 @@ fn once(target: &Target, listing: &Listing, how: &How, out: &mut dyn Write) -> R
     match listing {
         Listing::Nodes => of_application(&client, target, how, out, NODES, client.nodes()?),
         Listing::Jobs => of_application(&client, target, how, out, JOBS, client.jobs()?),
-        Listing::Schedules => of_application(&client, target, how, out, SCHEDULES, client.schedules()?),
+        Listing::Schedules(owner) => {
+            let mut schedules = client.schedules()?;
+            schedules.retain(|schedule| owner.as_ref().is_none_or(|owner| *owner == schedule.owner));
+            of_application(&client, target, how, out, SCHEDULES, schedules)
+        }
         Listing::Applications => shown(how, out, APPLICATIONS, client.applications()?),
         Listing::Executions(filter) => {
             let executions = client.executions(&ExecutionFilter { limit: one_more, ..filter.clone() })?;
@@ -256,8 +261,16 @@ const SCHEDULES: &[Column<ScheduleView>] = &[
     Column::wide("SINCE (UTC)", |schedule| utc(schedule.paused)),
     Column::wide("UNTIL (UTC)", |schedule| utc(schedule.paused_until)),
     Column::new("REASON", schedule_reason),
+    Column::wide("OWNER", |schedule| schedule.owner.clone()),
+    Column::wide("BY HAND", by_hand),
     Column::wide("DESCRIPTION", |schedule| shortened(&schedule.description, TEXT_SHOWN)),
 ];
+
+/// The fields that an operator has changed, of one that lives in code.
+fn by_hand(schedule: &ScheduleView) -> String {
+    let fields: Vec<&str> = schedule.by_hand.iter().map(|field| field.as_str()).collect();
+    fields.join(", ").replace('_', " ")
+}
 
 /// When it fires next, as far as that is known.
 pub(crate) fn next(schedule: &ScheduleView) -> String {

@@ -2,7 +2,10 @@
 
 use std::io::Write;
 
-use firetime::{ErrorKind, ExecutionDetails, ExecutionLogs, ExecutionView, ScheduleDetails};
+use firetime::{
+    ErrorKind, ExecutionDetails, ExecutionLogs, ExecutionView, FieldEdit, OwnerView, ScheduleDetails,
+    ScheduleField,
+};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
@@ -27,6 +30,7 @@ pub(crate) fn schedule(target: &Target, name: &str, output: Output, out: &mut dy
         return output::json(out, &details);
     }
     let ScheduleDetails { schedule, payload, starts, ends, priority, next_five, counts, last, .. } = &details;
+    let of = |field, value: String| by_hand(&details, field, value);
     let fire_times = match &next_five[..] {
         [] => vec![inspect::next(schedule)],
         known => known.iter().map(|at| utc(Some(*at))).collect(),
@@ -37,17 +41,28 @@ pub(crate) fn schedule(target: &Target, name: &str, output: Output, out: &mut dy
         out,
         &[
             ("schedule", schedule.name.clone()),
-            ("description", schedule.description.clone()),
-            ("job", format!("{} (live nodes: {})", schedule.job, schedule.nodes)),
-            ("payload", payload.clone()),
-            ("trigger", schedule.trigger.clone()),
+            ("owner", owner(&details)),
+            ("description", of(ScheduleField::Description, schedule.description.clone())),
+            ("job", of(ScheduleField::Job, format!("{} (live nodes: {})", schedule.job, schedule.nodes))),
+            ("payload", of(ScheduleField::Payload, payload.clone())),
+            ("trigger", of(ScheduleField::Trigger, schedule.trigger.clone())),
             ("starts (UTC)", utc(*starts)),
             ("ends (UTC)", utc(*ends)),
-            ("priority", priority.to_string()),
-            ("misfire", format!("{}, from {} ms on", details.misfire, schedule.misfire_threshold)),
-            ("time limit", details.time_limit.map_or_else(String::new, |limit| format!("{limit} ms"))),
-            ("overlap", details.overlap.to_lowercase()),
-            ("pauses itself after", pauses_after(details.pause_after)),
+            ("priority", of(ScheduleField::Priority, priority.to_string())),
+            ("misfire", of(ScheduleField::Misfire, details.misfire.clone())),
+            (
+                "missed from",
+                of(ScheduleField::MisfireThreshold, format!("{} ms on", schedule.misfire_threshold)),
+            ),
+            (
+                "time limit",
+                of(
+                    ScheduleField::TimeLimit,
+                    details.time_limit.map_or_else(String::new, |limit| format!("{limit} ms")),
+                ),
+            ),
+            ("overlap", of(ScheduleField::Overlap, details.overlap.to_lowercase())),
+            ("pauses itself after", of(ScheduleField::PauseAfter, pauses_after(details.pause_after))),
             ("state", schedule_state(schedule)),
             ("reason", schedule.reason.clone()),
             ("paused by", schedule.paused_by.clone()),
@@ -59,6 +74,28 @@ pub(crate) fn schedule(target: &Target, name: &str, output: Output, out: &mut dy
         ],
     )?;
     recent(last, out)
+}
+
+/// In whose code it lives: all fields are that code's but those that are marked.
+fn owner(details: &ScheduleDetails) -> String {
+    let name = &details.schedule.owner;
+    match &details.owned_by {
+        None => name.clone(),
+        Some(OwnerView { revision, synced, synced_by, .. }) => {
+            format!("{name}, revision {revision}, written {} UTC by {synced_by}", utc(*synced))
+        }
+    }
+}
+
+/// The value of a field, and who set it if that was an operator.
+fn by_hand(details: &ScheduleDetails, field: ScheduleField, value: String) -> String {
+    if !details.schedule.by_hand.contains(&field) {
+        return value;
+    }
+    match details.edits.iter().find(|edit| edit.field == field) {
+        Some(FieldEdit { by, at, .. }) => format!("{value} (by hand: {by}, {} UTC)", utc(*at)),
+        None => format!("{value} (by hand)"),
+    }
 }
 
 /// After what in a row a schedule pauses itself.

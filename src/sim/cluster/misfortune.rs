@@ -314,6 +314,10 @@ impl Cluster {
         if self.now < self.ends && self.faults.requests > 0 && self.verbs.strikes(self.faults.requests) {
             self.plans.write_request(&self.database);
         }
+        if self.now < self.ends && self.faults.releases > 0 && self.verbs.strikes(self.faults.releases) {
+            let releasing = any_member(&mut self.members);
+            self.plans.start_release(&wire.through(self.database.at(releasing)));
+        }
         if self.verbs.strikes(self.faults.cancels) {
             self.plans.cancel(self.now, &wire.through(self.database.at(cancelling)));
         }

@@ -490,6 +490,7 @@ impl Cluster {
             orders: Some(self.plans.orders()),
             keyed: self.plans.keyed(),
             requests,
+            syncs: self.plans.syncs(),
             cancels: self.plans.cancels().into_iter().chain(self.wires.replaced()).collect(),
             retries: self.plans.retries(),
             skips: self.plans.skips(),

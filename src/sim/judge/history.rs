@@ -27,6 +27,8 @@ pub struct History {
     pub keyed: Vec<Keyed>,
     /// What other programs asked for by writing rows, in the order of their ids.
     pub requests: Vec<Request>,
+    /// Syncs of schedules that live in code, in the order in which they were made.
+    pub syncs: Vec<Sync>,
     /// Attempts that somebody asked for beside what policies grant.
     pub retries: BTreeSet<i64>,
     /// Occurrences that somebody skipped: the schedule, the fire time.
@@ -339,6 +341,19 @@ pub struct Keyed {
 pub struct Order {
     pub execution: i64,
     pub payload: Option<String>,
+}
+
+/// A sync of the schedules that an owner's code lists.
+#[derive(Clone, Debug)]
+pub struct Sync {
+    pub owner: String,
+    pub revision: i64,
+    /// The listed schedules, each with its priority.
+    pub list: BTreeMap<String, i64>,
+    /// Whether it was answered that a higher revision is known; none if it failed.
+    pub is_stale: Option<bool>,
+    /// The schedules of each owner just after it.
+    pub rows: BTreeMap<String, BTreeMap<String, i64>>,
 }
 
 /// A request that another program has written.

@@ -16,6 +16,7 @@ mod history;
 mod keys;
 mod overlaps;
 mod requests;
+mod syncs;
 mod transactions;
 mod withdrawn;
 
@@ -53,6 +54,7 @@ pub fn judge(history: &History) -> Verdict {
     orders(history, &mut verdict);
     keys::keys(history, &mut verdict);
     requests::requests(history, &mut verdict);
+    syncs::syncs(history, &mut verdict);
     switches(history, &mut verdict);
     attempts::limits(history, &mut verdict);
     attempts::graces(history, &mut verdict);

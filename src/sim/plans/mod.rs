@@ -2,6 +2,7 @@
 //! instants alone.
 
 mod operator;
+mod releases;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -63,6 +64,9 @@ pub(super) struct Plans {
     keyed: Vec<judge::Keyed>,
     /// What other programs have written.
     written: Vec<Written>,
+    /// The newest release of each owner's code, and what was synced.
+    releases: [i64; 2],
+    syncs: Vec<judge::Sync>,
     cancels: Vec<judge::Cancel>,
     skips: Vec<(String, Millis)>,
     retries: BTreeSet<i64>,
@@ -84,6 +88,8 @@ impl Plans {
             orders: Vec::new(),
             keyed: Vec::new(),
             written: Vec::new(),
+            releases: [2; 2],
+            syncs: Vec::new(),
             cancels: Vec::new(),
             skips: Vec::new(),
             retries: BTreeSet::new(),

@@ -521,6 +521,21 @@ macro_rules! conformance {
                 what_a_pause_held_back_is_passed_as_paused,
                 pauses_whose_time_is_up_are_found_until_they_have_ended,
             }
+            synced {
+                a_sync_makes_what_is_missing_changes_what_differs_and_removes_the_rest,
+                an_equal_sync_writes_nothing,
+                a_lower_revision_writes_nothing_while_a_higher_one_is_known,
+                the_same_revision_writes_what_differs,
+                another_owners_schedules_are_never_touched,
+                what_is_nobodys_is_adopted_as_it_is,
+                what_an_operator_changed_stays_until_it_is_given_back,
+                each_field_is_an_operators_by_itself,
+                a_pause_survives_a_sync,
+                a_sync_withdraws_what_was_due,
+                a_sync_that_cannot_be_made_leaves_nothing,
+                of_syncs_at_once_the_higher_revision_stays,
+                of_two_owners_at_once_one_has_the_name,
+            }
             waiting { payloads_that_wait_are_found_once_by_steps_of_any_size, }
         }
     };
@@ -545,6 +560,7 @@ macro_rules! conformance_of_row_locks {
             concurrency { a_held_row_of_a_job_keeps_its_own_claims_waiting_and_no_others, }
             enqueued { a_held_enqueued_execution_is_skipped_and_the_others_win, }
             requests { a_held_request_is_left_to_its_holder, }
+            synced { a_sync_waits_for_no_row_that_stays_as_it_is, }
         }
     };
 }

@@ -54,6 +54,7 @@ pub(crate) mod settle;
 pub(crate) mod stranded;
 pub(crate) mod streaks;
 pub(crate) mod switched;
+pub(crate) mod synced;
 pub(crate) mod timed_out;
 pub(crate) mod traps;
 pub(crate) mod triggers;

@@ -12,7 +12,7 @@ const THREADS: usize = 4;
 const ROUNDS: usize = 12;
 
 /// Runs `racer` in every thread at once; what each came back with.
-fn race<T: Send>(threads: usize, racer: impl Fn(usize) -> T + Sync) -> Vec<T> {
+pub(super) fn race<T: Send>(threads: usize, racer: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let start = Barrier::new(threads);
     let go = |number| {
         start.wait();
@@ -26,7 +26,7 @@ fn race<T: Send>(threads: usize, racer: impl Fn(usize) -> T + Sync) -> Vec<T> {
 
 /// Calls again when SQLite's file stayed too busy: a call waits for another's write for a second, and once
 /// more, but a disk may stand still for longer. No other error, and none that comes at once, is the disk's.
-fn patiently<T>(call: impl Fn() -> crate::store::Result<T>) -> T {
+pub(super) fn patiently<T>(call: impl Fn() -> crate::store::Result<T>) -> T {
     let deadline = Instant::now() + DEADLINE;
     let is_locked = |error: &Error| {
         error.kind() == ErrorKind::Unavailable && format!("{error:#}").ends_with("database is locked")

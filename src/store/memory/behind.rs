@@ -88,6 +88,10 @@ impl MemoryStore {
     }
 
     /// What an edit or a removal withdraws has no row.
+    pub(crate) fn ignore_revisions(&self) {
+        self.tables().hooks.ignores_revisions = true;
+    }
+
     pub(crate) fn forget_withdrawn(&self) {
         self.tables().hooks.forgets_withdrawn = true;
     }
@@ -439,6 +443,7 @@ impl Tables {
             "time_triggered" => row.triggered = value.number()?,
             "shard" => row.shard = value.number()?,
             _ if row.settings.set(column, &cell) || when.set(column, &cell) => {}
+            _ if row.ownership.set(column, &cell) => {}
             _ => return None,
         }
         row.shape = Arc::new(Shape::from(when));

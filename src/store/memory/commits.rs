@@ -13,6 +13,10 @@ use crate::domain::{JobId, NodeId, Timestamp};
 use crate::store::audit::AuditRow;
 use crate::store::order::CancelRow;
 use crate::store::said::SaidRow;
+use crate::store::sync::OwnerRow;
+
+/// The primary key of an owner: its application and its name.
+pub(super) type OwnerKey = (Arc<str>, Arc<str>);
 
 /// A row, or what must be unique, that two transactions may have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +37,7 @@ pub(super) enum RowKey {
     Key(UniqueKey),
     Audit(i64),
     Request(i64),
+    Owner(Arc<str>, Arc<str>),
 }
 
 /// What one transaction has written.
@@ -51,6 +56,7 @@ pub(super) struct WriteSet {
     pub(super) keys: Vec<Written<UniqueKey, i64>>,
     pub(super) audit: Vec<Written<i64, AuditRow>>,
     pub(super) requests: Vec<Written<i64, RequestRow>>,
+    pub(super) owners: Vec<Written<OwnerKey, OwnerRow>>,
     /// The rows by which it is certified.
     pub(super) rows: BTreeSet<RowKey>,
 }
@@ -91,6 +97,9 @@ impl WriteSet {
         rows.extend(self.keys.iter().map(|it| RowKey::Key(it.key.clone())));
         rows.extend(self.audit.iter().map(|it| RowKey::Audit(it.key)));
         rows.extend(self.requests.iter().map(|it| RowKey::Request(it.key)));
+        let owner =
+            |it: &Written<OwnerKey, OwnerRow>| RowKey::Owner(Arc::clone(&it.key.0), Arc::clone(&it.key.1));
+        rows.extend(self.owners.iter().map(owner));
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Hooks {
     pub(super) forgets_resumes: bool,
     /// What an edit or a removal withdraws has no row.
     pub(super) forgets_withdrawn: bool,
+    /// A sync writes although a higher revision is known.
+    pub(super) ignores_revisions: bool,
     /// Keys of enqueued executions keep nobody away.
     pub(super) forgets_keys: bool,
     /// An attempt begins without the checkpoint of the one before.

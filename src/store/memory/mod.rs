@@ -28,6 +28,7 @@ mod said;
 mod schedules;
 mod streak;
 mod switch;
+mod sync;
 mod table;
 mod tables;
 mod tests;
@@ -50,6 +51,7 @@ use super::rules::{ChangeKind, HeldRow};
 use super::said::{Said, SaidBy};
 use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
+use super::sync::{OwnerRow, SyncAnswer, SyncOrder};
 use super::waiting::{PayloadPage, PayloadWalk};
 use super::{
     ApplicationRow, Applied, Carrier, Change, Claim, ClaimRequest, Completed, Definition, Ensured,
@@ -153,6 +155,11 @@ impl Verbs for MemoryStore {
         Ok(self.read(|tables| tables.seen(application, name)))
     }
 
+    fn schedule(&self, application: &str, name: &str) -> Result<Option<ScheduleRow>> {
+        Ok(self
+            .read(|tables| tables.schedule_rows(Some(application)).into_iter().find(|row| row.name == name)))
+    }
+
     fn now(&self) -> Result<Timestamp> {
         Ok(self.read(|tables| tables.now))
     }
@@ -184,6 +191,10 @@ impl Verbs for MemoryStore {
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {
         self.transaction(|tables| tables.ensure(definition))
+    }
+
+    fn sync(&self, order: &SyncOrder) -> Result<SyncAnswer> {
+        self.transaction(|tables| tables.sync(order))
     }
 
     fn order(&self, order: &RunOrder) -> Result<Ordered> {
@@ -409,9 +420,12 @@ impl Store for MemoryStore {
         Ok(self.read(|tables| tables.schedule_rows(application)))
     }
 
-    fn schedule(&self, application: &str, name: &str) -> Result<Option<ScheduleRow>> {
-        Ok(self
-            .read(|tables| tables.schedule_rows(Some(application)).into_iter().find(|row| row.name == name)))
+    fn plan_sync(&self, order: &SyncOrder) -> Result<SyncAnswer> {
+        self.read(|tables| tables.plan_sync(order))
+    }
+
+    fn owner(&self, application: &str, owner: &str) -> Result<Option<OwnerRow>> {
+        Ok(self.read(|tables| tables.owner(application, owner)))
     }
 
     fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>> {

@@ -25,6 +25,7 @@ impl Tables {
             keys: self.keys.written(),
             audit: self.audit.written(),
             requests: self.requests.written(),
+            owners: self.owners.written(),
             rows: self.touched.clone(),
         };
         set.note_rows();
@@ -61,6 +62,7 @@ impl Tables {
         self.keys.commit();
         self.audit.commit();
         self.requests.commit();
+        self.owners.commit();
         self.touched.clear();
     }
 
@@ -88,6 +90,7 @@ impl Tables {
         self.keys.roll_back(0);
         self.audit.roll_back(0);
         self.requests.roll_back(0);
+        self.owners.roll_back(0);
         self.touched.clear();
     }
 
@@ -115,6 +118,7 @@ impl Tables {
         self.keys.replay(&set.keys);
         self.audit.replay(&set.audit);
         self.requests.replay(&set.requests);
+        self.owners.replay(&set.owners);
         let ids = [&set.jobs.last().map(|it| it.key.0), &set.schedules.last().map(|it| it.key)];
         let more = [&set.runs.last().map(|it| it.key), &set.audit.last().map(|it| it.key)];
         ids.into_iter().chain(more).flatten().for_each(|id| self.ids.pass(*id));
@@ -169,6 +173,7 @@ impl Tables {
         self.keys.revert(&set.keys);
         self.audit.revert(&set.audit);
         self.requests.revert(&set.requests);
+        self.owners.revert(&set.owners);
     }
 
     /// The same, by a member that has certified it.

@@ -13,9 +13,10 @@ use crate::store::enqueue::{EnqueueOrder, Keyed};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::request::{Answered, CarriedOut, Request, RequestQuery};
 use crate::store::switch::{PassedQuery, SwitchOrder, Switched};
+use crate::store::sync::{SyncAnswer, SyncOrder};
 use crate::store::{
     Applied, Carrier, Change, Completed, Definition, Ensured, ExecutionChange, ExecutionQuery, ExecutionRow,
-    Result, SeenSchedule, Verbs,
+    Result, ScheduleRow, SeenSchedule, Verbs,
 };
 
 impl MemoryStore {
@@ -147,6 +148,11 @@ impl Verbs for Within<'_> {
         Ok(self.0.borrow().seen(application, name))
     }
 
+    fn schedule(&self, application: &str, name: &str) -> Result<Option<ScheduleRow>> {
+        let rows = self.0.borrow().schedule_rows(Some(application));
+        Ok(rows.into_iter().find(|row| row.name == name))
+    }
+
     fn now(&self) -> Result<Timestamp> {
         Ok(self.0.borrow().now)
     }
@@ -161,6 +167,10 @@ impl Verbs for Within<'_> {
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {
         self.0.borrow_mut().ensure(definition)
+    }
+
+    fn sync(&self, order: &SyncOrder) -> Result<SyncAnswer> {
+        self.0.borrow_mut().sync(order)
     }
 
     fn order(&self, order: &RunOrder) -> Result<Ordered> {

@@ -10,7 +10,9 @@ use crate::domain::{
     Cursor, Entry, ExecutionId, ExecutionState, JobId, JobSettings, LaneHealth, Millis, NodeId, Overlap,
     Reason, ScheduleId, ScheduleState, Timestamp, Token,
 };
-use crate::store::columns::{Column, Datum, NO_TIME, NONE, QUEUE, Settings, When, instant, number};
+use crate::store::columns::{
+    Column, Datum, NO_TIME, NONE, Ownership, QUEUE, Settings, When, instant, number,
+};
 use crate::store::enqueue::read_tags;
 use crate::store::guard::Guard;
 use crate::store::ledger::TriggerPeriod;
@@ -231,6 +233,7 @@ pub(super) struct Schedule {
     /// When a pause of it ended last.
     pub resumed: Option<Timestamp>,
     pub slot: Option<Slot>,
+    pub ownership: Ownership,
 }
 
 /// The occurrence whose execution was claimed last, of a schedule whose executions do not overlap:
@@ -264,6 +267,7 @@ impl Schedule {
             paused_until: None,
             resumed: None,
             slot: None,
+            ownership: Ownership::NOBODYS,
         }
     }
 

@@ -40,7 +40,7 @@ impl Tables {
         }
     }
 
-    fn stored(&self, id: i64) -> Option<StoredSchedule> {
+    pub(super) fn stored(&self, id: i64) -> Option<StoredSchedule> {
         let row = self.schedule(id)?;
         Some(StoredSchedule {
             state: row.state.to_string(),
@@ -50,10 +50,11 @@ impl Tables {
             next: row.next,
             settings: row.settings.clone(),
             when: row.shape.columns.clone(),
+            ownership: row.ownership.clone(),
         })
     }
 
-    fn create(&mut self, wanted: &WorkedOut<'_>, settings: Settings) -> Result<Ensured> {
+    pub(super) fn create(&mut self, wanted: &WorkedOut<'_>, settings: Settings) -> Result<Ensured> {
         let refused = |problem: String| refused(wanted.definition, ErrorKind::Config, &problem);
         let PlannedRow { cursor, state } = wanted.created().map_err(refused)?;
         let app = self.apps.get(wanted.definition.application.as_str());
@@ -65,6 +66,7 @@ impl Tables {
             prev: Some(cursor.prev.unwrap_or(NO_TIME)),
             next: Some(cursor.next.column().unwrap_or(NO_TIME)),
             fence,
+            ownership: definition.author.ownership(),
             ..Schedule::new(name, state.into(), settings, wanted.when.clone().into())
         };
         let id = self.fresh_id();
@@ -74,7 +76,7 @@ impl Tables {
         Ok(Ensured::Created)
     }
 
-    fn change(
+    pub(super) fn change(
         &mut self,
         (id, stored): (i64, &StoredSchedule),
         wanted: &WorkedOut<'_>,
@@ -84,17 +86,19 @@ impl Tables {
         if is_removed {
             wanted.created().map_err(|problem| refused(wanted.definition, ErrorKind::Config, &problem))?;
         }
-        let (edit, ensured) = wanted.edit(stored, &settings).map_err(|problem| {
+        let becomes = wanted.becomes(stored, settings);
+        let (edit, ensured) = wanted.edit(stored, &becomes).map_err(|problem| {
             refused(wanted.definition, ErrorKind::Data, &format!("{problem}: mend the row by hand"))
         })?;
         if matches!(edit, Edit::None) {
             return Ok(ensured);
         }
-        let difference = wanted.difference(stored, &settings);
+        let difference = wanted.difference(stored, &becomes);
         let withdrawal = wanted.withdrawal(ScheduleId(id), stored, &edit);
         let retimes = matches!(edit, Edit::Retime(_));
         self.edit_schedule(id, |row| {
-            row.settings = settings;
+            row.settings = becomes.settings;
+            row.ownership = becomes.ownership;
             row.version += 1;
             if let Edit::Retime(PlannedRow { cursor, state }) = edit {
                 row.shape = Arc::new(Shape::from(wanted.when.clone()));
@@ -160,6 +164,7 @@ impl Tables {
                 since: row.paused,
                 until: row.paused_until,
             },
+            ownership: row.ownership.clone(),
         }
     }
 
@@ -238,7 +243,7 @@ impl Tables {
     }
 }
 
-fn refused(definition: &Definition, kind: ErrorKind, problem: &str) -> Error {
+pub(super) fn refused(definition: &Definition, kind: ErrorKind, problem: &str) -> Error {
     Error::new(kind, format!("schedule {:?}: {problem}", definition.name))
 }
 

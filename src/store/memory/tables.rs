@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::commits::{Commits, RowKey};
+use super::commits::{Commits, OwnerKey, RowKey};
 use super::hooks::Hooks;
 use super::rows::{
     App, BoundedRow, Execution, IndexedBy, Job, Key, Node, Pause, RequestRow, Schedule, Slot, TriggerRow,
@@ -18,6 +18,7 @@ use crate::store::audit::AuditRow;
 use crate::store::change::PolicyChange;
 use crate::store::order::CancelRow;
 use crate::store::said::SaidRow;
+use crate::store::sync::OwnerRow;
 use crate::store::{Change, Result};
 
 /// Where the ids of new rows come from: each member that has the tables has its own, so far apart as there
@@ -87,6 +88,8 @@ pub(super) struct Tables {
     pub keys: Table<UniqueKey, i64>,
     /// By id.
     pub audit: Table<i64, AuditRow>,
+    /// QRTZ_OWNER, by application and owner.
+    pub owners: Table<OwnerKey, OwnerRow>,
     /// QRTZ_REQUEST, by id.
     pub requests: Table<i64, RequestRow>,
     /// Rows that the transaction counts as written, whatever it changed in them.
@@ -106,12 +109,14 @@ impl Tables {
     pub(super) fn atomically<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let (runs, schedules, recorded) = (self.runs.mark(), self.schedules.mark(), self.audit.mark());
         let (requests, triggers) = (self.requests.mark(), self.triggers.mark());
+        let owners = self.owners.mark();
         let (changes, removed) = (self.hooks.changes.len(), self.hooks.removed.len());
         let result = work(self);
         if result.is_err() {
             self.audit.roll_back(recorded);
             self.requests.roll_back(requests);
             self.triggers.roll_back(triggers);
+            self.owners.roll_back(owners);
             while let Some((id, row)) = self.runs.undone(runs) {
                 self.swap_run(id, row);
             }

@@ -48,7 +48,7 @@ use session::Session;
 use session::fault::{Fault, Step};
 use verbs::calls::{calls, shared_verbs};
 pub(crate) use verbs::joined::joined;
-use verbs::{audit, change, ensure, node, order, queue, requests, said, switch};
+use verbs::{audit, change, ensure, node, order, queue, requests, said, switch, sync};
 use views::{awaited, covers, figures, inspect, ledger, place, waiting};
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
@@ -62,6 +62,7 @@ use super::request::{CarriedOut, Request, RequestQuery};
 use super::said::{Said, SaidBy};
 use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
+use super::sync::{OwnerRow, SyncAnswer, SyncOrder};
 use super::waiting::{PayloadPage, PayloadWalk};
 use super::{
     ApplicationRow, Applied, Carrier, Change, Claim, ClaimRequest, Completed, Definition, Ensured,
@@ -201,6 +202,10 @@ impl Verbs for SqlStore {
         self.read("find a schedule", |session| ensure::seen(session, application, name, ""))
     }
 
+    fn schedule(&self, application: &str, name: &str) -> Result<Option<ScheduleRow>> {
+        self.read("find a schedule", |session| inspect::schedule_named(session, application, name, ""))
+    }
+
     fn now(&self) -> Result<Timestamp> {
         self.read("read the database's clock", |session| Ok(self.sample(session)?.db()))
     }
@@ -224,6 +229,15 @@ impl Verbs for SqlStore {
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {
         self.write("ensure a schedule", |session| ensure::ensure(session, definition, None))
+    }
+
+    /// Mostly all is so: then no transaction that writes is begun.
+    fn sync(&self, order: &SyncOrder) -> Result<SyncAnswer> {
+        let planned = self.plan_sync(order)?;
+        match order.needs_nothing(&planned) {
+            true => Ok(planned),
+            false => self.write_caught_up("sync schedules", |session| sync::sync(session, order, None)),
+        }
     }
 
     fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
@@ -279,8 +293,8 @@ impl Store for SqlStore {
         write announce_ended(executions: &[ExecutionId]) -> () =
             "announce what has ended", poll::news::tell_ended;
         read jobs(application: &str) -> Vec<JobRow> = "list jobs", inspect::jobs;
-        read schedule(application: &str, name: &str) -> Option<ScheduleRow> =
-            "find a schedule", inspect::schedule_named;
+        read plan_sync(order: &SyncOrder) -> SyncAnswer = "plan a sync", sync::plan;
+        read owner(application: &str, owner: &str) -> Option<OwnerRow> = "find an owner", sync::owner;
         read counts(schedule: ScheduleId) -> Vec<(String, i64)> =
             "count a schedule's executions", inspect::counts;
         read waiting_payloads(walk: &PayloadWalk) -> PayloadPage =

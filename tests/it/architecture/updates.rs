@@ -86,6 +86,8 @@ const LISTED: &[Listed] = &[
         "generations that ended longer ago than retention, which nobody changes"),
     listed("/triggers.rs", "DELETE FROM QRTZ_TRIGGER WHERE NOT EXISTS", "e.id = QRTZ_TRIGGER.execute_id",
         "what schedules had that are gone"),
+    listed("verbs/sync.rs", "UPDATE QRTZ_OWNER SET revision = ?", "AND revision = ?",
+        "an owner whose row is locked"),
     listed("/queue.rs", "UPDATE QRTZ_KEY SET origin = ?{}", "AND origin = ?\"",
         "a key whose row is locked"),
     listed("/node.rs", "UPDATE QRTZ_APP SET time_pre = ?, time_next = ?", "guarded_by(update,&guard::ELECT,",

@@ -446,6 +446,7 @@ impl Cluster {
             changes: changes.iter().map(|it| it.change.clone()).collect(),
             orders: self.deeds.orders.clone(),
             requests: Vec::new(),
+            syncs: Vec::new(),
             keyed: self.deeds.keyed.clone(),
             retries: self.deeds.retries.clone(),
             skips: self.deeds.skips.clone(),

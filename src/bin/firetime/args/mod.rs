@@ -17,7 +17,7 @@ use self::raw::{
     RawExecutionVerb, RawFields, RawFilter, RawJobVerb, RawList, RawListed, RawNext, RawNodeVerb, RawPause,
     RawScheduleVerb, RawSet, RawSubject,
 };
-use crate::add::{Definition, Fields, NewExecution};
+use crate::add::{self, Definition, Fields, NewExecution};
 use crate::control::{Change, Subject, Verb, Which};
 use crate::cron::{Question, Source};
 use crate::demo;
@@ -47,7 +47,7 @@ pub(crate) enum Command {
     ShowExecution(Target, i64, Output),
     Logs(Target, i64, LogForm),
     Add(Target, Box<Definition>, Subject),
-    Set(Target, Box<Definition>, Subject),
+    Set(Target, Box<add::Change>, Subject),
     Enqueue(Target, NewExecution, Output),
     Change(Target, Verb, Subject),
     CronNext(Question, Output),
@@ -111,8 +111,8 @@ impl RawArgs {
                 let audit = Audit { schedule, since, until, certificate, against };
                 Command::Verify(around.target()?, audit, output.output)
             }
-            RawCommand::Schedules(RawListed { verb, list }) => {
-                around.schedule(verb.unwrap_or(RawScheduleVerb::List(list)))?
+            RawCommand::Schedules { verb, owned, list } => {
+                around.schedule(verb.unwrap_or(RawScheduleVerb::List { owned, list }))?
             }
             RawCommand::Executions { verb, filter, list } => {
                 around.execution(verb.unwrap_or(RawExecutionVerb::List { filter: *filter, list }))?
@@ -195,7 +195,7 @@ impl Surroundings<'_> {
 
     fn schedule(&self, verb: RawScheduleVerb) -> Result<Command> {
         match verb {
-            RawScheduleVerb::List(list) => self.list(Listing::Schedules, &list),
+            RawScheduleVerb::List { owned, list } => self.list(Listing::Schedules(owned.owner), &list),
             RawScheduleVerb::Show { name, output } => {
                 Ok(Command::ShowSchedule(self.target()?, name, output.output))
             }
@@ -222,8 +222,8 @@ impl Surroundings<'_> {
     }
 
     fn set(&self, set: RawSet) -> Result<Command> {
-        let RawSet { subject, fields, dry_run } = set;
-        let new = Definition { fields: self.fields(fields)?, replaces: true, dry_run, now: self.now };
+        let RawSet { subject, fields, reset: resets, yes, dry_run } = set;
+        let new = add::Change { fields: self.fields(fields)?, resets, yes, dry_run, now: self.now };
         Ok(Command::Set(self.target()?, Box::new(new), self.subject(subject.name, subject.by)))
     }
 

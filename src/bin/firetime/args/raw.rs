@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand};
-use firetime::{ExecutionState, MisfirePolicy, Overlap};
+use firetime::{ExecutionState, MisfirePolicy, Overlap, ScheduleField};
 use serde_json::value::RawValue;
 
 use crate::failure::EXIT_CODES;
@@ -137,7 +137,14 @@ pub(super) enum RawCommand {
     DemoNode,
     /// Lists an application's schedules by name, shows one, makes one, or changes one
     #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
-    Schedules(RawListed<RawScheduleVerb>),
+    Schedules {
+        #[command(subcommand)]
+        verb: Option<RawScheduleVerb>,
+        #[command(flatten)]
+        owned: RawOwned,
+        #[command(flatten)]
+        list: RawList,
+    },
     /// Lists an application's executions, newest first, shows one, or changes some
     #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
     Executions {
@@ -193,7 +200,12 @@ pub(super) struct RawListed<V: Subcommand> {
 #[derive(Debug, Subcommand)]
 pub(super) enum RawScheduleVerb {
     /// Lists them (as without a verb)
-    List(RawList),
+    List {
+        #[command(flatten)]
+        owned: RawOwned,
+        #[command(flatten)]
+        list: RawList,
+    },
     /// Shows one whole: its payload, its next fire times, what became of it
     Show {
         /// Its name
@@ -243,6 +255,14 @@ pub(super) enum RawScheduleVerb {
     },
 }
 
+/// Which schedules are listed.
+#[derive(Debug, Args)]
+pub(super) struct RawOwned {
+    /// Only those that live in the code of this owner
+    #[arg(long, value_name = "OWNER")]
+    pub(super) owner: Option<String>,
+}
+
 /// A schedule to be made.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("work").required(true).args(["job"]))]
@@ -271,6 +291,13 @@ pub(super) struct RawSet {
     pub(super) subject: RawSubject,
     #[command(flatten)]
     pub(super) fields: RawFields,
+    /// Gives fields that were changed by hand back to the code of its owner, whose next sync sets them, such
+    /// as --reset=priority,trigger; without any, all of them
+    #[arg(long, value_name = "FIELDS", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
+    pub(super) reset: Option<Vec<ScheduleField>>,
+    /// Changes it although that withdraws occurrences that are due; without this it is only told how many
+    #[arg(long)]
+    pub(super) yes: bool,
     /// Shows what would change, and its next fire times if its trigger would, and changes nothing
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -516,7 +543,7 @@ pub(super) struct RawAuditFilter {
     pub(super) actor: Option<String>,
     /// Only of this verb
     #[arg(long, value_name = "VERB", value_parser = [
-        "ensure", "pause", "resume", "drain", "trigger", "skip", "cancel", "retry", "remove"
+        "ensure", "sync", "edit", "pause", "resume", "drain", "trigger", "skip", "cancel", "retry", "remove"
     ])]
     pub(super) verb: Option<String>,
     /// Only since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago

@@ -11,8 +11,9 @@ use crate::domain::{Answer, Entry, JobPolicy, JobSpec, NodeId};
 use crate::store::audit::{Attribution, AuditEntry};
 use crate::store::sql::SqlStore;
 use crate::store::sql::session::statement::{single, sql};
+use crate::store::sync::SyncOrder;
 use crate::store::{
-    Change, Claim, ClaimRequest, Claimed, Definition, Ensured, NewNode, RemoveChange, Store, Verbs,
+    Author, Change, Claim, ClaimRequest, Claimed, Definition, Ensured, NewNode, RemoveChange, Store, Verbs,
 };
 use crate::time::Clock;
 use crate::trigger::{Simple, Trigger};
@@ -136,11 +137,44 @@ fn what_is_not_due_costs_no_statement(database: &Database) {
     assert_eq!([edits[1] - edits[0], removals[1] - removals[0]], more);
 }
 
+/// However many schedules it lists: the revision, the clock and the owner's rows are read, each once.
+fn an_equal_sync_reads_three_times(database: &Database) {
+    const SCHEDULES: usize = 300;
+    count::begin();
+    let limits = crate::store::StoreLimits { connections: 1, ..LIMITS };
+    let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
+    let app = application();
+    let author = Author::Owner("billing".to_owned());
+    let listed = |n| Definition { author: author.clone(), ..definition(&app, &format!("s{n}")) };
+    let order = SyncOrder {
+        application: app.clone(),
+        owner: "billing".to_owned(),
+        revision: 1,
+        definitions: (0..SCHEDULES).map(listed).collect(),
+        adopts: false,
+        by: Attribution::default(),
+    };
+    let sync = || {
+        let before = count::statements();
+        let answer = store.sync(&order).unwrap();
+        assert_eq!(answer.schedules.len(), SCHEDULES);
+        count::statements() - before
+    };
+    let (first, again) = (sync(), sync().min(sync()));
+    println!("costs: a sync of {SCHEDULES} schedules takes {first} statements at first, and {again} then");
+    assert_eq!(again, 3);
+}
+
 #[cfg(feature = "sqlite")]
 mod sqlite {
     #[test]
     fn what_is_not_due_costs_no_statement() {
         super::what_is_not_due_costs_no_statement(&super::Database::sqlite());
+    }
+
+    #[test]
+    fn an_equal_sync_reads_three_times() {
+        super::an_equal_sync_reads_three_times(&super::Database::sqlite());
     }
 
     #[test]
@@ -159,6 +193,11 @@ mod mariadb {
     #[test]
     fn what_is_not_due_costs_no_statement() {
         super::what_is_not_due_costs_no_statement(&super::Database::mariadb());
+    }
+
+    #[test]
+    fn an_equal_sync_reads_three_times() {
+        super::an_equal_sync_reads_three_times(&super::Database::mariadb());
     }
 
     #[test]
@@ -184,6 +223,11 @@ mod postgres {
     #[test]
     fn what_is_not_due_costs_no_statement() {
         super::what_is_not_due_costs_no_statement(&Database::postgres());
+    }
+
+    #[test]
+    fn an_equal_sync_reads_three_times() {
+        super::an_equal_sync_reads_three_times(&Database::postgres());
     }
 
     #[test]

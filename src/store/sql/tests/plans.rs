@@ -25,7 +25,7 @@ use crate::store::sql::rows::open_executions::Whose;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::batch::{BatchRows, update};
 use crate::store::sql::session::statement::{Statement, Value, sql};
-use crate::store::sql::verbs::{change, node, said};
+use crate::store::sql::verbs::{change, node, said, sync};
 use crate::store::sql::views::covers::Stretch;
 use crate::store::sql::views::{awaited, covers, figures, inspect, place, waiting};
 use crate::store::streak::Reach;
@@ -334,6 +334,9 @@ fn the_hot_path_never_scans(database: &Database) {
         ),
         ("what was said", said::said_of(&application, ExecutionId(1))),
         ("purge: what was said", said::forgotten(&application, START, 1_000)),
+        ("sync: an owner's schedules", sync::owned(&application, "billing")),
+        ("sync: other names", sync::named(&application, &["a", "b", "c"])),
+        ("sync: rows that change", sync::locked(dialect, &(1..=300).collect::<Vec<_>>())),
         ("unstarted repairs", poll::unstarted_of(dialect, &application, (1..=4_000).collect())),
     ];
     statements.extend(purge::delete_for_test(dialect, 1, START).map(|it| ("purge: remove", it)));

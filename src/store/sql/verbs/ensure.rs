@@ -2,8 +2,8 @@
 
 use super::{audit, change, node, triggers};
 use crate::domain::{Entry, JobId, ScheduleId, ScheduleState, Timestamp, shards};
-use crate::store::columns::{Cell, Column, NONE, Settings, When};
-use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
+use crate::store::columns::{Cell, Column, NONE, Ownership, Settings, When};
+use crate::store::definition::{Becomes, Edit, PlannedRow, StoredSchedule, WorkedOut};
 use crate::store::sql::rows::entry::{Payload, Raw};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{
@@ -59,25 +59,23 @@ fn ensured(session: &mut dyn Session, definition: &Definition, prepared: Option<
         seen => seen,
     };
     if let Some(row) = seen {
-        return change(session, &wanted, prepared, row);
+        return change(session, &wanted, prepared, &row);
     }
     if !definition.only_if.admits(None) {
         return Ok(Ensured::Differs);
     }
     if create(session, &wanted, prepared)? {
-        triggers::begin_named(session, (&definition.application, &definition.name), now)?;
-        audit::record(session, &wanted.creation())?;
         return Ok(Ensured::Created);
     }
     // Another made it first, perhaps since the caller's snapshot.
     let deleted = format!("schedule {:?} was deleted meanwhile", definition.name);
     let found = load(session, definition, &lock)?;
     let row = found.ok_or_else(|| Fault::new(FaultKind::Conflict, deleted))?;
-    change(session, &wanted, prepared, row)
+    change(session, &wanted, prepared, &row)
 }
 
 /// Only a one-shot in the past asks for more than the time.
-fn present(
+pub(super) fn present(
     session: &mut dyn Session,
     definition: &Definition,
     timing: &Timing,
@@ -91,14 +89,14 @@ fn present(
     Ok(Present { now, ledger_from })
 }
 
-fn refused(definition: &Definition, kind: FaultKind, problem: &str) -> Fault {
+pub(super) fn refused(definition: &Definition, kind: FaultKind, problem: &str) -> Fault {
     Fault::new(kind, format!("schedule {:?}: {problem}", definition.name))
 }
 
 answer! {
     /// A schedule's row; its cursor as it is, for the guard of an edit.
-    struct Loaded() {
-        id: i64 = "id", Row::int;
+    pub(super) struct Loaded() {
+        pub(super) id: i64 = "id", Row::int;
         prev: Cell = "prev_fire_time", Row::next;
         next: Cell = "next_fire_time", Row::next;
         version: i64 = "version", Row::loose_int;
@@ -106,6 +104,28 @@ answer! {
         state: String = "state", Row::loose_text;
         settings: Settings = listed("", Settings::COLUMNS), |row| Settings::read(|| row.next());
         when: When = listed("", When::COLUMNS), |row| When::read(|| row.next());
+        ownership: Ownership = listed("", Ownership::COLUMNS), |row| Ownership::read(|| row.next());
+    }
+}
+
+impl Loaded {
+    pub(super) fn job(&self) -> Option<JobId> {
+        self.settings.job.map(JobId)
+    }
+
+    /// The row as decisions see it.
+    pub(super) fn stored(&self) -> StoredSchedule {
+        let time = |cell: &Cell| if let Cell::Int(time) = cell { Some(Timestamp::at(*time)) } else { None };
+        StoredSchedule {
+            state: self.state.clone(),
+            version: self.version,
+            generation: self.generation,
+            prev: time(&self.prev),
+            next: time(&self.next),
+            settings: self.settings.clone(),
+            when: self.when.clone(),
+            ownership: self.ownership.clone(),
+        }
     }
 }
 
@@ -118,9 +138,24 @@ fn load(session: &mut dyn Session, definition: &Definition, lock: &str) -> Step<
     session.one(&question, Loaded::read)
 }
 
+/// Makes the row, and records that, unless there is one; whether it did.
+pub(super) fn create(
+    session: &mut dyn Session,
+    wanted: &WorkedOut<'_>,
+    prepared: Option<&Prepared>,
+) -> Step<bool> {
+    let is_made = inserted(session, wanted, prepared)?;
+    if is_made {
+        let Definition { application, name, .. } = wanted.definition;
+        triggers::begin_named(session, (application, name), wanted.present.now)?;
+        audit::record(session, &wanted.creation())?;
+    }
+    Ok(is_made)
+}
+
 /// Inserts the row unless there is one; whether it did. On MariaDB an INSERT that fails leaves the
 /// transaction as it was.
-fn create(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<&Prepared>) -> Step<bool> {
+fn inserted(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<&Prepared>) -> Step<bool> {
     let insert = insert(session, wanted, prepared)?;
     if session.dialect().counts_rows_left_alone() {
         return match session.execute(&insert) {
@@ -138,12 +173,16 @@ fn insert(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<&P
     // The caller's snapshot may be older than the mark, and the prepared mark than the row's removal.
     let outside = prepared.map_or(0, |prepared| prepared.fence_from);
     let fence = outside.max(node::fence_mark(session, &definition.application)?);
-    let cells = [definition.settings(job).cells(), wanted.when.cells()].concat();
+    let mut columns = [listed("", Settings::COLUMNS), listed("", When::COLUMNS)].join(", ");
+    let mut cells = [definition.settings(job).cells(), wanted.when.cells()].concat();
+    let ownership = definition.author.ownership();
+    if ownership != Ownership::NOBODYS {
+        columns = [columns, listed("", Ownership::COLUMNS)].join(", ");
+        cells.extend(ownership.cells());
+    }
     let insert = sql(format!(
         "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, fence, \
-         {}, {}) VALUES (?, ?, ?, ?, ?, ?, ?{})",
-        listed("", Settings::COLUMNS),
-        listed("", When::COLUMNS),
+         {columns}) VALUES (?, ?, ?, ?, ?, ?, ?{})",
         ", ?".repeat(cells.len())
     ));
     let insert = insert
@@ -163,17 +202,14 @@ fn job(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<&Prep
     }
 }
 
-fn change(
+pub(super) fn change(
     session: &mut dyn Session,
     wanted: &WorkedOut<'_>,
     prepared: Option<&Prepared>,
-    row: Loaded,
+    row: &Loaded,
 ) -> Step<Ensured> {
     let definition = wanted.definition;
-    let time = |cell: &Cell| if let Cell::Int(time) = cell { Some(Timestamp::at(*time)) } else { None };
-    let Loaded { id, prev: seen_prev, next: seen_next, version, generation, state, settings, when } = row;
-    let (prev, next) = (time(&seen_prev), time(&seen_next));
-    let stored = &StoredSchedule { state, version, generation, prev, next, settings, when };
+    let (id, stored) = (row.id, &row.stored());
     let is_removed = stored.is_removed();
     if is_removed {
         wanted.created().map_err(|problem| refused(definition, FaultKind::Senseless, &problem))?;
@@ -183,13 +219,13 @@ fn change(
         // The job of what is not changed is not made: without one the rows differ.
         false => node::known_job(session, &definition.application, &definition.job)?.unwrap_or(JobId(NONE)),
     };
-    let settings = definition.settings(job);
-    let (edit, ensured) = wanted.edit(stored, &settings).map_err(|problem| {
+    let becomes = wanted.becomes(stored, definition.settings(job));
+    let (edit, ensured) = wanted.edit(stored, &becomes).map_err(|problem| {
         refused(definition, FaultKind::Undecodable, &format!("{problem}: mend the row by hand"))
     })?;
     let withdrawal = wanted.withdrawal(ScheduleId(id), stored, &edit);
-    let update =
-        set_all(sql("UPDATE QRTZ_EXECUTE SET version = version + 1"), Settings::COLUMNS, settings.cells());
+    let update = sql("UPDATE QRTZ_EXECUTE SET version = version + 1");
+    let update = assigned(update, stored, &becomes);
     let is_broken = stored.state == ScheduleState::Error.as_str();
     let retimes = matches!(edit, Edit::Retime(_));
     let (update, guard) = match edit {
@@ -205,8 +241,8 @@ fn change(
     let update = guarded_by(update, guard, |statement, column| match column {
         Column::Id => statement.equals(column, id),
         Column::State => statement.equals(column, stored.state.as_str()),
-        Column::PrevFireTime => statement.equals(column, seen_prev.clone()),
-        Column::NextFireTime => statement.equals(column, seen_next.clone()),
+        Column::PrevFireTime => statement.equals(column, row.prev.clone()),
+        Column::NextFireTime => statement.equals(column, row.next.clone()),
         Column::Version => statement.equals(column, stored.version),
         _ => column.absent(statement),
     });
@@ -216,10 +252,10 @@ fn change(
         }
         if retimes {
             let now = wanted.present.now;
-            triggers::end(session, ScheduleId(id), (&stored.state, prev), now)?;
+            triggers::end(session, ScheduleId(id), (&stored.state, stored.prev), now)?;
             triggers::begin(session, ScheduleId(id), now)?;
         }
-        audit::record_withdrawing(session, &wanted.difference(stored, &settings), withdrawal.as_ref())?;
+        audit::record_withdrawing(session, &wanted.difference(stored, &becomes), withdrawal.as_ref())?;
         Ok(ensured)
     } else {
         let problem = format!("schedule {:?} was changed or claimed meanwhile", definition.name);
@@ -250,6 +286,15 @@ fn withdraw(
     }
     let problem = format!("executions of schedule {:?} have changed meanwhile", definition.name);
     Err(Fault::new(FaultKind::Conflict, problem))
+}
+
+/// Appends what a row's columns become, beside its trigger and its cursor.
+fn assigned(update: Statement, stored: &StoredSchedule, becomes: &Becomes) -> Statement {
+    let update = set_all(update, Settings::COLUMNS, becomes.settings.cells());
+    match stored.ownership == becomes.ownership {
+        true => update,
+        false => set_all(update, Ownership::COLUMNS, becomes.ownership.cells()),
+    }
 }
 
 /// Another trigger begins a generation of its own.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::calls::{calls, shared_verbs};
-use super::{change, ensure, order, queue, switch};
+use super::{change, ensure, order, queue, switch, sync};
 use crate::domain::{Entry, ExecutionId, Timestamp};
 use crate::store::audit::AuditEntry;
 use crate::store::enqueue::{EnqueueOrder, Keyed};
@@ -15,9 +15,10 @@ use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::{Session, now};
 use crate::store::sql::views::inspect;
 use crate::store::switch::{PassedQuery, SwitchOrder, Switched};
+use crate::store::sync::{SyncAnswer, SyncOrder};
 use crate::store::{
     Applied, Change, Completed, Definition, Ensured, ExecutionChange, ExecutionQuery, ExecutionRow, Result,
-    SeenSchedule, Store, Verbs,
+    ScheduleRow, SeenSchedule, Store, Verbs,
 };
 
 /// Runs verbs on a caller's connection, inside the open transaction, under a savepoint: after an error
@@ -75,6 +76,13 @@ impl Verbs for OnConnection<'_> {
         })
     }
 
+    fn schedule(&self, application: &str, name: &str) -> Result<Option<ScheduleRow>> {
+        self.with(|session| {
+            let lock = session.dialect().lock("e");
+            inspect::schedule_named(session, application, name, &lock)
+        })
+    }
+
     fn now(&self) -> Result<Timestamp> {
         self.with(now)
     }
@@ -97,6 +105,19 @@ impl Verbs for OnConnection<'_> {
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {
         let prepared = self.outside.prepare(definition)?;
         self.with(|session| ensure::ensure(session, definition, prepared.as_ref()))
+    }
+
+    fn sync(&self, order: &SyncOrder) -> Result<SyncAnswer> {
+        let planned = self.with(|session| sync::plan(session, order))?;
+        if order.is_stale(planned.known) {
+            return Ok(planned);
+        }
+        let mut outside = sync::Outside::new();
+        for definition in order.written(&planned) {
+            let prepared = self.outside.prepare(definition)?;
+            outside.extend(prepared.map(|prepared| (definition.name.clone(), prepared)));
+        }
+        self.with(|session| sync::sync(session, order, Some(&outside)))
     }
 
     fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {

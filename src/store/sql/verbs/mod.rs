@@ -13,5 +13,6 @@ pub(super) mod requests;
 pub(super) mod run_end;
 pub(super) mod said;
 pub(super) mod switch;
+pub(super) mod sync;
 pub(super) mod triggers;
 mod withdrawn;

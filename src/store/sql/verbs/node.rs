@@ -89,7 +89,7 @@ pub(crate) fn known_job(session: &mut dyn Session, application: &str, spec: &Job
 }
 
 /// The ids and settings of jobs by their names; the missing rows are made.
-fn jobs_there(
+pub(super) fn jobs_there(
     session: &mut dyn Session,
     application: &str,
     specs: &[&JobSpec],

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::domain::headers;
 use crate::domain::{Cause, ExecutionId, ScheduleId};
-use crate::store::columns::{JobColumn, Settings, When};
+use crate::store::columns::{JobColumn, Ownership, Settings, When};
 use crate::store::enqueue::read_tags;
 use crate::store::order::CancelRow;
 use crate::store::sql::dialect::Dialect;
@@ -130,6 +130,7 @@ answer! {
         triggered = "e.time_triggered", Row::loose_int;
         version = "e.version", Row::loose_int;
         pause = PauseRow::columns("e"), PauseRow::read;
+        ownership = listed("e.", Ownership::COLUMNS), |row| Ownership::read(|| row.next());
     }
 }
 
@@ -142,13 +143,15 @@ fn all_schedules() -> Statement {
     ))
 }
 
+/// The row `e` is locked by these words.
 pub(crate) fn schedule_named(
     session: &mut dyn Session,
     application: &str,
     name: &str,
+    lock: &str,
 ) -> Step<Option<ScheduleRow>> {
     let question = of_application(all_schedules(), "e", Some(application)).push(" AND e.name = ?").bind(name);
-    session.one(&question, ScheduleRow::read)
+    session.one(&question.push(lock), ScheduleRow::read)
 }
 
 pub(crate) fn counts(session: &mut dyn Session, schedule: ScheduleId) -> Step<Vec<(String, i64)>> {
