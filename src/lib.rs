@@ -63,8 +63,9 @@ pub use api::{
     Accounted, ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Draining, EditPlan,
     Edited, Enqueued, Evidence, ExecutionDetails, ExecutionFilter, ExecutionLogs, ExecutionView, Fate,
     FieldEdit, Flaw, FlawKind, Health, Job, JobView, Lane, LogLine, Metrics, NodeView, Outgoing, OwnerView,
-    Paused, RateView, Removed, Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped,
-    SyncPlan, Synced, Target, Triggered, Undecodable, Verification, Waited, Why,
+    Paused, RateView, Removed, Reran, RerunCancelled, RerunFate, RerunOccurrence, RerunPlan, Resumed,
+    Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, SyncPlan, Synced, Target,
+    Triggered, Undecodable, UnknownSpan, Verification, Waited, Why,
 };
 #[cfg(feature = "certificate")]
 pub use api::{Certificate, CertifiedSchedule, CertifiedTrigger};

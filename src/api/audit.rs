@@ -13,8 +13,8 @@ pub struct AuditFilter {
     pub target: Option<String>,
     /// Only by this actor.
     pub actor: Option<String>,
-    /// Only of this verb: `ensure`, `sync`, `edit`, `pause`, `resume`, `drain`, `trigger`, `skip`, `cancel`,
-    /// `retry`, `remove`.
+    /// Only of this verb: `ensure`, `sync`, `edit`, `pause`, `resume`, `drain`, `trigger`, `rerun`, `backfill`,
+    /// `skip`, `cancel`, `retry`, `remove`.
     pub verb: Option<String>,
     /// Only at or after this, by the database's clock.
     pub since: Option<DateTime<Utc>>,
@@ -41,8 +41,8 @@ view! {
         made: Option<DateTime<Utc>> = row.made.utc(),
         /// Who made it: the name that the client or the request gave, else `host/process id`.
         actor: String = row.actor,
-        /// The verb: `ensure`, `pause`, `resume`, `drain`, `trigger`, `skip`, `cancel`, `retry`,
-        /// `remove`.
+        /// The verb: `ensure`, `pause`, `resume`, `drain`, `trigger`, `rerun`, `backfill`, `skip`, `cancel`,
+        /// `retry`, `remove`.
         verb: String = row.verb,
         /// The kind of its target: `schedule`, `execution`, `job`, `node`, `application`.
         target_type: String = row.target_type,

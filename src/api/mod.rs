@@ -39,6 +39,7 @@ pub use request::edit::{EditPlan, Edited};
 pub use request::enqueue::Enqueued;
 pub use request::pause::Paused;
 pub use request::remove::Removed;
+pub use request::rerun::{Reran, RerunCancelled, RerunFate, RerunOccurrence, RerunPlan, UnknownSpan};
 pub use request::resume::Resumed;
 pub use request::retry::Retried;
 pub use request::skip::Skipped;

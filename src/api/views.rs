@@ -307,15 +307,17 @@ view! {
         state: String = row.state,
         /// Why it is in this state, where that needs saying.
         reason: String = row.reason,
-        /// Why it is run: `planned`, `misfire`, `by hand`, `enqueued`, `retry` or `recovery`.
+        /// Why it is run: `planned`, `misfire`, `by hand`, `rerun`, `enqueued`, `retry` or
+        /// `recovery`.
         cause: String = row.cause.as_str().to_owned(),
-        /// Who asked for it, of one by hand.
-        asked_by: String = by_hand(&row.cause).0.to_owned(),
+        /// Who asked for it, of one by hand or a rerun.
+        asked_by: String = asked(&row.cause).0.to_owned(),
         /// Why, as far as they said.
-        asked_why: String = by_hand(&row.cause).1.to_owned(),
+        asked_why: String = asked(&row.cause).1.to_owned(),
         /// The schedule's generation it belongs to.
         generation: i64 = row.generation,
-        /// 0 for planned occurrences. As JSON a text: many readers of JSON keep 53 bits of a number.
+        /// 0 for planned occurrences; of a rerun that of all its executions. As JSON a text: many readers of
+        /// JSON keep 53 bits of a number.
         #[serde(serialize_with = "as_text")]
         origin: i64 = row.origin,
         /// The occurrence's fire time.
@@ -381,10 +383,10 @@ fn label(stored: String) -> String {
     stored.parse().map_or(stored, |state: ScheduleState| state.label().to_owned())
 }
 
-/// Who asked for an execution, and why, of one by hand.
-fn by_hand(cause: &Cause) -> (&str, &str) {
+/// Who asked for an execution, and why.
+fn asked(cause: &Cause) -> (&str, &str) {
     match cause {
-        Cause::ByHand { actor, reason } => (actor, reason),
+        Cause::ByHand { actor, reason } | Cause::Rerun { actor, reason } => (actor, reason),
         _ => Default::default(),
     }
 }

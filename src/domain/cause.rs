@@ -18,6 +18,14 @@ pub enum Cause {
         /// Why, as far as it was said.
         reason: String,
     },
+    /// Somebody had the occurrence of this fire time run again, or made up for:
+    /// [`Client::rerun`](crate::Client::rerun), [`Client::backfill`](crate::Client::backfill).
+    Rerun {
+        /// Who.
+        actor: String,
+        /// Why, as far as it was said.
+        reason: String,
+    },
     /// It was enqueued: [`Client::enqueue`](crate::Client::enqueue).
     Enqueued,
     /// The attempt before it failed.
@@ -27,17 +35,23 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Its word: `planned`, `misfire`, `by hand`, `enqueued`, `retry` or `recovery`.
+    /// Its word: `planned`, `misfire`, `by hand`, `rerun`, `enqueued`, `retry` or `recovery`.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Planned => "planned",
             Self::Misfire => Reason::Misfire.as_str(),
             Self::ByHand { .. } => Reason::ByHand.as_str(),
+            Self::Rerun { .. } => Reason::Rerun.as_str(),
             Self::Enqueued => Reason::Enqueued.as_str(),
             Self::Retry => Reason::Retry.as_str(),
             Self::Recovery => Reason::Recovery.as_str(),
         }
+    }
+
+    /// Whether somebody asked for it beside what was planned, and it is no attempt that follows another.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        matches!(self, Self::ByHand { .. } | Self::Rerun { .. })
     }
 
     /// What a row says: its word, none for a planned execution, and who asked for it. Retention may have
@@ -54,6 +68,10 @@ impl Cause {
                 let (actor, reason) = order.unwrap_or_default();
                 Self::ByHand { actor, reason }
             }
+            order if is(Reason::Rerun) => {
+                let (actor, reason) = order.unwrap_or_default();
+                Self::Rerun { actor, reason }
+            }
             _ => Self::Planned,
         }
     }
@@ -67,8 +85,9 @@ mod tests {
     fn a_cause_reads_back_from_its_word() {
         let ann = ("ann".to_owned(), "why".to_owned());
         let by_hand = Cause::ByHand { actor: "ann".to_owned(), reason: "why".to_owned() };
+        let rerun = Cause::Rerun { actor: "ann".to_owned(), reason: "why".to_owned() };
         let others = [Cause::Planned, Cause::Misfire, Cause::Enqueued, Cause::Retry, Cause::Recovery];
-        for cause in others.into_iter().chain([by_hand]) {
+        for cause in others.into_iter().chain([by_hand, rerun]) {
             assert_eq!(Cause::read(Some(cause.as_str()), Some(ann.clone())), cause);
         }
         assert_eq!(Cause::read(None, None), Cause::Planned);

@@ -8,13 +8,15 @@ use super::{ExecutionState, Reason, Timestamp};
 /// What an execution stands for: the answer of [`Context::covers`](crate::Context::covers).
 ///
 /// It stands for the time from the end of what the schedule's last success covered up to its own fire time:
-/// the half-open span `(from, until]`.
+/// the half-open span `(from, until]`. A [rerun](crate::Client::rerun) stands for its own occurrence alone:
+/// from the fire time before it, with nothing left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Covers {
     /// The fire time of the newest planned occurrence before this one that has succeeded, UTC, to the
     /// millisecond. None if the ledger has no such success: the schedule is new, nothing of it has succeeded
-    /// yet, or retention has removed what did.
+    /// yet, or retention has removed what did. Of a rerun: the fire time before its own, none if that is the
+    /// first.
     pub from: Option<DateTime<Utc>>,
     /// The fire time of this execution, UTC, to the millisecond.
     pub until: DateTime<Utc>,

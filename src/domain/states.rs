@@ -187,6 +187,8 @@ words! {
         Cancelled = "cancelled",
         /// Somebody asked for it.
         ByHand = "by hand",
+        /// Somebody had its occurrence run once more, or made up for.
+        Rerun = "rerun",
         /// Its handler wants to go on later.
         Snoozed = "snoozed",
         /// The future of its async handler was dropped before it answered.

@@ -1,8 +1,6 @@
 //! Fire times of a [`Timing`] as instants of database time, and the one that a schedule waits for.
 
-#[cfg(any(feature = "sql", test))]
-use super::Millis;
-use super::Timestamp;
+use super::{Millis, Timestamp};
 use crate::trigger::{AWAITED, Timing, Trigger};
 
 /// When a schedule fires next.
@@ -69,6 +67,32 @@ impl Timing {
         self.after(prev.millis()).map(Timestamp::at)
     }
 
+    /// The last fire time up to `until`, from one of them on that is not after it. It is searched for between
+    /// two instants, of which the first has a fire time behind it.
+    pub(crate) fn last_through(&self, from: Timestamp, until: Timestamp) -> Timestamp {
+        let up_to = |after: Timestamp| self.next_after(after).filter(|next| *next <= until);
+        let (mut last, mut none) = (from, until);
+        while let Some(next) = up_to(last) {
+            last = next;
+            let middle = last + (none - last) / 2;
+            match up_to(middle) {
+                Some(next) => last = next,
+                None => none = middle,
+            }
+        }
+        last
+    }
+
+    /// The last fire time before `at`, if there is one within 270 years.
+    pub(crate) fn last_before(&self, at: Timestamp) -> Option<Timestamp> {
+        const NEAREST: Millis = 1_000;
+        /// Ever further back, by eight times: up to 272 years.
+        const REACHES: u32 = 12;
+        let first = |reach: u32| self.next_after(at.saturating_sub(NEAREST * 8_i64.pow(reach) + 1));
+        let first = (0..REACHES).find_map(|reach| first(reach).filter(|first| *first < at))?;
+        Some(self.last_through(first, at.saturating_sub(1)))
+    }
+
     /// Where the cursor goes as the occurrence at `at` is to run.
     pub(crate) fn behind_run(&self, at: Timestamp) -> NextFire {
         match self.next_after(at) {
@@ -102,5 +126,24 @@ mod tests {
         assert_eq!(next(300, (Some(8_000), None), 1_000), Some(8_000), "an edit put it off");
         assert_eq!(next(i64::MAX, (None, None), 1_000), None);
         assert_eq!(next(AWAITED - 5_000, (None, None), 1_000), None);
+    }
+
+    #[test]
+    fn the_fire_time_before_an_instant_is_found() {
+        let at = |text: &str| Timestamp::from(text.parse::<chrono::DateTime<chrono::Utc>>().unwrap());
+        let cron = |expression| Timing::new(Trigger::cron(expression, "UTC").unwrap(), None, None).unwrap();
+        let nightly = cron("0 30 2 * * ?");
+        let night = at("2026-01-02T02:30:00Z");
+        assert_eq!(nightly.last_before(night), Some(at("2026-01-01T02:30:00Z")), "strictly before");
+        assert_eq!(nightly.last_before(night.saturating_add(1)), Some(night));
+        let leap_day = cron("0 0 0 29 2 ?");
+        assert_eq!(leap_day.last_before(at("2027-12-31T00:00:00Z")), Some(at("2024-02-29T00:00:00Z")));
+        let bursts = cron("* * 3 1 * ?");
+        assert_eq!(bursts.last_before(at("2026-01-20T00:00:00Z")), Some(at("2026-01-01T03:59:59Z")));
+        let begins = Timing::new(Trigger::cron("* * * * * ?", "UTC").unwrap(), Some(night.millis()), None);
+        assert_eq!(begins.unwrap().last_before(night), None);
+        let year = |year: i64| Timestamp::at(year * 31_557_600_000);
+        let once = Timing::new(Trigger::once(year(1).utc().unwrap()).unwrap(), None, None).unwrap();
+        assert_eq!((once.last_before(year(2)), once.last_before(year(1))), (Some(year(1)), None));
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct Faults {
     pub requests: Millis,
     /// Per second: a server of one of two releases side by side starts, and syncs its schedules.
     pub releases: Millis,
+    /// Per second: somebody has a schedule's occurrences run again, or ends that.
+    pub reruns: Millis,
     /// Per second: somebody cancels an execution that has not ended.
     pub cancels: Millis,
     /// Per second: somebody skips a schedule's next occurrence.
@@ -111,6 +113,7 @@ impl Faults {
         orders: 0,
         requests: 0,
         releases: 0,
+        reruns: 0,
         cancels: 0,
         skips: 0,
         retries: 0,
@@ -150,6 +153,7 @@ impl Faults {
         orders: 50_000,
         requests: 0,
         releases: 0,
+        reruns: 0,
         cancels: 30_000,
         skips: 30_000,
         retries: 30_000,
@@ -190,6 +194,7 @@ impl Faults {
         orders: 100_000,
         requests: 0,
         releases: 0,
+        reruns: 0,
         cancels: 100_000,
         skips: 100_000,
         retries: 100_000,
@@ -318,6 +323,21 @@ impl Faults {
         ..Self::NONE
     };
 
+    /// Much fails, is skipped, dies with its node or is withdrawn, and somebody has it run again.
+    pub(super) const RERUN: Self = Self {
+        reruns: 150_000,
+        calls: 20_000,
+        kills: 4_000,
+        pauses: 20_000,
+        edits: 20_000,
+        retries: 30_000,
+        orders: 20_000,
+        fails: 100_000,
+        long_jobs: 20_000,
+        completes: 100_000,
+        ..Self::NONE
+    };
+
     /// Nothing goes wrong but that edits are committed late, and now and then a call fails.
     pub(super) const BELATED: Self =
         Self { arrears: 20_000, calls: 20_000, completes: 100_000, ..Self::NONE };
@@ -366,7 +386,7 @@ impl Faults {
     pub(super) const AGED: Self = Self { cancels: 500_000, forgets: 1_000_000, ..Self::RETRIED };
 
     /// The mixes in which something goes wrong.
-    pub(super) const ALL: [Self; 27] = [
+    pub(super) const ALL: [Self; 28] = [
         Self::MANY,
         Self::STORM,
         Self::STARVED,
@@ -394,10 +414,11 @@ impl Faults {
         Self::AGED,
         Self::WRITTEN,
         Self::RELEASED,
+        Self::RERUN,
     ];
 
     /// Each rate, with its name on a scenario's line.
-    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 36] {
+    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 37] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -412,6 +433,7 @@ impl Faults {
             ("orders", &mut self.orders),
             ("requests", &mut self.requests),
             ("releases", &mut self.releases),
+            ("reruns", &mut self.reruns),
             ("cancels", &mut self.cancels),
             ("skips", &mut self.skips),
             ("retries", &mut self.retries),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::judge::{
     Cancel, Change, Checkpoint, Covering, Delay, Effect, Execution, History, Keyed, Limit, Order, Pause,
-    Plan, Request, Resume, Switch, Sync, is_legal, judge,
+    Plan, Request, Rerun, Resume, Switch, Sync, is_legal, judge,
 };
 use crate::domain::ExecutionState;
 
@@ -557,6 +557,57 @@ fn an_order_that_is_lost_or_run_otherwise_is_caught() {
     caught("asked for, and this came of it", |history| {
         ordered(history);
         history.orders.as_mut().unwrap().push(Order { execution: 99, payload: None });
+    });
+}
+
+/// The third occurrence has failed, and is run again as 61, of origin 7.
+#[test]
+fn a_rerun_of_the_wrong_occurrence_is_caught() {
+    let rerun = |history: &mut History| {
+        row(history, 31).state = "FAILED".into();
+        for change in history.changes.iter_mut().filter(|change| change.execution == 31) {
+            change.to = change.to.take().map(|to| to.replace("SUCCEEDED", "FAILED"));
+        }
+        run(history, 6, 1, "SUCCEEDED");
+        let again = row(history, 61);
+        (again.origin, again.scheduled, again.prev, again.following) = (7, 3 * STEP, Some(2 * STEP), None);
+        effect(history, 61).scheduled = 3 * STEP;
+        history.orders = Some(vec![Order { execution: 61, payload: None }]);
+        let changes = history.changes.iter().position(|change| change.execution == 61).unwrap();
+        let (schedule, times) = ("s".into(), vec![3 * STEP]);
+        history.reruns = vec![Rerun { schedule, origin: 7, changes, times }];
+    };
+    let mut history = good();
+    rerun(&mut history);
+    judge(&history).assert_clean();
+    caught("a rerun that made executions at [3000]", |history| {
+        rerun(history);
+        history.reruns[0].times.push(4 * STEP);
+    });
+    caught("rerun although it was SUCCEEDED", |history| {
+        rerun(history);
+        history.reruns[0].times = vec![4 * STEP];
+        (row(history, 61).scheduled, effect(history, 61).scheduled) = (4 * STEP, 4 * STEP);
+    });
+    caught("rerun although it was RUNNING", |history| {
+        rerun(history);
+        history.reruns[0].changes = history.changes.iter().rposition(|it| it.execution == 31).unwrap();
+    });
+    caught("rerun though nothing was planned at 3500", |history| {
+        rerun(history);
+        history.reruns[0].times = vec![3_500];
+        (row(history, 61).scheduled, effect(history, 61).scheduled) = (3_500, 3_500);
+    });
+    caught("rerun although it was SUCCEEDED", |history| {
+        rerun(history);
+        let (schedule, times) = ("s".into(), vec![3 * STEP]);
+        let changes = history.changes.len();
+        history.reruns.push(Rerun { schedule, origin: 8, changes, times });
+    });
+    caught("it covers", |history| {
+        rerun(history);
+        let (execution, from, until, changes) = (61, Some(STEP), 3 * STEP, history.changes.len());
+        history.coverings.push(Covering { execution, from, until, changes, ..Covering::default() });
     });
 }
 

@@ -240,6 +240,15 @@ fn two_releases_side_by_side_undo_nothing() {
     }
 }
 
+/// Occurrences that fail, are skipped, or die with their nodes are rerun, and reruns are ended: each runs
+/// once, and none that has succeeded.
+#[test]
+fn what_was_missed_is_rerun_once() {
+    for seed in 0..10 {
+        Scenario::of(Faults::RERUN, seed).prove();
+    }
+}
+
 /// Clusters under fire on SQLite, for a hundredth of the claims, without the faults that need a database in virtual
 /// time.
 #[cfg(feature = "sqlite")]

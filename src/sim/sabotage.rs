@@ -124,6 +124,8 @@ pub(super) enum Sabotage {
     CountOnce,
     /// Streaks go back beyond the ends of pauses.
     ForgetResumes,
+    /// A rerun does not look at earlier ones.
+    ForgetReruns,
     /// Unique keys keep nobody away.
     ForgetKeys,
     /// Attempts begin without the checkpoints of those before.
@@ -310,6 +312,7 @@ impl Sabotage {
             ("the end of what runs before a node leaves", Faults::LEAVING, vec![Self::LeaveEarly]),
             ("the retry of a failure", MANY, vec![Self::NoRetries]),
             ("the keys of enqueued executions", MANY, vec![Self::ForgetKeys]),
+            ("the earlier reruns of an occurrence", Faults::RERUN, vec![Self::ForgetReruns]),
             ("the guard of a request of another program", Faults::WRITTEN, vec![Self::CarryOutAgain]),
             ("the order of the requests of one subject", Faults::WRITTEN, vec![Self::CarryOutInAnyOrder]),
             ("the poll that tells of requests", Faults::WRITTEN, vec![Self::DeafToRequests]),
@@ -364,6 +367,7 @@ impl Sabotage {
             Self::IgnoreRevisions => store.ignore_revisions(),
             Self::Bounds(fault) => store.break_bounds(*fault),
             Self::ForgetKeys => store.forget_keys(),
+            Self::ForgetReruns => store.forget_reruns(),
             Self::CarryOutAgain => store.carry_out_again(),
             Self::ForgetCheckpoints => store.forget_checkpoints(),
             Self::PlanNothing(kind) => store.plan_nothing(*kind),

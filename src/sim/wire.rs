@@ -22,6 +22,7 @@ use crate::store::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use crate::store::news::{Ear, Glance, GlanceQuery, Hearing, News};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::request::{CarriedOut, Request, RequestQuery};
+use crate::store::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
 use crate::store::rules::{ChangeKind, HeldRow};
 use crate::store::said::{Said, SaidBy};
 use crate::store::streak::{Streak, StreakQuery};
@@ -598,6 +599,14 @@ impl Verbs for Wire<'_> {
         self.store.order(order)
     }
 
+    fn rerun(&self, order: &RerunOrder) -> Result<Reran> {
+        self.store.rerun(order)
+    }
+
+    fn cancel_rerun(&self, order: &RerunCancel) -> Result<RerunCancelled> {
+        self.store.cancel_rerun(order)
+    }
+
     fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
         self.store.enqueue(order)
     }
@@ -927,5 +936,13 @@ impl Store for Wire<'_> {
 
     fn ledger_lines(&self, query: &LineQuery) -> Result<Vec<LedgerLine>> {
         self.store.ledger_lines(query)
+    }
+
+    fn rerun_at(&self, schedule: ScheduleId, at: Timestamp) -> Result<Option<ExecutionId>> {
+        self.store.rerun_at(schedule, at)
+    }
+
+    fn plan_rerun(&self, order: &RerunOrder) -> Result<RerunPreview> {
+        self.store.plan_rerun(order)
     }
 }

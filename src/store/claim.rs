@@ -267,7 +267,7 @@ impl Claimed {
     }
 
     fn change(&self, transition: Transition, now: Timestamp) -> ExecutionChange {
-        let is_planned = !matches!(self.cause, Cause::ByHand { .. });
+        let is_planned = !self.cause.is_asked_for();
         let (entry, overlap) = (&self.entry, self.entry.overlap);
         let run_end = |delay| RunEnd { schedule: entry.id, delay };
         let bound_of = || BoundOf { job: Arc::clone(&entry.job), group: self.group.clone() };

@@ -29,6 +29,7 @@ pub(crate) mod order;
 mod poll;
 mod repairs;
 pub(crate) mod request;
+pub(crate) mod rerun;
 mod retention;
 pub(crate) mod rules;
 pub(crate) mod said;
@@ -79,6 +80,7 @@ use self::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use self::news::{Ear, Glance, GlanceQuery, Hearing};
 use self::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use self::request::{Answered, Asked, CarriedOut, Request, RequestQuery};
+use self::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
 pub(crate) use self::retention::{
     OrphanWalk, Purge, Purged, PurgedOrphans, PurgedQueues, QueuePlace, QueueWalk,
 };
@@ -128,6 +130,14 @@ pub(crate) trait Verbs {
 
     /// Makes an extra execution of a schedule, PENDING, beside those that are planned, and records it.
     fn order(&self, order: &RunOrder) -> Result<Ordered>;
+
+    /// Makes an extra execution of each occurrence that is to be run again, or made up for: PENDING, under
+    /// the occurrence's own fire time, and all of one origin; and records that.
+    fn rerun(&self, order: &RerunOrder) -> Result<Reran>;
+
+    /// Cancels the executions of a rerun that have not begun, asks the nodes that run others to end them, and
+    /// records that.
+    fn cancel_rerun(&self, order: &RerunCancel) -> Result<RerunCancelled>;
 
     /// Makes PENDING executions of a job without a schedule; their ids in the order of the payloads. The
     /// job's row and its queue are made if they are missing.
@@ -333,6 +343,12 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// A page of the ledger's rows but for enqueued executions, by schedule, generation, origin, fire time
     /// and attempt.
     fn ledger_lines(&self, query: &LineQuery) -> Result<Vec<LedgerLine>>;
+
+    /// The last attempt of the last rerun of the occurrence of this fire time.
+    fn rerun_at(&self, schedule: ScheduleId, at: Timestamp) -> Result<Option<ExecutionId>>;
+
+    /// What [`Verbs::rerun`] would do now.
+    fn plan_rerun(&self, order: &RerunOrder) -> Result<RerunPreview>;
 
     /// Payloads that handlers have yet to decode. One step of a walk over all rows of an application that may
     /// have one; what changes meanwhile may be missed.

@@ -64,19 +64,9 @@ impl RemoveChange {
     }
 }
 
-/// The last occurrence up to `now`, and the one behind it. Where the count was cut off, the last is searched
-/// for: between two instants, of which the first has an occurrence behind it that is due.
+/// The last occurrence up to `now`, and the one behind it: also where the count was cut off.
 fn end(missed: &Missed, timing: &Timing, now: Timestamp) -> (Timestamp, NextFire) {
-    let due = |after: Timestamp| timing.next_after(after).filter(|next| *next <= now);
-    let (mut last, mut none) = (missed.last, now);
-    while let Some(next) = due(last) {
-        last = next;
-        let middle = last + (none - last) / 2;
-        match due(middle) {
-            Some(next) => last = next,
-            None => none = middle,
-        }
-    }
+    let last = timing.last_through(missed.last, now);
     (last, NextFire::planned(timing.next_after(last)))
 }
 

@@ -8,7 +8,8 @@ use chrono::{TimeDelta, Utc};
 use diesel::prelude::*;
 use firetime::{
     AuditFilter, Cancelled, Cause, Client, Draining, Edited, Ensured, ErrorKind, Event, ExecutionFilter,
-    Overlap, Paused, Removed, Resumed, Retried, Retry, Schedule, Skipped, Target, Trigger, Triggered,
+    Overlap, Paused, Removed, Reran, RerunCancelled, Resumed, Retried, Retry, Schedule, Skipped, Target,
+    Trigger, Triggered,
 };
 use libtest_mimic::Trial;
 
@@ -135,6 +136,18 @@ fn every_verb_in<C: Blocking>(connection: &mut C, client: &Client) {
         panic!("not retried")
     };
     let next = chrono::DateTime::parse_from_rfc3339("2090-01-01T00:00:00Z").unwrap().to_utc();
+    let past = |year| chrono::TimeZone::with_ymd_and_hms(&Utc, year, 1, 1, 0, 0, 0).unwrap();
+    let backfill = client.backfill("yearly", past(2019)..past(2022));
+    let Reran::Ordered { origin, count: 2, .. } = C::answered(backfill.run_in(connection)).unwrap() else {
+        panic!("2020 and 2021")
+    };
+    let cancelled = C::answered(client.cancel_rerun(origin).run_in(connection)).unwrap();
+    assert_eq!(cancelled, RerunCancelled::Cancelled { cancelled: 2, asked: 0 });
+    assert_eq!(
+        C::answered(client.rerun("yearly").run_in(connection)).unwrap(),
+        Reran::Nothing { rest_from: None },
+        "none of its own has come"
+    );
     let skipped = C::answered(client.skip("yearly", next).run_in(connection)).unwrap();
     assert!(matches!(skipped, Skipped::Skipped { .. }), "{skipped:?}");
     assert_eq!(C::answered(client.pause("yearly").until(next).run_in(connection)).unwrap(), Paused::Paused);
@@ -155,7 +168,7 @@ fn every_verb_in<C: Blocking>(connection: &mut C, client: &Client) {
 fn requests_join_the_callers_transaction(kind: ServerKind) {
     let database = kind.fresh();
     let client = client(&database);
-    let yearly = Trigger::cron("0 0 0 1 1 ? 2090-2099", "UTC").unwrap();
+    let yearly = Trigger::cron("0 0 0 1 1 ? 2020,2021,2090-2099", "UTC").unwrap();
     let yearly = Schedule::new("yearly", TEXT, &String::new(), yearly).unwrap();
     let verbs = || {
         let rows = client.audit(&AuditFilter::default()).unwrap();
@@ -165,12 +178,13 @@ fn requests_join_the_callers_transaction(kind: ServerKind) {
     assert!(verbs().is_empty() && states(&client).is_empty(), "rolled back with the caller's transaction");
     ensure_in(&database, &client, &yearly, true);
     let expected = [
-        "ensure", "edit", "trigger", "cancel", "retry", "skip", "pause", "resume", "pause", "resume",
-        "remove",
+        "ensure", "edit", "trigger", "cancel", "retry", "backfill", "cancel", "skip", "pause", "resume",
+        "pause", "resume", "remove",
     ];
     assert_eq!(verbs(), expected);
     let cancelled = |attempt| ("CANCELLED".to_owned(), attempt);
-    assert_eq!(states(&client), [cancelled(1), cancelled(2), ("SKIPPED".to_owned(), 1)]);
+    let skipped = ("SKIPPED".to_owned(), 1);
+    assert_eq!(states(&client), [cancelled(1), cancelled(1), cancelled(1), cancelled(2), skipped]);
     assert!(client.schedules().unwrap().is_empty());
 }
 

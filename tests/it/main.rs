@@ -52,6 +52,7 @@ mod observed;
 mod payloads;
 mod poison;
 mod requests;
+mod rerun;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod roles;
 mod rules;
@@ -105,6 +106,7 @@ fn main() {
         rules::add(&mut trials, database);
         saying::add(&mut trials, database);
         synced::add(&mut trials, database);
+        rerun::add(&mut trials, database);
         waited::add(&mut trials, database);
         why::add(&mut trials, database);
         verified::add(&mut trials, database);

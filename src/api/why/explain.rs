@@ -7,9 +7,10 @@ use super::facts::{Facts, Plan};
 use super::holds::{Hold, holds, pauses};
 use crate::api::words::{between, by, by_whom, counted, error, instant, known, node, span};
 use crate::api::{AuditView, ExecutionView, JobView};
-use crate::domain::{ExecutionState, Reason};
+use crate::domain::{ExecutionState, Reason, Timestamp};
+use crate::store::audit::CANCEL;
 use crate::store::enqueue::QUEUE_PREFIX;
-use crate::trigger::Timing;
+use crate::store::rerun::{BACKFILL, RERUN, cancelled_rerun};
 
 pub(super) fn explain(facts: &Facts) -> Why {
     let (fate, reason, predicate) = match facts.attempts.last() {
@@ -20,7 +21,7 @@ pub(super) fn explain(facts: &Facts) -> Why {
     Why {
         fate,
         reason,
-        sentence: format!("{} {predicate}", subject(facts)),
+        sentence: format!("{} {predicate}{}", subject(facts), rerun(facts)),
         executions: facts.attempts.iter().filter(|_| is_of_it).map(|it| it.id).collect(),
         evidence: evidence(facts, fate),
     }
@@ -37,12 +38,38 @@ fn subject(facts: &Facts) -> String {
     let last = facts.attempts.last();
     match (facts.name.strip_prefix(QUEUE_PREFIX), last) {
         (Some(job), Some(last)) => format!("execution {} of job {job:?}", last.id),
+        (_, Some(last)) if is_rerun(facts) => {
+            let who = facts.attempts.first().map_or_else(String::new, |it| by(&it.asked_by, &it.asked_why));
+            let at = known(last.fire_time);
+            format!("execution {}, for which {who} had {:?} of {at} run again,", last.id, facts.name)
+        }
         (_, Some(last)) if last.origin != 0 => format!("execution {} of {:?}", last.id, facts.name),
         (_, last) => {
             let at = facts.at.or_else(|| last.and_then(|it| it.fire_time));
             format!("{:?} of {}", facts.name, known(at))
         }
     }
+}
+
+/// Whether the executions are those of a rerun.
+fn is_rerun(facts: &Facts) -> bool {
+    facts.attempts.first().is_some_and(|it| it.cause == Reason::Rerun.as_str())
+}
+
+/// What has become of the occurrence since: its last rerun.
+fn rerun(facts: &Facts) -> String {
+    let Some(rerun) = &facts.rerun else { return String::new() };
+    let ended = rerun.finished.map_or_else(String::new, |at| format!(" at {}", instant(at)));
+    let who = facts.change(RERUN, |it| it.id == rerun.origin);
+    let who = who.or(facts.change(BACKFILL, |it| it.id == rerun.origin)).map(by_whom);
+    let who = who.unwrap_or_else(|| "somebody whom the audit no longer knows".to_owned());
+    let became = match rerun.state.parse::<ExecutionState>() {
+        Ok(ExecutionState::Succeeded) => format!("succeeded{ended}"),
+        Ok(ExecutionState::Pending | ExecutionState::Claimed) => "waits".to_owned(),
+        Ok(ExecutionState::Running) => "runs".to_owned(),
+        _ => format!("ended as {}{ended}", rerun.state),
+    };
+    format!("; {who} had it run again as execution {}, which {became}", rerun.id)
 }
 
 /// Whether this row tells of the instant that was asked for. A span has instants between its fire times.
@@ -174,7 +201,8 @@ fn cancelled(facts: &Facts, last: &ExecutionView) -> String {
         let removal = removal.map_or_else(String::new, |it| format!(" by {}", by_whom(it)));
         return format!("was cancelled{ended}: its schedule was removed{removal}");
     }
-    let order = facts.change("cancel", |it| it.target_type == "execution");
+    let whole = cancelled_rerun(last.origin) + ":";
+    let order = facts.change(CANCEL, |it| it.target_type == "execution" || it.was.starts_with(&whole));
     let who = match (last.cancel_asked_by.as_str(), order) {
         ("", Some(order)) => by_whom(order),
         ("", None) if last.started.is_some() => {
@@ -336,7 +364,7 @@ fn before_creation(facts: &Facts, at: DateTime<Utc>) -> Option<Told> {
 fn not_due(plan: &Plan, at: DateTime<Utc>) -> Told {
     let timing = plan.timing.as_ref();
     let after = timing.and_then(|timing| timing.after(at.timestamp_millis()));
-    let before = timing.and_then(|timing| last_before(timing, at.timestamp_millis()));
+    let before = timing.and_then(|timing| timing.last_before(at.into())).map(Timestamp::millis);
     let said = |at: Option<i64>| at.and_then(DateTime::from_timestamp_millis).map(instant);
     let nearest = match (said(before), said(after)) {
         (Some(before), Some(after)) => format!("; the nearest are {before} and {after}"),
@@ -346,21 +374,6 @@ fn not_due(plan: &Plan, at: DateTime<Utc>) -> Told {
     };
     let said = format!("is not due: its trigger, {}, has no fire time there{nearest}", plan.view.trigger);
     told(Fate::NotDue, "no fire time", said)
-}
-
-/// The last fire time before an instant, if it is found within 10,000 steps.
-fn last_before(timing: &Timing, at_ms: i64) -> Option<i64> {
-    /// Ever further back, in seconds: up to some forty years.
-    const REACHES: [i64; 7] = [1, 60, 3_600, 86_400, 2_678_400, 31_622_400, 1_300_000_000];
-    const STEPS: usize = 10_000;
-    let first = |reach: &i64| {
-        timing.after(at_ms.saturating_sub(*reach * 1_000).saturating_sub(1)).filter(|it| *it < at_ms)
-    };
-    let first = REACHES.iter().find_map(first)?;
-    let following = |from: &i64| timing.after(*from).filter(|it| *it < at_ms);
-    let mut steps = std::iter::successors(Some(first), following);
-    let last = steps.by_ref().take(STEPS).last();
-    last.filter(|_| steps.next().is_none())
 }
 
 /// A fire time that has not come.
@@ -452,6 +465,9 @@ fn evidence(facts: &Facts, fate: Fate) -> Vec<Evidence> {
     }
     if let Some(holder) = &facts.holder {
         add(format!("execution {}", holder.id), attempt(facts, holder));
+    }
+    if let Some(rerun) = &facts.rerun {
+        add(format!("its rerun, execution {}", rerun.id), attempt(facts, rerun));
     }
     if let Some(Plan { view, misfire, .. }) = &facts.plan {
         add("trigger".to_owned(), view.trigger.clone());

@@ -6,7 +6,7 @@ use crate::api::{
     ApplicationView, AuditFilter, AuditView, Client, ExecutionFilter, ExecutionView, JobView, NodeView,
     ScheduleView, config,
 };
-use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, Timestamp};
+use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, ScheduleId, Timestamp};
 use crate::store::audit::defines;
 use crate::store::order::audit_target;
 use crate::trigger::Timing;
@@ -47,6 +47,8 @@ pub(super) struct Facts {
     pub application: Option<ApplicationView>,
     /// The execution that the last attempt gave way to.
     pub holder: Option<ExecutionView>,
+    /// The last attempt of the last rerun of the occurrence.
+    pub rerun: Option<ExecutionView>,
     /// The executions of its job that are under way; read only if something waits.
     pub under_way: Vec<ExecutionView>,
     /// Changes of the schedule, its executions, its job and the application, the newest first.
@@ -57,14 +59,21 @@ impl Client {
     pub(super) fn facts_at(&self, name: &str, at: DateTime<Utc>) -> Result<Facts, Error> {
         config::check_schedule_name(name)?;
         let seen = self.store.seen(&self.application, name)?.ok_or_else(|| self.unknown(name))?;
-        match self.store.execution_at(seen.id, Timestamp::from(at))? {
+        let rerun = self.store.rerun_at(seen.id, Timestamp::from(at))?;
+        let facts = self.facts_of_plan((seen.id, name), at)?;
+        let rerun = rerun.map(|id| self.found(id.0)).transpose()?.flatten();
+        Ok(Facts { rerun, ..facts })
+    }
+
+    fn facts_of_plan(&self, (schedule, name): (ScheduleId, &str), at: DateTime<Utc>) -> Result<Facts, Error> {
+        match self.store.execution_at(schedule, Timestamp::from(at))? {
             Some(id) => self.facts_of(id, Some(at)),
             None => {
                 let facts = self.facts(name.to_owned(), Some(at), Vec::new())?;
                 // A node may have claimed it between the two reads.
                 let plan = facts.plan.as_ref().filter(|plan| plan.view.next.is_none_or(|next| next > at));
                 match plan
-                    .map(|_| self.store.execution_at(seen.id, Timestamp::from(at)))
+                    .map(|_| self.store.execution_at(schedule, Timestamp::from(at)))
                     .transpose()?
                     .flatten()
                 {
@@ -108,18 +117,35 @@ impl Client {
         };
         // The holder of a withdrawn row is an entry of the audit, not an execution.
         let withdrawn = ExecutionState::Withdrawn.as_str();
-        let holder = match last.filter(|it| it.state != withdrawn).and_then(|it| it.holder) {
-            Some(holder) => match self.execution(holder) {
-                Ok(found) => Some(found.last().clone()),
-                Err(error) if error.kind() == ErrorKind::NotFound => None,
-                Err(error) => return Err(error),
-            },
-            None => None,
-        };
+        let holder = last.filter(|it| it.state != withdrawn).and_then(|it| it.holder);
+        let holder = holder.map(|id| self.found(id)).transpose()?.flatten();
         let changes = self.changes(&name, job.as_ref(), last)?;
         let application = self.applications()?.into_iter().find(|it| it.name == self.application);
         let (now, nodes) = (self.now()?, self.nodes()?);
-        Ok(Facts { now, name, at, plan, attempts, nodes, job, application, holder, under_way, changes })
+        let rerun = None;
+        Ok(Facts {
+            now,
+            name,
+            at,
+            plan,
+            attempts,
+            nodes,
+            job,
+            application,
+            holder,
+            rerun,
+            under_way,
+            changes,
+        })
+    }
+
+    /// The last attempt at the occurrence of this execution, if it is still there.
+    fn found(&self, execution: i64) -> Result<Option<ExecutionView>, Error> {
+        match self.execution(execution) {
+            Ok(found) => Ok(Some(found.last().clone())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// What the audit has of everything that may have held, changed or ended it.

@@ -164,6 +164,7 @@ fn noon() -> Facts {
             paused_until: None,
         }),
         holder: None,
+        rerun: None,
         under_way: Vec::new(),
         changes: Vec::new(),
     }
@@ -208,6 +209,73 @@ fn what_ran_says_where_and_how_late() {
     );
     assert_eq!(why.executions, [7]);
     assert_eq!(why.evidence[0].what, "attempt 1");
+}
+
+#[test]
+fn an_occurrence_says_what_became_of_its_rerun() {
+    let order = change("rerun", "schedule", at(4, 0), "");
+    let rerun = ExecutionView { id: 9, origin: order.id, ..ran("SUCCEEDED", "") };
+    let of =
+        |rerun| Facts { rerun: Some(rerun), changes: vec![order.clone()], ..with(vec![skipped("misfire")]) };
+    let said = |became: &str| {
+        format!(
+            "{IT} was skipped: it was missed by 1 h: of what is missed the latest alone runs (FIRE_ONCE); ann \
+             (\"stocktaking\") had it run again as execution 9, which {became}"
+        )
+    };
+    let ended = said("succeeded at 2026-11-29 02:00:01.203 UTC");
+    let why = says(&of(rerun.clone()), Fate::Skipped, "misfire", &ended);
+    assert_eq!(why.executions, [7]);
+    assert!(why.evidence.iter().any(|it| it.what == "its rerun, execution 9"), "{why:?}");
+    let unfinished = |state: &str| ExecutionView { finished: None, state: state.to_owned(), ..rerun.clone() };
+    says(&of(unfinished("PENDING")), Fate::Skipped, "misfire", &said("waits"));
+    says(&of(unfinished("RUNNING")), Fate::Skipped, "misfire", &said("runs"));
+    let forgotten = Facts { changes: Vec::new(), ..of(rerun) };
+    assert!(
+        explain(&forgotten).sentence.contains("somebody whom the audit no longer knows had it run again")
+    );
+}
+
+#[test]
+fn a_rerun_says_who_asked_for_it() {
+    let rerun = |it: ExecutionView| ExecutionView { origin: 5, ..it };
+    let first = ExecutionView {
+        cause: "rerun".to_owned(),
+        asked_by: "ann".to_owned(),
+        asked_why: "a gap".to_owned(),
+        error: "no route".to_owned(),
+        ..rerun(ran("FAILED", ""))
+    };
+    let second =
+        ExecutionView { id: 8, attempt: 2, cause: "retry".to_owned(), ..rerun(ran("SUCCEEDED", "")) };
+    let said = |id: i64, became: &str| {
+        format!(
+            "execution {id}, for which ann (\"a gap\") had \"nightly\" of 2026-11-29 02:00:00.000 UTC run \
+             again, {became}"
+        )
+    };
+    let of = |attempts| Facts { at: None, ..with(attempts) };
+    let ran = said(
+        8,
+        &format!(
+            "ran on {ON} (+3 ms), and took 1.2 s, as attempt 2 after attempt 1 failed on {ON}: no route"
+        ),
+    );
+    says(&of(vec![first.clone(), second]), Fate::Succeeded, "retry", &ran);
+    let cancel = AuditView {
+        was: "rerun 5: 3 waited, 0 ran".to_owned(),
+        ..change("cancel", "schedule", at(4, 0), "")
+    };
+    let cancelled = ExecutionView {
+        finished: Some(at(4, 0)),
+        started: None,
+        state: "CANCELLED".to_owned(),
+        reason: "cancelled".to_owned(),
+        ..first
+    };
+    let facts = Facts { changes: vec![cancel], ..of(vec![cancelled]) };
+    let ended = "was cancelled before it began at 2026-11-29 04:00:00.000 UTC, by ann (\"stocktaking\")";
+    says(&facts, Fate::Cancelled, "cancelled", &said(7, ended));
 }
 
 #[test]

@@ -12,6 +12,7 @@
 //! exporter the cluster's figures for Prometheus
 //! add      schedules add and set, jobs enqueue
 //! control  the commands that change something
+//! rerun    rerun and backfill
 //! cron     cron next; batch: a file of questions, one answer a line
 //! output   tables for people, JSON for scripts
 //! help     completions, man pages
@@ -35,6 +36,7 @@ mod inspect;
 mod logging;
 mod logs;
 mod output;
+mod rerun;
 mod show;
 mod target;
 // The library's own file: a public function would be a promise to keep.
@@ -123,6 +125,7 @@ fn run(args: RawArgs) -> Result {
         Command::Add(target, schedule, subject) => add::add(&target, &schedule, &subject, &mut out),
         Command::Set(target, schedule, subject) => add::set(&target, &schedule, &subject, &mut out),
         Command::Change(target, verb, subject) => control::change(&target, &verb, &subject, &mut out),
+        Command::Rerun(target, rerun, subject) => rerun::rerun(&target, &rerun, &subject, &mut out),
         Command::CronNext(question, output) => cron::next(&question, output, &mut out),
         Command::CronBatch(source) => cron::batch(&source, &mut out),
         Command::Completions(shell) => help::completions(shell, &mut out),

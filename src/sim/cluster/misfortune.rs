@@ -318,6 +318,9 @@ impl Cluster {
             let releasing = any_member(&mut self.members);
             self.plans.start_release(&wire.through(self.database.at(releasing)));
         }
+        if self.now < self.ends && self.faults.reruns > 0 && self.verbs.strikes(self.faults.reruns) {
+            self.plans.rerun(self.now, self.database.changes(), &wire);
+        }
         if self.verbs.strikes(self.faults.cancels) {
             self.plans.cancel(self.now, &wire.through(self.database.at(cancelling)));
         }

@@ -489,6 +489,7 @@ impl Cluster {
             pauses: self.pauses,
             orders: Some(self.plans.orders()),
             keyed: self.plans.keyed(),
+            reruns: self.plans.reruns(),
             requests,
             syncs: self.plans.syncs(),
             cancels: self.plans.cancels().into_iter().chain(self.wires.replaced()).collect(),

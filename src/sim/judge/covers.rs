@@ -83,6 +83,7 @@ pub(super) fn covers(history: &History, verdict: &mut Verdict) {
         let key = (row.generation, row.scheduled, row.attempt);
         planned.entry(&row.schedule).or_default().insert(key, row);
     }
+    let reruns: BTreeSet<i64> = history.reruns.iter().map(|rerun| rerun.origin).collect();
     let none = Planned::default();
     let (mut ledger, mut changes) = (Ledger::default(), history.changes.iter().enumerate().peekable());
     for heard in &history.coverings {
@@ -92,7 +93,10 @@ pub(super) fn covers(history: &History, verdict: &mut Verdict) {
         let Some(own) = rows.get(&heard.execution) else { continue };
         let of_schedule = planned.get(own.schedule.as_str()).unwrap_or(&none);
         if !history.changes.is_empty() {
-            let expected = ledger.covered(own, of_schedule, heard.changes);
+            let expected = match reruns.contains(&own.origin) {
+                true => its_own(own, heard.changes),
+                false => ledger.covered(own, of_schedule, heard.changes),
+            };
             if expected != *heard {
                 verdict.blame(format!("{}: it covers {expected:?}, and heard {heard:?}", own.schedule));
             }
@@ -101,6 +105,11 @@ pub(super) fn covers(history: &History, verdict: &mut Verdict) {
             as_planned(plan, own, of_schedule, heard, verdict);
         }
     }
+}
+
+/// A rerun stands for its own occurrence: from the fire time before it.
+fn its_own(own: &Execution, changes: usize) -> Covering {
+    Covering { execution: own.id, changes, from: own.prev, until: own.scheduled, ..Covering::default() }
 }
 
 /// An oracle knows how many occurrences lie between a success and a later occurrence of its generation.

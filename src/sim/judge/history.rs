@@ -25,6 +25,8 @@ pub struct History {
     pub orders: Option<Vec<Order>>,
     /// Of these, those with a unique key.
     pub keyed: Vec<Keyed>,
+    /// What somebody had run again, in the order in which it was ordered.
+    pub reruns: Vec<Rerun>,
     /// What other programs asked for by writing rows, in the order of their ids.
     pub requests: Vec<Request>,
     /// Syncs of schedules that live in code, in the order in which they were made.
@@ -354,6 +356,17 @@ pub struct Sync {
     pub is_stale: Option<bool>,
     /// The schedules of each owner just after it.
     pub rows: BTreeMap<String, BTreeMap<String, i64>>,
+}
+
+/// Occurrences that somebody had run again.
+#[derive(Clone, Debug, Default)]
+pub struct Rerun {
+    pub schedule: String,
+    pub origin: i64,
+    /// How many changes had been made by then.
+    pub changes: usize,
+    /// The fire times, as it was answered.
+    pub times: Vec<Millis>,
 }
 
 /// A request that another program has written.

@@ -16,6 +16,7 @@ mod history;
 mod keys;
 mod overlaps;
 mod requests;
+mod reruns;
 mod syncs;
 mod transactions;
 mod withdrawn;
@@ -55,6 +56,7 @@ pub fn judge(history: &History) -> Verdict {
     keys::keys(history, &mut verdict);
     requests::requests(history, &mut verdict);
     syncs::syncs(history, &mut verdict);
+    reruns::reruns(history, &mut verdict);
     switches(history, &mut verdict);
     attempts::limits(history, &mut verdict);
     attempts::graces(history, &mut verdict);

@@ -3,6 +3,7 @@
 
 mod operator;
 mod releases;
+mod reruns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -62,6 +63,7 @@ pub(super) struct Plans {
     /// What was asked for beside what is planned.
     orders: Vec<judge::Order>,
     keyed: Vec<judge::Keyed>,
+    reruns: Vec<judge::Rerun>,
     /// What other programs have written.
     written: Vec<Written>,
     /// The newest release of each owner's code, and what was synced.
@@ -87,6 +89,7 @@ impl Plans {
             removals: Vec::new(),
             orders: Vec::new(),
             keyed: Vec::new(),
+            reruns: Vec::new(),
             written: Vec::new(),
             releases: [2; 2],
             syncs: Vec::new(),

@@ -20,7 +20,7 @@ use crate::store::{Change, Definition, Ensured, ExecutionQuery, ExecutionRow, Re
 use crate::trigger::{Delay, Trigger};
 
 impl Plans {
-    fn any(&mut self) -> usize {
+    pub(super) fn any(&mut self) -> usize {
         usize::try_from(self.dice.below(self.made.len() as Millis)).unwrap()
     }
 

@@ -343,6 +343,27 @@ macro_rules! conformance {
                 an_order_of_what_cannot_run_makes_nothing,
                 a_removal_cancels_what_was_ordered,
             }
+            reruns {
+                each_is_run_once_under_its_own_fire_time,
+                a_rerun_leaves_out_what_another_does,
+                what_is_tried_again_is_left_alone,
+                occurrences_are_meant_by_state_reason_and_time,
+                spans_of_an_earlier_trigger_are_run_by_that,
+                what_ran_ahead_of_a_new_generation_is_left_alone,
+                a_span_that_its_trigger_has_not_made_is_unknown,
+                one_request_looks_at_a_thousand,
+                a_rerun_covers_its_own_occurrence,
+                a_backfill_runs_fire_times_from_before_the_schedule,
+                a_backfill_leaves_out_what_has_succeeded,
+                what_cannot_run_is_not_rerun,
+                what_was_skipped_ahead_is_not_run_before_its_time,
+                a_rerun_ends_as_a_whole,
+                a_rerun_ends_after_an_edit,
+                a_removal_cancels_a_rerun,
+                the_last_rerun_of_a_fire_time_is_found,
+                retention_counts_from_the_end_of_a_rerun,
+                two_reruns_at_once_run_nothing_twice,
+            }
             removed {
                 nothing_of_a_removed_schedule_is_claimed,
                 what_runs_of_a_removed_schedule_ends_and_is_not_run_again,

@@ -7,17 +7,17 @@ use crate::store::order::{ExecutionOrder, Retry, RunOrder};
 use crate::store::{LedgerRow, Purge, RemoveChange};
 
 impl Bench {
-    fn covers(&self, execution: ExecutionId) -> Covers {
+    pub(super) fn covers(&self, execution: ExecutionId) -> Covers {
         self.store.covers(execution, LeftOut::MOST).unwrap().expect("the execution is in the ledger")
     }
 
     /// What the next occurrence covers, once it is claimed; it runs on.
-    fn next_covers(&self) -> Covers {
+    pub(super) fn next_covers(&self) -> Covers {
         self.covers(self.run_head(&self.entry("s")).execution())
     }
 
     /// The next occurrence of the schedule runs, and ends so.
-    fn ends(&self, answer: Answer) -> ExecutionId {
+    pub(super) fn ends(&self, answer: Answer) -> ExecutionId {
         let claimed = self.run_head(&self.entry("s"));
         let execution = claimed.execution();
         assert_eq!(self.settle(&claimed.finish(answer, None, self.now)), Applied::Done);
@@ -25,7 +25,7 @@ impl Bench {
     }
 
     /// The next `count` occurrences are skipped, in one span.
-    fn passes(&self, count: i64, reason: Reason) {
+    pub(super) fn passes(&self, count: i64, reason: Reason) {
         let entry = self.entry("s");
         let from = entry.cursor.next.at().unwrap();
         let (to, following) = (from + (count - 1) * 1_000, NextFire::At(from + count * 1_000));
@@ -42,7 +42,7 @@ impl Bench {
     }
 }
 
-fn failure() -> Answer {
+pub(super) fn failure() -> Answer {
     Answer::Failed("no".to_owned())
 }
 

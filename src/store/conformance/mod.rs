@@ -47,6 +47,7 @@ pub(crate) mod races;
 pub(crate) mod removed;
 pub(crate) mod repairs;
 pub(crate) mod requests;
+pub(crate) mod reruns;
 pub(crate) mod resolve;
 mod row_key;
 pub(crate) mod said;

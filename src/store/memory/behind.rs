@@ -72,6 +72,11 @@ impl MemoryStore {
         self.tables().hooks.follows_cancelled = true;
     }
 
+    /// Reruns do not look at earlier ones any more.
+    pub(crate) fn forget_reruns(&self) {
+        self.tables().hooks.forgets_reruns = true;
+    }
+
     /// Keys of enqueued executions keep nobody away any more.
     pub(crate) fn forget_keys(&self) {
         self.tables().hooks.forgets_keys = true;

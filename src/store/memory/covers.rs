@@ -8,6 +8,9 @@ impl Tables {
     pub(super) fn covers(&self, execution: ExecutionId, most: usize) -> Option<Covers> {
         let fails = |fault| self.hooks.covers_fault == Some(fault);
         let own = self.run(execution)?;
+        if self.is_rerun(own) && !fails(CoversFault::OrdersToo) {
+            return Some(Covers::new(own.prev, own.scheduled, LeftOut::default()));
+        }
         let is_planned = own.origin == 0;
         let (mut generation, mut before) =
             (if is_planned { own.generation } else { i64::MAX }, own.scheduled);

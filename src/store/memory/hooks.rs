@@ -24,6 +24,8 @@ pub(crate) struct Hooks {
     pub(super) forgets_withdrawn: bool,
     /// A sync writes although a higher revision is known.
     pub(super) ignores_revisions: bool,
+    /// A rerun does not look at earlier ones.
+    pub(super) forgets_reruns: bool,
     /// Keys of enqueued executions keep nobody away.
     pub(super) forgets_keys: bool,
     /// An attempt begins without the checkpoint of the one before.
@@ -165,7 +167,7 @@ pub(crate) enum Touch {
     Key,
     /// A retry by hand touches the execution that is tried again.
     Retry,
-    /// A run by hand touches its schedule.
+    /// A run by hand, or a rerun, touches its schedule.
     RunNow,
     /// A pause with an end touches its application.
     PauseEnd,

@@ -23,6 +23,7 @@ mod queue;
 mod repairs;
 mod replay;
 mod requests;
+mod rerun;
 pub(crate) mod rows;
 mod said;
 mod schedules;
@@ -47,6 +48,7 @@ use super::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::request::{CarriedOut, Request, RequestQuery};
+use super::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
 use super::rules::{ChangeKind, HeldRow};
 use super::said::{Said, SaidBy};
 use super::streak::{Streak, StreakQuery};
@@ -200,6 +202,15 @@ impl Verbs for MemoryStore {
     fn order(&self, order: &RunOrder) -> Result<Ordered> {
         let schedule = self.read(|tables| tables.schedule_named(&order.application, &order.schedule));
         self.locking(schedule.map(ScheduleId).into_iter(), |tables| tables.order(order))
+    }
+
+    fn rerun(&self, order: &RerunOrder) -> Result<Reran> {
+        let schedule = self.read(|tables| tables.schedule_named(&order.application, &order.schedule));
+        self.locking(schedule.map(ScheduleId).into_iter(), |tables| tables.rerun(order))
+    }
+
+    fn cancel_rerun(&self, order: &RerunCancel) -> Result<RerunCancelled> {
+        self.transaction(|tables| tables.cancel_rerun(order))
     }
 
     fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
@@ -467,5 +478,13 @@ impl Store for MemoryStore {
 
     fn ledger_lines(&self, query: &LineQuery) -> Result<Vec<LedgerLine>> {
         Ok(self.read(|tables| tables.ledger_lines(query)))
+    }
+
+    fn rerun_at(&self, schedule: ScheduleId, at: Timestamp) -> Result<Option<ExecutionId>> {
+        Ok(self.read(|tables| tables.rerun_at(schedule, at)))
+    }
+
+    fn plan_rerun(&self, order: &RerunOrder) -> Result<RerunPreview> {
+        Ok(self.read(|tables| tables.plan_rerun(order)))
     }
 }

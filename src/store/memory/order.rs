@@ -93,12 +93,17 @@ impl Tables {
         order: &ExecutionOrder,
     ) -> (Cancel, ExecutionState) {
         let node = run.node.map(|node| node.to_string()).unwrap_or_default();
+        (Cancel::Asked { node, is_new: self.ask_for_its_end(order) }, state)
+    }
+
+    /// Whether the request is new.
+    pub(super) fn ask_for_its_end(&mut self, order: &ExecutionOrder) -> bool {
         let is_new = !self.cancels.contains_key(&order.execution.0);
         let Attribution { actor, reason } = order.by.clone();
         let row = CancelRow { asked: self.now, actor, reason, seen: None };
         self.touch(Touch::Cancel, RowKey::Execution(order.execution.0));
         self.cancels.row(order.execution.0, || row);
-        (Cancel::Asked { node, is_new }, state)
+        is_new
     }
 
     pub(super) fn retry(&mut self, order: &ExecutionOrder) -> Result<Retry> {

@@ -12,6 +12,7 @@ use crate::store::audit::AuditEntry;
 use crate::store::enqueue::{EnqueueOrder, Keyed};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::request::{Answered, CarriedOut, Request, RequestQuery};
+use crate::store::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder};
 use crate::store::switch::{PassedQuery, SwitchOrder, Switched};
 use crate::store::sync::{SyncAnswer, SyncOrder};
 use crate::store::{
@@ -175,6 +176,14 @@ impl Verbs for Within<'_> {
 
     fn order(&self, order: &RunOrder) -> Result<Ordered> {
         self.0.borrow_mut().order(order)
+    }
+
+    fn rerun(&self, order: &RerunOrder) -> Result<Reran> {
+        self.0.borrow_mut().rerun(order)
+    }
+
+    fn cancel_rerun(&self, order: &RerunCancel) -> Result<RerunCancelled> {
+        self.0.borrow_mut().cancel_rerun(order)
     }
 
     fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {

@@ -48,7 +48,7 @@ use session::Session;
 use session::fault::{Fault, Step};
 use verbs::calls::{calls, shared_verbs};
 pub(crate) use verbs::joined::joined;
-use verbs::{audit, change, ensure, node, order, queue, requests, said, switch, sync};
+use verbs::{audit, change, ensure, node, order, queue, requests, rerun, said, switch, sync};
 use views::{awaited, covers, figures, inspect, ledger, place, waiting};
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
@@ -59,6 +59,7 @@ use super::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::request::{CarriedOut, Request, RequestQuery};
+use super::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
 use super::said::{Said, SaidBy};
 use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
@@ -311,6 +312,9 @@ impl Store for SqlStore {
         read ledger_lines(query: &LineQuery) -> Vec<LedgerLine> = "read the ledger", ledger::lines;
         read execution_at(schedule: ScheduleId, at: Timestamp) -> Option<ExecutionId> =
             "look for an occurrence", place::execution_at;
+        read rerun_at(schedule: ScheduleId, at: Timestamp) -> Option<ExecutionId> =
+            "look for a rerun", place::rerun_at;
+        read plan_rerun(order: &RerunOrder) -> RerunPreview = "plan a rerun", rerun::plan;
     }
 
     fn register(&self, node: &NewNode) -> Result<TimeSample> {

@@ -447,6 +447,7 @@ impl Cluster {
             orders: self.deeds.orders.clone(),
             requests: Vec::new(),
             syncs: Vec::new(),
+            reruns: Vec::new(),
             keyed: self.deeds.keyed.clone(),
             retries: self.deeds.retries.clone(),
             skips: self.deeds.skips.clone(),

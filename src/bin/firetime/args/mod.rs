@@ -13,9 +13,9 @@ use serde_json::value::RawValue;
 
 pub(crate) use self::raw::RawArgs;
 use self::raw::{
-    RawAdd, RawAppVerb, RawAuditFilter, RawBulk, RawBy, RawCluster, RawCommand, RawCron, RawEnqueue,
-    RawExecutionVerb, RawFields, RawFilter, RawJobVerb, RawList, RawListed, RawNext, RawNodeVerb, RawPause,
-    RawScheduleVerb, RawSet, RawSubject,
+    RawAdd, RawAppVerb, RawAuditFilter, RawBackfill, RawBulk, RawBy, RawCluster, RawCommand, RawCron,
+    RawEnqueue, RawExecutionVerb, RawFields, RawFilter, RawJobVerb, RawList, RawListed, RawNext, RawNodeVerb,
+    RawPause, RawRerun, RawRun, RawScheduleVerb, RawSet, RawSubject,
 };
 use crate::add::{self, Definition, Fields, NewExecution};
 use crate::control::{Change, Subject, Verb, Which};
@@ -26,6 +26,7 @@ use crate::inspect::{How, Kind, Listing};
 use crate::logging::Logging;
 use crate::logs::LogForm;
 use crate::output::{ListOutput, Output};
+use crate::rerun::{self, Rerun};
 use crate::target::{APPLICATION_VARIABLE, Database, Target, URL_VARIABLE};
 use crate::verify::Audit;
 use crate::why::Occasion;
@@ -50,6 +51,7 @@ pub(crate) enum Command {
     Set(Target, Box<add::Change>, Subject),
     Enqueue(Target, NewExecution, Output),
     Change(Target, Verb, Subject),
+    Rerun(Target, Rerun, Subject),
     CronNext(Question, Output),
     CronBatch(Source),
     Completions(clap_complete::Shell),
@@ -130,6 +132,8 @@ impl RawArgs {
                 let filter = filter.resolve(now, &list);
                 around.list(Listing::Audit(filter), &list)?
             }
+            RawCommand::Rerun(rerun) => around.rerun(*rerun)?,
+            RawCommand::Backfill(backfill) => around.backfill(backfill)?,
             RawCommand::Cron(RawCron::Next(next)) => next.resolve(now)?,
             RawCommand::Completions { shell } => Command::Completions(shell),
             RawCommand::Man { folder } => Command::Man(folder),
@@ -297,6 +301,34 @@ impl Surroundings<'_> {
             }
         };
         Ok(Command::Change(self.target()?, Verb::Executions(change, which), self.subject(String::new(), by)))
+    }
+
+    fn rerun(&self, raw: RawRerun) -> Result<Command> {
+        let RawRerun { schedule, cancel, state, state_reason, since, until, run } = raw;
+        let which = match cancel {
+            Some(origin) => rerun::Which::Cancel(origin),
+            None => rerun::Which::Ended {
+                states: state,
+                reason: state_reason,
+                since: since.map(|since| since.from(self.now)),
+                until: until.map(|until| until.from(self.now)),
+                pace: run.pace,
+            },
+        };
+        self.run(schedule.unwrap_or_default(), which, run)
+    }
+
+    fn backfill(&self, raw: RawBackfill) -> Result<Command> {
+        let RawBackfill { schedule, since, until, run } = raw;
+        let until = until.map_or(self.now, |until| until.from(self.now));
+        let which = rerun::Which::Planned { since: since.from(self.now), until, pace: run.pace };
+        self.run(schedule, which, run)
+    }
+
+    fn run(&self, schedule: String, which: rerun::Which, run: RawRun) -> Result<Command> {
+        let RawRun { by, yes, output, pace: _ } = run;
+        let rerun = Rerun { which, yes, output: output.output };
+        Ok(Command::Rerun(self.target()?, rerun, self.subject(schedule, by)))
     }
 
     fn node(&self, verb: RawNodeVerb) -> Result<Command> {
@@ -606,6 +638,36 @@ mod tests {
         }
         for only in ["--key", "--tag"] {
             refused(&["executions", "retry", "7", only, "s", "--application", "shop"]);
+        }
+    }
+
+    #[test]
+    fn a_rerun_names_a_schedule_or_ends_another() {
+        let line = ["rerun", "--schedule", "nightly", "--state", "skipped,failed", "--since", "1d"];
+        let rest = ["--state-reason", "misfire", "--pace", "10s", "--output", "json"];
+        let Command::Rerun(_, rerun, subject) = at(&[&line[..], &rest[..]].concat()) else { panic!() };
+        let rerun::Which::Ended { states, reason, since, until, pace } = rerun.which else { panic!() };
+        assert_eq!((subject.name.as_str(), rerun.yes, rerun.output), ("nightly", false, Output::Json));
+        assert_eq!(states, [ExecutionState::Skipped, ExecutionState::Failed]);
+        assert_eq!((reason.as_deref(), until), (Some("misfire"), None));
+        assert_eq!(since, Some("2025-01-01T00:00:00Z".parse().unwrap()));
+        assert_eq!(pace.map(|pace| pace.as_secs()), Some(10));
+        let Command::Rerun(_, rerun, _) = at(&["rerun", "--cancel", "7", "--reason", "why"]) else {
+            panic!()
+        };
+        assert!(matches!(rerun.which, rerun::Which::Cancel(7)));
+        let line = ["backfill", "--schedule", "nightly", "--since", "2d", "--yes"];
+        let Command::Rerun(_, rerun, _) = at(&line) else { panic!() };
+        let rerun::Which::Planned { since, until, .. } = rerun.which else { panic!() };
+        assert_eq!((until - since, rerun.yes), (chrono::TimeDelta::days(2), true));
+        for wrong in [
+            &["rerun"][..],
+            &["rerun", "--schedule", "s", "--cancel", "7"],
+            &["rerun", "--cancel", "7", "--since", "1d"],
+            &["rerun", "--schedule", "s", "--pace", "soon"],
+            &["backfill", "--schedule", "s"],
+        ] {
+            refused(&[&["--application", "x"], wrong].concat());
         }
     }
 

@@ -172,6 +172,17 @@ pub(super) enum RawCommand {
         #[command(flatten)]
         list: RawList,
     },
+    /// Runs occurrences of a schedule that did not succeed, each under its own fire time, or ends that
+    ///
+    /// Without --yes it lists them: which would be run, and which have succeeded or have not ended.
+    #[command(after_help = DATABASE_HELP)]
+    #[command(group = ArgGroup::new("what").required(true).args(["schedule", "cancel"]))]
+    Rerun(Box<RawRerun>),
+    /// Runs a schedule for the fire times that its trigger has in a span of time, such as before it was made
+    ///
+    /// Without --yes it lists them: which would be run, and which have succeeded or have not ended.
+    #[command(after_help = DATABASE_HELP)]
+    Backfill(RawBackfill),
     /// Answers questions about cron expressions
     #[command(subcommand)]
     Cron(RawCron),
@@ -533,6 +544,63 @@ pub(super) struct RawBulk {
     pub(super) yes: bool,
 }
 
+/// How what was missed is run.
+#[derive(Debug, Args)]
+pub(super) struct RawRun {
+    /// How far apart they are due: 10s, 1m, up to 1d [default: 1s]
+    #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
+    pub(super) pace: Option<Duration>,
+    #[command(flatten)]
+    pub(super) by: RawBy,
+    /// Runs them; without this it is only told which they are
+    #[arg(long)]
+    pub(super) yes: bool,
+    #[command(flatten)]
+    pub(super) output: RawOutput,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RawRerun {
+    /// The schedule's name
+    #[arg(long, value_name = "NAME")]
+    pub(super) schedule: Option<String>,
+    /// Ends the rerun, or the backfill, of this origin instead
+    #[arg(
+        long, value_name = "ORIGIN", value_parser = clap::value_parser!(i64).range(1..),
+        conflicts_with_all = ["state", "state_reason", "since", "until", "pace", "yes"]
+    )]
+    pub(super) cancel: Option<i64>,
+    /// Only those that ended in these states, separated by commas [default: all but succeeded]
+    #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = state)]
+    pub(super) state: Vec<ExecutionState>,
+    /// Only those for whose state the ledger gives this reason: misfire, paused, overlap, ...
+    #[arg(long, value_name = "REASON")]
+    pub(super) state_reason: Option<String>,
+    /// Only with a fire time since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
+    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    pub(super) since: Option<When>,
+    /// Only with a fire time before this: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
+    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    pub(super) until: Option<When>,
+    #[command(flatten)]
+    pub(super) run: RawRun,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RawBackfill {
+    /// The schedule's name
+    #[arg(long, value_name = "NAME")]
+    pub(super) schedule: String,
+    /// For fire times since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
+    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    pub(super) since: When,
+    /// For fire times before this: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago; default: now
+    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    pub(super) until: Option<When>,
+    #[command(flatten)]
+    pub(super) run: RawRun,
+}
+
 #[derive(Debug, Args)]
 pub(super) struct RawAuditFilter {
     /// Only of the schedule, the job, the node or the application of this name
@@ -543,7 +611,8 @@ pub(super) struct RawAuditFilter {
     pub(super) actor: Option<String>,
     /// Only of this verb
     #[arg(long, value_name = "VERB", value_parser = [
-        "ensure", "sync", "edit", "pause", "resume", "drain", "trigger", "skip", "cancel", "retry", "remove"
+        "ensure", "sync", "edit", "pause", "resume", "drain", "trigger", "skip", "cancel", "retry", "remove",
+        "rerun", "backfill"
     ])]
     pub(super) verb: Option<String>,
     /// Only since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago

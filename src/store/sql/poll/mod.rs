@@ -429,8 +429,8 @@ pub(crate) fn waiting_rows(
 /// What the audit holds of the order that an execution `p` comes from.
 fn of_order(column: &str) -> String {
     format!(
-        "CASE WHEN p.cause = 'by hand' THEN (SELECT a.{column} FROM QRTZ_AUDIT a WHERE a.id = p.origin) END \
-         AS by_{column}"
+        "CASE WHEN p.cause IN ('by hand', 'rerun') \
+         THEN (SELECT a.{column} FROM QRTZ_AUDIT a WHERE a.id = p.origin) END AS by_{column}"
     )
 }
 

@@ -14,6 +14,7 @@ use crate::domain::{
 use crate::store::change::PolicyChange;
 use crate::store::enqueue::HIGHEST_BY_HAND;
 use crate::store::figures::FiguresQuery;
+use crate::store::rerun::{EndedSo, LedgerPart};
 use crate::store::sql::claim::{self, bounds, planned};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::dialect::mariadb::claims as mariadb_claims;
@@ -25,7 +26,7 @@ use crate::store::sql::rows::open_executions::Whose;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::batch::{BatchRows, update};
 use crate::store::sql::session::statement::{Statement, Value, sql};
-use crate::store::sql::verbs::{change, node, said, sync};
+use crate::store::sql::verbs::{change, node, rerun, said, sync};
 use crate::store::sql::views::covers::Stretch;
 use crate::store::sql::views::{awaited, covers, figures, inspect, place, waiting};
 use crate::store::streak::Reach;
@@ -433,6 +434,8 @@ fn what_an_execution_covers_reads_what_is_left_out(database: &Database) {
         begun.elapsed()
     };
     let (few, many) = (took(success), took(START));
+    let lately = LedgerPart { generation: 0, from: success, before: Timestamp::MAX };
+    let failed = EndedSo { states: vec![ExecutionState::Failed], reason: None };
     println!("covers: database={dialect:?} left_out=99 took={few:?} left_out={ROWS} took={many:?}");
     for (name, statement, most) in [
         ("last success", covers::last_success(stretch), 1_000),
@@ -440,6 +443,10 @@ fn what_an_execution_covers_reads_what_is_left_out(database: &Database) {
         ("newest left out", covers::ends_after(stretch, None, 100), 1_000),
         ("all left out", covers::ends_after(stretch, None, LeftOut::MOST), 5 * ROWS),
         ("generation", covers::last_generation(schedule, 1), 1_000),
+        ("what a rerun means", rerun::ended_in(schedule.0, lately, &failed, 1_001), 1_000),
+        // All that was asked for by hand.
+        ("earlier reruns", rerun::reruns_of(schedule.0, 0, (success, Timestamp::MAX)), 5 * ROWS),
+        ("the last rerun", place::last_rerun(schedule, 0, success), 5 * ROWS),
     ] {
         let read = match dialect {
             Dialect::Sqlite => sought_by_time(session.as_mut(), &statement),

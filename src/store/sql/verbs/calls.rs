@@ -15,6 +15,8 @@ macro_rules! shared_verbs {
     () => {
         calls! {
             write order(order: &RunOrder) -> Ordered = "trigger a schedule", order::order;
+            write rerun(order: &RerunOrder) -> Reran = "rerun a schedule", rerun::rerun;
+            write cancel_rerun(order: &RerunCancel) -> RerunCancelled = "cancel a rerun", rerun::cancel;
             write enqueue_unique(order: &EnqueueOrder) -> Keyed = "enqueue", queue::enqueue_unique;
             write complete(outcome: &ExecutionChange) -> Completed =
                 "complete an execution", change::complete;

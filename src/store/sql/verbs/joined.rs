@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::calls::{calls, shared_verbs};
-use super::{change, ensure, order, queue, switch, sync};
+use super::{change, ensure, order, queue, rerun, switch, sync};
 use crate::domain::{Entry, ExecutionId, Timestamp};
 use crate::store::audit::AuditEntry;
 use crate::store::enqueue::{EnqueueOrder, Keyed};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+use crate::store::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder};
 use crate::store::sql::connection::caller::{CallerConnection, told};
 use crate::store::sql::poll;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};

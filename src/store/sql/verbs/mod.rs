@@ -10,6 +10,7 @@ pub(super) mod node;
 pub(super) mod order;
 pub(super) mod queue;
 pub(super) mod requests;
+pub(super) mod rerun;
 pub(super) mod run_end;
 pub(super) mod said;
 pub(super) mod switch;

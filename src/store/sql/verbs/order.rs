@@ -212,7 +212,7 @@ pub(crate) fn retry(session: &mut dyn Session, order: &ExecutionOrder) -> Step<R
 }
 
 /// Whether the request is new.
-fn ask(session: &mut dyn Session, order: &ExecutionOrder) -> Step<bool> {
+pub(super) fn ask(session: &mut dyn Session, order: &ExecutionOrder) -> Step<bool> {
     let known = sql("SELECT COUNT(*) FROM QRTZ_CANCEL WHERE execution_id = ?").bind(order.execution.0);
     if single(session.rows(&known)?)? > 0 {
         return Ok(false);
@@ -232,7 +232,7 @@ fn ask(session: &mut dyn Session, order: &ExecutionOrder) -> Step<bool> {
 /// Galera cluster comes before or after. An outcome there must see that somebody has asked for the end of
 /// its execution; retention, that an execution is tried again; and retention and removals, that a schedule
 /// is run.
-fn touch(session: &mut dyn Session, table: &str, id: i64, application: &str) -> Step<()> {
+pub(super) fn touch(session: &mut dyn Session, table: &str, id: i64, application: &str) -> Step<()> {
     if let Some(touch) = session.dialect().touch() {
         let touch = sql(format!("UPDATE {table} SET {touch} WHERE id = ? AND application = ?"));
         session.execute(&touch.bind(id).bind(application))?;

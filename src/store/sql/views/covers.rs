@@ -4,10 +4,15 @@
 //! The ledger's unique key finds both from the execution's own place backwards: what it costs grows with the
 //! rows that are left out, up to so many that are counted, not with the ledger.
 
-use crate::domain::{Covers, ExecutionId, LastAttempt, LeftOut, ScheduleId, Timestamp};
+use crate::domain::{Covers, ExecutionId, LastAttempt, LeftOut, Reason, ScheduleId, Timestamp};
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, Statement, answer, sql};
+
+/// Why the first attempt at the occurrence of `r` was made.
+pub(crate) const FIRST_CAUSE: &str = "(SELECT f.cause FROM QRTZ_RUN f WHERE f.execute_id = r.execute_id \
+     AND f.generation = r.generation AND f.origin = r.origin AND f.scheduled_time = r.scheduled_time \
+     AND f.attempt = 1)";
 
 /// The most generations that are looked through for a success.
 pub(super) const MOST_GENERATIONS: usize = 64;
@@ -20,16 +25,35 @@ pub(crate) struct Stretch {
     pub before: Timestamp,
 }
 
-/// None if there is no such execution.
+answer! {
+    /// The execution that is asked about.
+    struct Own() {
+        schedule: ScheduleId = "r.execute_id", |row| row.int().map(ScheduleId);
+        generation: i64 = "r.generation", Row::int;
+        origin: i64 = "r.origin", Row::int;
+        until: Timestamp = "r.scheduled_time", Row::instant;
+        prev: Option<Timestamp> = "r.prev_fire_time", Row::time;
+        is_rerun: bool = format!(
+            "CASE WHEN r.origin > 0 AND {FIRST_CAUSE} = '{}' THEN 1 ELSE 0 END AS is_rerun",
+            Reason::Rerun.as_str()
+        ), Row::flag;
+    }
+}
+
+/// None if there is no such execution. A rerun stands for its own occurrence, from the fire time before it.
 ///
 /// A later generation takes the place of an earlier one from its first fire time on: what ran while the
 /// database's clock was ahead lies behind that.
 pub(crate) fn covers(session: &mut dyn Session, execution: ExecutionId, most: usize) -> Step<Option<Covers>> {
-    let own = sql("SELECT r.execute_id, r.generation, r.origin, r.scheduled_time FROM QRTZ_RUN r \
-                   WHERE r.id = ?");
-    let Some(mut row) = session.rows(&own.bind(execution.0))?.pop() else { return Ok(None) };
-    let (schedule, own, origin, until) = (ScheduleId(row.int()?), row.int()?, row.int()?, row.instant()?);
-    let mut next = if origin == 0 { Some(own) } else { generation_before(session, schedule, i64::MAX)? };
+    let own = sql(format!("SELECT {} FROM QRTZ_RUN r WHERE r.id = ?", Own::columns()));
+    let Some(own) = session.one(&own.bind(execution.0), Own::read)? else { return Ok(None) };
+    let Own { schedule, until, .. } = own;
+    if own.is_rerun {
+        return Ok(Some(Covers::new(own.prev, until, LeftOut::default())));
+    }
+    let is_planned = own.origin == 0;
+    let mut next =
+        if is_planned { Some(own.generation) } else { generation_before(session, schedule, i64::MAX)? };
     let (mut before, mut left_out, mut room) = (until, LeftOut::default(), most);
     for _ in 0..MOST_GENERATIONS {
         let Some(generation) = next else { break };
@@ -112,7 +136,7 @@ pub(crate) fn first_of(Stretch { schedule, generation, before }: Stretch) -> Sta
 }
 
 /// The last generation before this one that the ledger has rows of.
-pub(super) fn generation_before(
+pub(crate) fn generation_before(
     session: &mut dyn Session,
     schedule: ScheduleId,
     generation: i64,

@@ -1,7 +1,7 @@
-//! Which execution stands for the occurrence that was planned at an instant.
+//! Which execution stands for the occurrence that was planned at an instant, and which ran it again.
 
-use super::covers::{MOST_GENERATIONS, generation_before};
-use crate::domain::{ExecutionId, ScheduleId, Timestamp};
+use super::covers::{FIRST_CAUSE, MOST_GENERATIONS, generation_before};
+use crate::domain::{ExecutionId, Reason, ScheduleId, Timestamp};
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, Statement, answer, sql};
@@ -39,6 +39,34 @@ pub(crate) fn last_through(schedule: ScheduleId, generation: i64, at: Timestamp)
          AND r.scheduled_time <= ? \
          ORDER BY r.generation DESC, r.origin DESC, r.scheduled_time DESC, r.attempt DESC LIMIT 1",
         Place::columns()
+    ))
+    .bind_all((schedule.0, generation, at))
+}
+
+/// The last attempt of the last rerun of the occurrence of that fire time.
+pub(crate) fn rerun_at(
+    session: &mut dyn Session,
+    schedule: ScheduleId,
+    at: Timestamp,
+) -> Step<Option<ExecutionId>> {
+    let mut next = generation_before(session, schedule, i64::MAX)?;
+    for _ in 0..MOST_GENERATIONS {
+        let Some(generation) = next else { break };
+        let found = session.one(&last_rerun(schedule, generation, at), |row| row.int().map(ExecutionId))?;
+        if found.is_some() {
+            return Ok(found);
+        }
+        next = generation_before(session, schedule, generation)?;
+    }
+    Ok(None)
+}
+
+pub(crate) fn last_rerun(schedule: ScheduleId, generation: i64, at: Timestamp) -> Statement {
+    sql(format!(
+        "SELECT r.id FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = ? AND r.origin > 0 \
+         AND r.scheduled_time = ? AND {FIRST_CAUSE} = '{}' \
+         ORDER BY r.generation DESC, r.origin DESC, r.scheduled_time DESC, r.attempt DESC LIMIT 1",
+        Reason::Rerun.as_str()
     ))
     .bind_all((schedule.0, generation, at))
 }
