@@ -13,8 +13,8 @@ pub struct AuditFilter {
     pub target: Option<String>,
     /// Only by this actor.
     pub actor: Option<String>,
-    /// Only of this verb: `ensure`, `sync`, `edit`, `pause`, `resume`, `drain`, `trigger`, `rerun`, `backfill`,
-    /// `skip`, `cancel`, `retry`, `remove`.
+    /// Only of this verb: `ensure`, `sync`, `edit`, `pause`, `resume`, `drain`, `trigger`, `rerun`,
+    /// `backfill`, `skip`, `cancel`, `retry`, `remove`.
     pub verb: Option<String>,
     /// Only at or after this, by the database's clock.
     pub since: Option<DateTime<Utc>>,
