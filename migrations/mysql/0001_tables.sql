@@ -46,6 +46,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_NODE (
 CREATE INDEX IF NOT EXISTS QRTZ_NODE_LIVE ON QRTZ_NODE (application, ended_time);
 CREATE INDEX IF NOT EXISTS QRTZ_NODE_TOLD ON QRTZ_NODE (application, told_time);
 
+-- nobody_time is since when nobody can run a job that has something to run: no live node that claims lists it.
+-- nobody_told is when nodes told of that last.
 CREATE TABLE IF NOT EXISTS QRTZ_JOB (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     application VARCHAR(50) NOT NULL,
@@ -68,6 +70,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_JOB (
     group_rate_per BIGINT NOT NULL DEFAULT 0,
     description VARCHAR(500) NOT NULL DEFAULT '',
     touched BIGINT,
+    nobody_time BIGINT NOT NULL DEFAULT -1,
+    nobody_told BIGINT NOT NULL DEFAULT -1,
     paused_time BIGINT NOT NULL DEFAULT -1,
     paused_until BIGINT NOT NULL DEFAULT -1,
     paused_by VARCHAR(200) NOT NULL DEFAULT '',
@@ -104,6 +108,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     time_limit BIGINT,
     pause_after BIGINT,
     resumed_time BIGINT,
+    expected_by BIGINT,
     touched BIGINT,
     state VARCHAR(20),
     application VARCHAR(50) NOT NULL,
@@ -234,6 +239,16 @@ CREATE TABLE IF NOT EXISTS QRTZ_SAID (
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
 CREATE INDEX IF NOT EXISTS QRTZ_SAID_CHANGED ON QRTZ_SAID (application, changed_time);
+
+-- Schedules that are to succeed within expected_by of each fire time. unmet_time is the first fire time whose
+-- occurrence has not, nor a later one. A row is made by the misfire handler; claims never write here.
+CREATE TABLE IF NOT EXISTS QRTZ_EXPECTED (
+    id BIGINT NOT NULL PRIMARY KEY,
+    application VARCHAR(50) NOT NULL,
+    unmet_time BIGINT NOT NULL DEFAULT -1
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
+
+CREATE INDEX IF NOT EXISTS QRTZ_EXPECTED_OF ON QRTZ_EXPECTED (application, id);
 
 -- Executions that ran out of time and whose handlers have not returned.
 CREATE TABLE IF NOT EXISTS QRTZ_STUCK (

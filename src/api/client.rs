@@ -331,7 +331,8 @@ impl Client {
         let listed = claiming(&self.store.nodes(Some(&self.application))?);
         let view = |row: store::JobRow| {
             let nodes = listed.get(&row.name).copied().unwrap_or_default();
-            JobView { nodes, ..JobView::from(row) }
+            let view = JobView::from(row);
+            JobView { nodes, nobody_since: view.nobody_since.filter(|_| nodes == 0), ..view }
         };
         Ok(self.store.jobs(&self.application)?.into_iter().map(view).collect())
     }
@@ -557,7 +558,9 @@ impl Above {
         };
         let nodes = self.nodes.get(job).copied().unwrap_or_default();
         let (held_by, left_alone) = (held_by.to_owned(), self.left_alone(&row, nodes));
-        ScheduleView { nodes, held_by, left_alone, ..ScheduleView::from(row) }
+        let view = ScheduleView::from(row);
+        let nobody_since = view.nobody_since.filter(|_| nodes == 0);
+        ScheduleView { nodes, held_by, left_alone, nobody_since, ..view }
     }
 
     /// Why some of so many nodes leave the schedule alone.

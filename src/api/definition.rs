@@ -125,6 +125,33 @@ impl Schedule {
         self
     }
 
+    /// Each occurrence is to have succeeded within this span of its fire time, from 1 ms on. Default, and
+    /// with zero: nobody waits for it.
+    ///
+    /// One that has not, nor a later one of the schedule, is told once as
+    /// [`Event::ExpectationUnmet`](crate::Event::ExpectationUnmet) and recorded in the audit as `unmet`,
+    /// whatever became of it: it failed, runs still, was skipped, or never began. The misfire handler's node
+    /// finds it, within half a minute of the span's end. The first success at or behind that fire time,
+    /// planned or asked for, is told as [`Event::ExpectationMet`](crate::Event::ExpectationMet) and recorded
+    /// as `met`. Nobody waits for what somebody has skipped by hand, held back by a pause, or withdrawn by
+    /// another trigger.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use firetime::{Job, Schedule, Trigger};
+    ///
+    /// const REPORT: Job<()> = Job::new("report");
+    /// let at_three = Trigger::cron("0 0 3 * * ?", "Europe/Berlin")?;
+    /// let three_hours = Duration::from_secs(3 * 3_600);
+    /// let nightly = Schedule::new("nightly", REPORT, &(), at_three)?.expected_by(three_hours);
+    /// # let _ = nightly;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn expected_by(mut self, span: Duration) -> Self {
+        self.definition.expected_by = (!span.is_zero()).then(|| millis(span).max(1));
+        self
+    }
+
     /// What the schedule is for, shown to people beside it: one line of at most 500 characters without
     /// control characters (checked when the schedule is ensured). Default: empty.
     pub fn description(mut self, text: &str) -> Self {

@@ -154,6 +154,14 @@ view! {
         next: Option<DateTime<Utc>> = NextFire::stored(row.next).at().and_then(Timestamp::utc),
         /// From how late on an occurrence counts as missed, milliseconds.
         misfire_threshold: i64 = row.settings.threshold.unwrap_or_default(),
+        /// How long after its fire time an occurrence is to have succeeded, milliseconds; none if nobody
+        /// waits for it.
+        expected_by: Option<i64> = row.settings.expected_by,
+        /// The first fire time whose occurrence has not succeeded in time, nor has a later one, as the
+        /// misfire handler has noted.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        unmet: Option<DateTime<Utc>> =
+            row.unmet.filter(|_| row.settings.expected_by.is_some()).and_then(Timestamp::utc),
         /// How many occurrences the cursor has passed.
         triggered: i64 = row.triggered,
         /// Grows with every change but claims.
@@ -179,6 +187,10 @@ view! {
         /// Why live nodes that have a handler for its job leave it alone, and how many do; empty if none
         /// does.
         left_alone: String = String::new(),
+        /// Since when nobody can run its job, as the misfire handler has noted; none while a live node that
+        /// claims has a handler for it, and for up to a minute after the last of these has gone.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        nobody_since: Option<DateTime<Utc>> = row.nobody.and_then(Timestamp::utc),
     }
 }
 
@@ -193,6 +205,11 @@ view! {
         nodes: usize = 0,
         /// How many schedules it has.
         schedules: i64 = row.schedules,
+        /// Since when nobody can run it, as the misfire handler has noted; none while a live node that claims
+        /// has a handler for it, and for up to a minute after the last of these has gone, or if it has
+        /// nothing to run.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        nobody_since: Option<DateTime<Utc>> = row.nobody.and_then(Timestamp::utc),
         /// Whether an occurrence whose node died is attempted again.
         recover: bool = row.settings.policy.recover,
         /// At most so many attempts of an occurrence may cost their nodes.
@@ -375,6 +392,10 @@ view! {
         /// When the node that runs it heard of that.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         cancel_seen: Option<DateTime<Utc>> = row.cancel.and_then(|it| it.seen?.utc()),
+        /// Of one that waits: since when nobody can run its job, as the misfire handler has noted; none while
+        /// a live node that claims has a handler for it.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        nobody_since: Option<DateTime<Utc>> = row.nobody.and_then(Timestamp::utc),
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::DateTime;
+
 use super::text::{escaped, shortened};
 use super::{Cause, Error, ExecutionId, ExecutionState, Lineage, NodeId};
 
@@ -249,6 +251,39 @@ pub enum Event {
         /// The reason of the pause, in the words of the schedule's row and of the audit.
         reason: String,
     },
+    /// No live node that claims has a handler for a job that has something to run. It is told a minute after
+    /// that was seen first, and once an hour while it lasts, by one node of the application; not while the
+    /// job or the application is paused.
+    NobodyCanRun {
+        /// The job's name.
+        job: Arc<str>,
+        /// How many of its schedules are active; at most 10,000 are counted.
+        schedules: u64,
+        /// How many of its executions are due and wait; at most 10,000 of schedules and as many enqueued ones
+        /// are counted.
+        waiting: u64,
+        /// How long ago that was seen first.
+        lasting: Duration,
+    },
+    /// An occurrence of a schedule has not succeeded within the span that the schedule says
+    /// ([`Schedule::expected_by`](crate::Schedule::expected_by)), nor has a later one, whatever became of
+    /// them. It is told once, by one node, and is over with [`Event::ExpectationMet`]. It is not told if the
+    /// database's answer to its note is lost; the audit has it then.
+    ExpectationUnmet {
+        /// The schedule's name.
+        schedule: Arc<str>,
+        /// The fire time of the first such occurrence, epoch milliseconds UTC.
+        fire_time: i64,
+        /// The span.
+        expected_by: Duration,
+    },
+    /// The occurrence of an [`Event::ExpectationUnmet`], or a later one of its schedule, has succeeded.
+    ExpectationMet {
+        /// The schedule's name.
+        schedule: Arc<str>,
+        /// The fire time that the unmet expectation was told with, epoch milliseconds UTC.
+        fire_time: i64,
+    },
     /// What ended longer ago than the retention was removed.
     Purged {
         /// Occurrences, from the ledger.
@@ -337,6 +372,7 @@ impl Event {
             | Self::Listening
             | Self::Repaired { .. }
             | Self::PauseEnded { .. }
+            | Self::ExpectationMet { .. }
             | Self::LaneChanged { .. }
             | Self::Cancelled { .. }
             | Self::CancelHeard { .. }
@@ -347,6 +383,7 @@ impl Event {
             Self::Quarantined { .. }
             | Self::Exhausted { .. }
             | Self::Contained { .. }
+            | Self::ExpectationUnmet { .. }
             | Self::Fenced { .. }
             | Self::JobThreadPanicked { .. }
             | Self::LoopPanicked { .. }
@@ -445,6 +482,19 @@ impl Event {
             Self::Contained { schedule, reason } => {
                 format!("schedule {schedule:?} is paused until somebody resumes it: {reason}")
             }
+            Self::NobodyCanRun { job, schedules, waiting, lasting } => format!(
+                "no live node that claims has a handler for job {job:?}, for {} s now: active schedules: {schedules}, \
+                 executions that wait: {waiting}",
+                lasting.as_secs()
+            ),
+            Self::ExpectationUnmet { schedule, fire_time, expected_by } => {
+                let (at, seconds) = (instant(*fire_time), expected_by.as_secs_f64());
+                format!("schedule {schedule:?}: its occurrence of {at} has not succeeded within {seconds} s")
+            }
+            Self::ExpectationMet { schedule, fire_time } => {
+                let at = instant(*fire_time);
+                format!("schedule {schedule:?} has succeeded, its occurrence of {at} was not in time")
+            }
             Self::Purged { occurrences, schedules, nodes } => {
                 let occurrences = counted(occurrences, "occurrence");
                 let schedules = counted(schedules, "one-shot schedule");
@@ -508,6 +558,12 @@ impl fmt::Display for Event {
     }
 }
 
+/// An instant for people.
+fn instant(millis: i64) -> String {
+    let utc = DateTime::from_timestamp_millis(millis);
+    utc.map_or_else(|| millis.to_string(), |at| at.format("%Y-%m-%d %H:%M:%S%.3f UTC").to_string())
+}
+
 /// `1 tick`, `2 ticks`.
 fn counted(count: &impl ToString, noun: &str) -> String {
     let count = count.to_string();
@@ -546,6 +602,9 @@ mod tests {
             Event::Repaired { schedule: name(), what: "repaired" },
             Event::Exhausted { attempt: attempt(), deaths: 2 },
             Event::Contained { schedule: name(), reason: reason() },
+            Event::ExpectationUnmet { schedule: name(), fire_time: 0, expected_by: Duration::ZERO },
+            Event::ExpectationMet { schedule: name(), fire_time: 0 },
+            Event::NobodyCanRun { job: name(), schedules: 1, waiting: 0, lasting: Duration::ZERO },
             finished(ExecutionState::Succeeded, None, None),
             finished(ExecutionState::Pending, None, Some(0)),
             finished(ExecutionState::Cancelled, Some(reason()), None),

@@ -32,6 +32,8 @@ pub enum ScheduleField {
     Overlap,
     /// After what in a row it pauses itself.
     PauseAfter,
+    /// By when an occurrence is expected to have succeeded.
+    ExpectedBy,
 }
 
 impl ScheduleField {
@@ -47,6 +49,7 @@ impl ScheduleField {
         Self::TimeLimit,
         Self::Overlap,
         Self::PauseAfter,
+        Self::ExpectedBy,
     ];
 
     /// Its name, as in the JSON of [`ScheduleDetails`](crate::ScheduleDetails).
@@ -63,6 +66,7 @@ impl ScheduleField {
             Self::TimeLimit => "time_limit",
             Self::Overlap => "overlap",
             Self::PauseAfter => "pause_after",
+            Self::ExpectedBy => "expected_by",
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The misfire handler's store calls: the only place of this room that touches the store.
 
 use super::batch::Batch;
-use crate::domain::{Entry, ExecutionId, Millis, Timestamp};
+use crate::domain::{Entry, Event, ExecutionId, Millis, ScheduleId, Timestamp};
 use crate::machine::calls::calls;
 use crate::store::audit::AuditEntry;
+use crate::store::expected::{Expectation, ExpectedPage, ExpectedQuery};
 use crate::store::figures::{Figures, FiguresQuery};
+use crate::store::nobody::{NobodyQuery, UnservedJob};
 use crate::store::streak::{Streak, StreakQuery};
 use crate::store::switch::{EndedPause, PassedQuery, SeenSwitch};
 use crate::store::{
@@ -39,6 +41,28 @@ calls! { []
     end_pause = EndPause {
         "ending a pause", asks (change: Box<Change>, audit: AuditEntry), keeps AuditEntry, brings Applied
     } |store| store.apply_audited(*change, &audit);
+    find_expected = FindExpected {
+        "looking for what was expected", asks (query: ExpectedQuery), keeps (), brings ExpectedPage
+    } |store| store.expected(&query);
+    note_expected = NoteExpected {
+        "noting what was expected", asks (query: ExpectedQuery, found: Expectation), keeps Expectation,
+        brings Applied
+    } |store| store.note_expected(&query, &found);
+    /// Makes the rows of schedules with an expectation.
+    expect = Expect {
+        "noting what is expected", asks (schedules: Vec<ScheduleId>), keeps (), brings ()
+    } |store| store.expect(&schedules);
+    /// Removes the rows of schedules of which nothing is expected any more.
+    expect_no_longer = ExpectNoLonger {
+        "forgetting what was expected", asks (schedules: Vec<ScheduleId>), keeps (), brings ()
+    } |store| store.expect_no_longer(&schedules);
+    find_nobody = FindNobody {
+        "looking for jobs that nobody can run", asks (query: NobodyQuery), keeps (), brings Vec<UnservedJob>
+    } |store| store.nobody(&query);
+    /// Notes in a job's row that nobody can run it, or that somebody can; what is told of it is kept.
+    note_nobody = NoteNobody {
+        "noting jobs that nobody can run", asks (change: Change), keeps Option<Box<Event>>, brings Applied
+    } |store| store.apply_one(change);
     count = Count {
         "counting what failed in a row", asks (query: StreakQuery), keeps StreakQuery, brings Option<Streak>
     } |store| store.streak(&query);

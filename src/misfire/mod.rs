@@ -4,7 +4,8 @@
 //! The elected node works in passes; [`repair`](crate::repair) holds the pure decisions. A pass has five
 //! duties, in this order: the end of [`pauses`] whose time is up, [`takeover`] of dead nodes' executions,
 //! repair of [`misfires`], [`quarantine`] of unreadable rows and schedules ahead of the clock, [`retention`].
-//! While somebody looks at the cluster's [`figures`], a pass reads these, too.
+//! If polls have noticed jobs that [`nobody`] can run, or schedules of which something is [`expected`], a
+//! pass looks at these. While somebody looks at the cluster's [`figures`], a pass reads these, too.
 //! [`containment`] pauses schedules: before a takeover ends an execution for good, and on every node after
 //! failures of its own.
 //!
@@ -16,8 +17,10 @@ mod batch;
 mod calls;
 mod containment;
 mod election;
+mod expected;
 mod figures;
 mod misfires;
+mod nobody;
 mod pass;
 mod pauses;
 mod quarantine;
@@ -35,6 +38,7 @@ use calls::{Answer, Answered, Asked, Call, Op, join};
 use containment::Containment;
 use election::Election;
 pub(crate) use figures::FiguresBoard;
+use nobody::Nobody;
 use pass::{FAILURE_PAUSE, Pass, Task};
 use quarantine::Quarantine;
 use retention::Retention;
@@ -69,6 +73,10 @@ pub(crate) struct PollReport {
     pub node_enabled: bool,
     /// The time of some pause is up. This node may be elected to end it, even if it is switched off itself.
     pub pause_ended: bool,
+    /// Some active job is listed by no live node.
+    pub unlisted: bool,
+    /// Something is expected of some schedule.
+    pub expects: bool,
     /// The application's election mark.
     pub election: Option<Timestamp>,
     /// Something is late; otherwise no schedule is overdue.
@@ -83,6 +91,8 @@ impl PollReport {
         app_enabled: true,
         node_enabled: true,
         pause_ended: false,
+        unlisted: false,
+        expects: false,
         election: None,
         any_late: true,
         floor: Timestamp::EPOCH,
@@ -109,6 +119,7 @@ pub(crate) struct MisfireMachine {
     quarantine: Quarantine,
     retention: Retention,
     containment: Containment,
+    nobody: Nobody,
     board: Arc<FiguresBoard>,
     /// No call is sent before this after one has failed.
     hold: Boot,
@@ -154,6 +165,18 @@ impl Machine for MisfireMachine {
             Ok(Answered::FindPassed((query, seen), entries)) => self.found_passed(entries, query, seen),
             Ok(Answered::PassOn(..)) => self.pass.next(pauses::search(&self.application)),
             Ok(Answered::EndPause(audit, applied)) => self.pause_ended(audit, applied),
+            Ok(Answered::FindExpected((), page)) => {
+                let calls = expected::follow(&self.application, page, now);
+                calls.for_each(|call| self.pass.last(call));
+            }
+            Ok(Answered::NoteExpected(found, Applied::Done)) => self.emit(expected::told(found)),
+            Ok(Answered::NoteExpected(..) | Answered::Expect(..) | Answered::ExpectNoLonger(..)) => {}
+            Ok(Answered::FindNobody((), found)) => {
+                found.iter().filter_map(|it| nobody::note(it, now.db)).for_each(|it| self.pass.last(it));
+            }
+            Ok(Answered::NoteNobody(event, applied)) => {
+                event.filter(|_| applied.is_done()).into_iter().for_each(|event| self.emit(*event));
+            }
             Ok(Answered::Count(query, streak)) => {
                 let last = self.containment.counted(query, streak);
                 self.revoke_next(last);
@@ -210,6 +233,7 @@ impl MisfireMachine {
             quarantine: Quarantine::new(),
             retention: Retention::new(window.retention),
             containment: Containment::new(),
+            nobody: Nobody::new(),
             board: Arc::default(),
             hold: Boot::MIN,
             repaired: false,
@@ -281,7 +305,7 @@ impl MisfireMachine {
     }
 
     fn begin_pass(&mut self, now: Now) {
-        let PollReport { app_enabled, any_late, floor, .. } = self.report;
+        let PollReport { app_enabled, unlisted, expects, any_late, floor, .. } = self.report;
         if app_enabled && any_late {
             self.pass.last(self.find_overdue(now, None));
             self.pass.last(takeover::withdrawn(&self.application));
@@ -289,6 +313,10 @@ impl MisfireMachine {
         if app_enabled {
             let overdue = any_late.then(|| floor..self.overdue_before(now));
             self.pass.last(self.quarantine.search(&self.application, overdue, now));
+            let expected = expects.then(|| expected::search(&self.application, expected::FIRST, now));
+            expected.into_iter().for_each(|call| self.pass.last(call));
+            let nobody = self.nobody.search(&self.application, unlisted, now);
+            nobody.into_iter().for_each(|call| self.pass.last(call));
         }
         self.board.search(&self.application, now).into_iter().for_each(|call| self.pass.last(call));
         self.retention.begin_pass(now);
@@ -408,13 +436,16 @@ impl MisfireMachine {
     }
 
     fn found_unreadable(&mut self, page: UnreadablePage, now: Now) {
-        let UnreadablePage { broken, ahead, next } = page;
+        let UnreadablePage { broken, ahead, expecting, next } = page;
         self.quarantine.found(broken, next).for_each(|call| self.pass.last(call));
-        if ahead.is_empty() {
+        if ahead.is_empty() && expecting.is_empty() {
             return;
         }
+        if !expecting.is_empty() {
+            self.pass.last(Asked::expect(expecting, ()));
+        }
         self.pass.write_last(ahead.into_iter().map(Unwritten::Ahead));
-        // All schedules may be ahead alike: they do not wait for further passes.
+        // All schedules may be so alike: they do not wait for further passes.
         if next.is_some() {
             self.pass.last(self.quarantine.search(&self.application, None, now));
         }
@@ -473,7 +504,14 @@ impl MisfireMachine {
                 }
             }
             // The next pass looks again; the rest of this one does not depend on these.
-            Asked::FindOverdue(()) | Asked::ReadFigures(()) => {}
+            Asked::FindOverdue(())
+            | Asked::ReadFigures(())
+            | Asked::NoteNobody(_)
+            | Asked::FindExpected(())
+            | Asked::NoteExpected(_)
+            | Asked::Expect(())
+            | Asked::ExpectNoLonger(()) => {}
+            Asked::FindNobody(()) => self.nobody.failed(),
             // Mostly it concerns that row alone.
             Asked::Quarantine(_)
                 if matches!(error.kind(), ErrorKind::Data | ErrorKind::Refused | ErrorKind::Unavailable) =>

@@ -4,6 +4,7 @@ use super::*;
 use crate::domain::{MisfirePolicy, ScheduleId};
 use crate::fixtures::{behind, calls_while_down};
 use crate::machine::{Operation, Stepped};
+use crate::store::expected::ExpectedPage;
 use crate::store::memory::MemoryStore;
 use crate::store::{Change, Purged, PurgedOrphans, PurgedQueues, Repair};
 
@@ -48,9 +49,14 @@ pub(super) fn nothing_found(op: &Op) -> Answer {
         Op::Elect(..) => Answer::Elect(Applied::Done),
         Op::FindStranded(..) => none_stranded(),
         Op::FindWithdrawn(..) => Answer::FindWithdrawn(Vec::new()),
-        Op::FindUnreadable(_) => {
-            Answer::FindUnreadable(UnreadablePage { broken: Vec::new(), ahead: Vec::new(), next: None })
-        }
+        Op::FindUnreadable(_) => Answer::FindUnreadable(UnreadablePage {
+            broken: Vec::new(),
+            ahead: Vec::new(),
+            expecting: Vec::new(),
+            next: None,
+        }),
+        Op::FindExpected(_) => Answer::FindExpected(ExpectedPage::default()),
+        Op::FindNobody(_) => Answer::FindNobody(Vec::new()),
         Op::Count(_) => Answer::Count(None),
         Op::Purge(_) => Answer::Purge(Purged::default()),
         Op::PurgeQueues(_) => Answer::PurgeQueues(PurgedQueues::default()),
@@ -169,7 +175,8 @@ fn a_pass_looks_for_misfires_once() {
             "looking for executions of dead nodes",
             "looking for misfires",
             "looking for executions of removed schedules",
-            "looking for broken rows"
+            "looking for broken rows",
+            "looking for jobs that nobody can run"
         ]
     );
 }

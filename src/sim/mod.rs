@@ -52,7 +52,7 @@ use sabotage::Sabotage;
 use scenario::Scenario;
 use wire::Completions;
 
-use crate::domain::{Millis, Overlap};
+use crate::domain::{Event, Millis, Overlap};
 
 const QUARTER: i64 = 900_000;
 
@@ -269,6 +269,57 @@ fn clusters_on_sqlite_lose_and_repeat_nothing() {
             );
             break;
         }
+    }
+}
+
+/// Whichever node is elected, and however many of them die: the job's row says when it was told last.
+#[test]
+fn what_nobody_can_run_is_told_once_an_hour_by_one_node() {
+    const HOUR: Millis = 3_600_000;
+    for seed in 0..2 {
+        let mut cluster = Cluster::beside_a_job_of_nobody(seed, HOUR + QUARTER);
+        cluster.run();
+        let told = cluster.alarms().iter().map(|(at, event)| match event {
+            Event::NobodyCanRun { job, .. } if **job == *jobs::NOBODYS => at - cluster.begins(),
+            other => panic!("told at {at}: {other}"),
+        });
+        let times: Vec<Millis> = told.collect();
+        println!("unrunnable: seed={seed} told={times:?} deaths={}", cluster.unnoticed().len());
+        assert_eq!(times.len(), 2, "{times:?}");
+        assert!((60_000..=120_000).contains(&times[0]), "{times:?}");
+        assert!((HOUR..=HOUR + 120_000).contains(&(times[1] - times[0])), "{times:?}");
+        assert!(!cluster.unnoticed().is_empty(), "no node has died");
+    }
+}
+
+/// Each occurrence takes longer than it is expected to: it is unmet once, and met once it has succeeded,
+/// whichever nodes are elected and die. The audit says the same as the events.
+#[test]
+fn what_is_expected_and_does_not_come_is_noted_once() {
+    for (seed, kills) in [(0, 0), (1, 0), (2, 3_000), (3, 3_000)] {
+        let (mut cluster, occurrences) = Cluster::of_an_expectation(seed, kills);
+        cluster.run();
+        let (mut unmet, mut met) = (BTreeMap::new(), BTreeMap::new());
+        for (at, event) in cluster.alarms() {
+            let (told, fire_time) = match event {
+                Event::ExpectationUnmet { fire_time, .. } => (&mut unmet, *fire_time),
+                Event::ExpectationMet { fire_time, .. } => (&mut met, *fire_time),
+                other => panic!("told at {at}: {other}"),
+            };
+            assert_eq!(told.insert(fire_time, *at), None, "told twice: {event}");
+        }
+        let audited = cluster.audited();
+        let count = |verb: &str| audited.iter().filter(|(it, of)| it == verb && of == "slow").count();
+        println!("expected: seed={seed} unmet={} met={} audited={}", unmet.len(), met.len(), audited.len());
+        assert_eq!((count("unmet"), count("met")), (unmet.len(), met.len()));
+        assert_eq!(unmet.keys().collect::<Vec<_>>(), met.keys().collect::<Vec<_>>());
+        for (at, up) in &occurrences {
+            let told = unmet.get(at).map(|told| told - up);
+            let is_in_time = told.is_some_and(|late| (0..=30_000).contains(&late));
+            assert!(is_in_time || kills > 0, "{at} was told {told:?} ms behind its span");
+            assert!(told.is_none_or(|late| late >= 0), "{at} was told {told:?} ms behind its span");
+        }
+        assert!(unmet.len() > 5, "{unmet:?}");
     }
 }
 

@@ -17,9 +17,11 @@ use crate::domain::{
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 use crate::store::awaited::OpenOrEnded;
 use crate::store::enqueue::{EnqueueOrder, Keyed};
+use crate::store::expected::{Expectation, ExpectedPage, ExpectedQuery};
 use crate::store::figures::{Figures, FiguresQuery};
 use crate::store::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use crate::store::news::{Ear, Glance, GlanceQuery, Hearing, News};
+use crate::store::nobody::{NobodyQuery, UnservedJob};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::request::{CarriedOut, Request, RequestQuery};
 use crate::store::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
@@ -361,6 +363,8 @@ impl<'a> Wire<'a> {
                 | Change::Policy(_)
                 | Change::Switch(_)
                 | Change::PauseEnd(_)
+                | Change::Nobody(_)
+                | Change::Expected(_)
                 | Change::End(_) => {}
             }
         }
@@ -908,6 +912,26 @@ impl Store for Wire<'_> {
 
     fn waiting_payloads(&self, walk: &PayloadWalk) -> Result<PayloadPage> {
         self.store.waiting_payloads(walk)
+    }
+
+    fn expected(&self, query: &ExpectedQuery) -> Result<ExpectedPage> {
+        self.store.expected(query)
+    }
+
+    fn expect(&self, schedules: &[ScheduleId]) -> Result<()> {
+        self.store.expect(schedules)
+    }
+
+    fn expect_no_longer(&self, schedules: &[ScheduleId]) -> Result<()> {
+        self.store.expect_no_longer(schedules)
+    }
+
+    fn note_expected(&self, query: &ExpectedQuery, found: &Expectation) -> Result<Applied> {
+        self.store.note_expected(query, found)
+    }
+
+    fn nobody(&self, query: &NobodyQuery) -> Result<Vec<UnservedJob>> {
+        self.store.nobody(query)
     }
 
     fn figures(&self, query: &FiguresQuery) -> Result<Figures> {

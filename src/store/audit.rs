@@ -24,6 +24,11 @@ pub(crate) const EDIT: &str = "edit";
 /// The recorded new state of a running execution that was cancelled: its node has yet to hear of it.
 pub(crate) const ASKED_TO_CANCEL: &str = "asked to cancel";
 
+/// The verb under which it is recorded that an occurrence has not succeeded in time, and that of its end.
+/// Nodes need not hear of them.
+pub(crate) const UNMET: &str = "unmet";
+pub(crate) const MET: &str = "met";
+
 /// Who orders a change, and why: for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attribution {
@@ -67,7 +72,8 @@ impl AuditEntry {
 /// What nodes have to hear of a change that is recorded so: nothing of an execution that was cancelled before
 /// it began.
 pub(crate) fn news_of(verb: &str, became: &str) -> News {
-    let (work, cancel) = (verb != CANCEL, verb == CANCEL && became == ASKED_TO_CANCEL);
+    let work = ![CANCEL, UNMET, MET].contains(&verb);
+    let cancel = verb == CANCEL && became == ASKED_TO_CANCEL;
     News { work, cancel, ..News::default() }
 }
 

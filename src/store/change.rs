@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::audit::{Attribution, AuditEntry};
 use super::columns::{Column, Datum, NO_PRIORITY};
+use super::nobody::NobodyChange;
 use super::rules::ChangeValue::{self, Becomes, Due, Error, Fresh, Now, Passed, PausedBy, PausedTime};
 use super::rules::ChangeValue::{
     Checkpoint, GroupKey, Headers, Lane, PausedUntil, Payload, Priority, Tags, ToNext, ToPrev, Why,
@@ -36,6 +37,8 @@ pub(crate) enum Change {
     Policy(PolicyChange),
     Switch(SwitchChange),
     PauseEnd(PauseEnd),
+    Nobody(NobodyChange),
+    Expected(ExpectedChange),
     End(NodeEnd),
 }
 
@@ -200,6 +203,16 @@ pub(crate) struct PauseEnd {
     /// The guard: what its row says.
     pub seen: Timestamp,
     /// None while no pause ends by itself.
+    pub becomes: Option<Timestamp>,
+}
+
+/// What the row of a schedule in QRTZ_EXPECTED says: the first occurrence that has not succeeded in time, or
+/// none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ExpectedChange {
+    pub schedule: ScheduleId,
+    /// The guard: what it says.
+    pub seen: Option<Timestamp>,
     pub becomes: Option<Timestamp>,
 }
 
@@ -443,6 +456,8 @@ impl Change {
                 SwitchRow::Application(_) => ChangeKind::SwitchApp,
             },
             Self::PauseEnd(_) => ChangeKind::NotePauseEnd,
+            Self::Nobody(_) => ChangeKind::NoteNobody,
+            Self::Expected(_) => ChangeKind::NoteExpected,
             Self::End(NodeEnd { beat: Some(_), .. }) => ChangeKind::DeclareDead,
             Self::End(_) => ChangeKind::Leave,
         }
@@ -477,6 +492,8 @@ impl Change {
             | Self::Policy(_)
             | Self::Switch(_)
             | Self::PauseEnd(_)
+            | Self::Nobody(_)
+            | Self::Expected(_)
             | Self::End(_) => None,
         }
     }
@@ -529,6 +546,11 @@ impl Change {
             },
             (Self::PauseEnd(end), Application) => Datum::Text(&end.application),
             (Self::PauseEnd(end), PauseEnds) => Datum::instant(end.seen),
+            (Self::Nobody(change), Id) => Datum::Number(change.job.0),
+            (Self::Nobody(change), Column::NobodyTime) => Datum::time(change.seen.since),
+            (Self::Nobody(change), Column::NobodyTold) => Datum::time(change.seen.told),
+            (Self::Expected(change), Id) => Datum::Number(change.schedule.0),
+            (Self::Expected(change), Column::UnmetTime) => Datum::time(change.seen),
             (Self::End(end), Uuid) => Datum::Uuid(end.node.0),
             (Self::End(NodeEnd { beat: Some(beat), .. }), Beat) => Datum::Number(*beat),
             (Self::End(_), EndedTime) => Datum::time(None),
@@ -587,6 +609,9 @@ impl Change {
             (Self::Policy(change), Now) => Datum::instant(change.now),
             (Self::Policy(change), ChangeValue::Job(column)) => column.value(&change.becomes),
             (Self::PauseEnd(end), PausedUntil) => Datum::time(end.becomes),
+            (Self::Nobody(change), ChangeValue::NobodySince) => Datum::time(change.becomes.since),
+            (Self::Nobody(change), ChangeValue::NobodyTold) => Datum::time(change.becomes.told),
+            (Self::Expected(change), ChangeValue::Unmet) => Datum::time(change.becomes),
             (Self::End(end), Now) => Datum::instant(end.now),
             _ => value.missing(),
         }

@@ -76,8 +76,12 @@ named! {
         Headers = "headers",
         Checkpoint = "checkpoint",
         Result = "result",
+        // Schedules with an expectation.
+        UnmetTime = "unmet_time",
         // Jobs.
         UpdateTime = "update_time",
+        NobodyTime = "nobody_time",
+        NobodyTold = "nobody_told",
         // Nodes and applications.
         Uuid = "uuid",
         Beat = "beat",
@@ -466,6 +470,9 @@ row! {
         /// After how many occurrences in a row that failed for good it is paused: 0 never, NULL for deaths
         /// alone.
         pause_after: Option<i64> = "pause_after", Holds::Optional(0, LONGEST_STREAK);
+        /// Within how many milliseconds of its fire time an occurrence is to have succeeded; NULL for no
+        /// expectation.
+        expected_by: Option<i64> = "expected_by", Holds::Optional(1, i64::MAX);
     }
 }
 
@@ -591,6 +598,7 @@ mod tests {
             assert!(words.contains(&column), "{column}");
         }
     }
+
     #[test]
     fn every_setting_is_a_field_that_an_operator_may_own() {
         let fields: Vec<ScheduleField> = Settings::fields().collect();
@@ -611,6 +619,7 @@ mod tests {
             time_limit: None,
             overlap: word.to_owned(),
             pause_after: Some(number),
+            expected_by: Some(number),
         };
         let (code, stored) = (of(1, "code"), of(2, "stored"));
         let kept = FieldSet::read("payload,misfire_threshold,job,time_limit");

@@ -34,6 +34,8 @@ pub(crate) struct Definition {
     /// What becomes of occurrences that would overlap; none as its trigger has it.
     pub overlap: Option<Overlap>,
     pub pause_after: PauseAfter,
+    /// How long after its fire time an occurrence is to have succeeded; none if nobody waits for it.
+    pub expected_by: Option<Millis>,
     /// For people.
     pub description: String,
     /// Which row it may change.
@@ -112,6 +114,7 @@ impl Definition {
             time_limit: None,
             overlap: None,
             pause_after: PauseAfter::default(),
+            expected_by: None,
             description: String::new(),
             only_if: OnlyIf::Any,
             author: Author::Code,
@@ -172,6 +175,7 @@ impl Definition {
             time_limit: self.time_limit,
             overlap: self.overlap().word().into_owned(),
             pause_after: self.pause_after.column().map(i64::from),
+            expected_by: self.expected_by,
         }
     }
 
@@ -271,7 +275,7 @@ impl Described<'_> {
         differing.map(|((name, was), (_, is))| Difference::new(name, was, is)).collect()
     }
 
-    fn fields(&self) -> [(&'static str, String); 12] {
+    fn fields(&self) -> [(&'static str, String); 13] {
         let Self { job, settings, when } = self;
         let timing = when.timing().ok();
         let instant = |of: fn(&Timing) -> Option<Timestamp>| {
@@ -293,6 +297,7 @@ impl Described<'_> {
             ("time_limit", span(settings.time_limit)),
             ("overlap", settings.overlap.clone()),
             ("pause_after", count(settings.pause_after)),
+            ("expected_by", span(settings.expected_by)),
         ]
     }
 }

@@ -68,6 +68,8 @@ pub(crate) struct Figures {
     pub nodes: Vec<NodeRow>,
     /// Nodes that were declared dead a short time ago.
     pub died: i64,
+    /// Schedules of which an occurrence has not succeeded in time.
+    pub unmet: i64,
     pub schedules: Vec<SchedulesAlike>,
     /// By job.
     pub waiting: BTreeMap<String, Waiting>,

@@ -43,6 +43,10 @@ pub(crate) struct ScheduleRow {
     pub version: i64,
     pub pause: PauseRow,
     pub ownership: Ownership,
+    /// The first occurrence that has not succeeded in time, as was noted.
+    pub unmet: Option<Timestamp>,
+    /// Since when nobody can run its job, as was noted.
+    pub nobody: Option<Timestamp>,
 }
 
 /// A pause as people see it, or why a schedule is in error.
@@ -65,6 +69,8 @@ pub(crate) struct JobRow {
     pub settings: JobSettings,
     /// How many schedules it has.
     pub schedules: i64,
+    /// Since when nobody can run it, as was noted.
+    pub nobody: Option<Timestamp>,
 }
 
 /// An application as people see it.
@@ -150,4 +156,6 @@ pub(crate) struct ExecutionRow {
     pub lane: Option<String>,
     /// Of one that was enqueued with some.
     pub tags: Vec<String>,
+    /// Of one that waits: since when nobody can run its job, as was noted.
+    pub nobody: Option<Timestamp>,
 }

@@ -16,6 +16,7 @@ pub(crate) mod columns;
 pub(crate) mod conformance;
 mod definition;
 pub(crate) mod enqueue;
+pub(crate) mod expected;
 pub(crate) mod figures;
 pub(crate) mod guard;
 pub(crate) mod ledger;
@@ -24,6 +25,7 @@ mod listing;
 #[cfg(test)]
 pub(crate) mod memory;
 pub(crate) mod news;
+pub(crate) mod nobody;
 mod nodes;
 pub(crate) mod order;
 mod poll;
@@ -75,9 +77,11 @@ use self::audit::{AuditEntry, AuditQuery, AuditRow};
 use self::awaited::OpenOrEnded;
 pub use self::enqueue::OnConflict;
 use self::enqueue::{EnqueueOrder, Keyed};
+use self::expected::{Expectation, ExpectedPage, ExpectedQuery};
 use self::figures::{Figures, FiguresQuery};
 use self::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use self::news::{Ear, Glance, GlanceQuery, Hearing};
+use self::nobody::{NobodyQuery, UnservedJob};
 use self::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use self::request::{Answered, Asked, CarriedOut, Request, RequestQuery};
 use self::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
@@ -293,6 +297,23 @@ pub(crate) trait Store: Verbs + Send + Sync {
 
     /// Pauses whose time is up, by the database's clock; where there are none, notes when the next one's is.
     fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>>;
+
+    /// The active jobs that have something to run and no live node which claims and lists them, and those
+    /// whose rows say so although that is over; of the first 1,000 by name that nobody lists.
+    fn nobody(&self, query: &NobodyQuery) -> Result<Vec<UnservedJob>>;
+
+    /// Of the schedules that are to succeed within a span of each fire time and are in QRTZ_EXPECTED, by id:
+    /// those whose rows are to say something else.
+    fn expected(&self, query: &ExpectedQuery) -> Result<ExpectedPage>;
+
+    /// Makes the rows in QRTZ_EXPECTED of these schedules, if something is expected of them.
+    fn expect(&self, schedules: &[ScheduleId]) -> Result<()>;
+
+    /// Removes the rows in QRTZ_EXPECTED of these schedules, if nothing is expected of them.
+    fn expect_no_longer(&self, schedules: &[ScheduleId]) -> Result<()>;
+
+    /// Notes what this query has found of a schedule, and records it, if it would find the same now.
+    fn note_expected(&self, query: &ExpectedQuery, found: &Expectation) -> Result<Applied>;
 
     /// The streak for which an active schedule is to be paused by its own rule; none if there is none.
     fn streak(&self, query: &StreakQuery) -> Result<Option<Streak>>;

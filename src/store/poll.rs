@@ -118,6 +118,10 @@ pub(crate) struct Polled {
     pub pause_ended: bool,
     /// Other programs' requests wait.
     pub requested: bool,
+    /// Some active job is none of the query's [`listed`](PollQuery::listed) ones.
+    pub unlisted: bool,
+    /// Something is expected of some schedule of the application.
+    pub expects: bool,
     /// The application's election mark.
     pub election: Option<Timestamp>,
     /// Some active schedule of an active listed job, or some PENDING execution, is late, whatever its shard.

@@ -142,6 +142,8 @@ pub(crate) struct CursorAhead {
 pub(crate) struct UnreadablePage {
     pub broken: Vec<UnreadableRow>,
     pub ahead: Vec<CursorAhead>,
+    /// Schedules of which something is expected, and that are not in QRTZ_EXPECTED yet.
+    pub expecting: Vec<ScheduleId>,
     /// The next step's `after`; `None` at the walk's end.
     pub next: Option<ScheduleId>,
 }

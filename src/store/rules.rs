@@ -50,6 +50,8 @@ kinds! {
         SwitchNode = SWITCH_NODE,
         /// A job is paused or resumed.
         SwitchJob = SWITCH_JOB,
+        /// A job notes that nobody can run it, that this was told, or that somebody can.
+        NoteNobody = NOTE_NOBODY,
         /// A node that did not beat is declared dead.
         DeclareDead = DECLARE_DEAD,
         /// A node says that it has stopped.
@@ -60,6 +62,8 @@ kinds! {
         Pause = PAUSE,
         /// An active schedule is paused for what failed.
         Contain = CONTAIN,
+        /// The first occurrence of a schedule that has not succeeded in time is noted, or that there is none.
+        NoteExpected = NOTE_EXPECTED,
         /// A cursor passes an occurrence that would overlap.
         PassOver = PASS_OVER,
         /// A cursor passes occurrences of a pause, or one that somebody skips; a held row is waited for.
@@ -145,6 +149,7 @@ pub(crate) enum Table {
     Node,
     Job,
     Schedule,
+    Expected,
     Execution,
 }
 
@@ -185,6 +190,9 @@ named! {
         Headers = "to_headers",
         Checkpoint = "to_checkpoint",
         Result = "to_result",
+        NobodySince = "to_nobody",
+        NobodyTold = "to_told",
+        Unmet = "to_unmet",
     }
 }
 
@@ -450,6 +458,9 @@ const PAUSE: Rule = Rule::of("pause a schedule", Table::Schedule, &guard::EDIT).
 /// The misfire handler takes over dead nodes' executions, too, and waits for nobody.
 const CONTAIN: Rule = PAUSE.leaves_held();
 
+const NOTE_EXPECTED: Rule = Rule::of("note what was expected", Table::Expected, &guard::NOTE_EXPECTED)
+    .sets(&[(Column::UnmetTime, Give(ChangeValue::Unmet))]);
+
 /// What a pause, a drain, or the end of either says of itself.
 const SWITCHED: &[(Column, Set)] = &[
     (Column::State, Give(Becomes)),
@@ -464,6 +475,11 @@ const SWITCH_APP: Rule =
 
 const NOTE_PAUSE_END: Rule = Rule::of("look for ended pauses", Table::Application, &guard::PAUSE_END)
     .sets(&[(Column::PauseEnds, Give(PausedUntil))]);
+
+const NOTE_NOBODY: Rule = Rule::of("note jobs nobody can run", Table::Job, &guard::NOTE_NOBODY).sets(&[
+    (Column::NobodyTime, Give(ChangeValue::NobodySince)),
+    (Column::NobodyTold, Give(ChangeValue::NobodyTold)),
+]);
 
 const SWITCH_NODE: Rule = Rule::of("switch a node", Table::Node, &guard::SWITCH_NODE).sets(SWITCHED);
 

@@ -49,11 +49,15 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
             looking_makes_no_database_file,
         ));
         trials.push(trial("command::a_wrong_use_ends_with_code_2".to_owned(), a_wrong_use_ends_with_code_2));
-        let small: [(&str, fn(ServerKind)); 5] = [
+        let small: [(&str, fn(ServerKind)); 6] = [
             ("command::a_payload_is_stored_as_it_is_written", a_payload_is_stored_as_it_is_written),
             ("command::a_mistyped_name_is_no_empty_table", a_mistyped_name_is_no_empty_table),
             ("command::its_page_is_true", its_page_is_true),
             ("command::a_cut_off_list_says_so", a_cut_off_list_says_so),
+            (
+                "command::what_was_expected_and_has_not_come_is_shown",
+                what_was_expected_and_has_not_come_is_shown,
+            ),
             ("command::why_a_schedule_does_not_fire_is_shown", why_a_schedule_does_not_fire_is_shown),
         ];
         trials.extend(small.map(|(name, test)| trial(name.to_owned(), move || test(kind))));
@@ -200,10 +204,11 @@ fn a_definition_is_replaced_on_demand_alone(kind: ServerKind) {
     let add = ["schedules", "add", "yearly", "--job", WORK.name(), "--cron", "0 0 0 1 1 ? 2090-2099"];
     let add = |more: &[&str]| on(&database, &[&add[..], more].concat());
     let whole = ["--payload", "7", "--timeout", "5m", "--description", "new year", "--pause-after", "3"];
+    let whole = [&whole[..], &["--expected-by", "2h"]].concat();
     assert!(succeeded(&add(&whole)).ends_with("yearly: created\n"));
     assert!(succeeded(&add(&whole)).ends_with("yearly: nothing was changed, it is so\n"));
     let differs = "  payload: 7 -> 8\n  description: new year -> none\n  time limit: 300000 ms -> none\n  \
-                   pause after: 3 -> none\n";
+                   pause after: 3 -> none\n  expected by: 7200000 ms -> none\n";
     for more in [&["--payload", "8"][..], &["--payload", "8", "--replace"]] {
         let output = add(more);
         let (shown, said) = (text(&output.stdout), text(&output.stderr));
@@ -238,6 +243,14 @@ fn a_change_of_one_field_keeps_all_others(kind: ServerKind) {
     let changed = said(&["hourly", "--timeout", "90s", "--misfire", "do_nothing"]);
     assert_eq!(changed, format!("hourly: changed\n{differs}"));
     assert_eq!(said(&["hourly", "--timeout", "90s"]), "hourly: nothing was changed, it is so\n");
+    assert_eq!(
+        said(&["hourly", "--expected-by", "10m"]),
+        "hourly: changed\n  expected by: none -> 600000 ms\n"
+    );
+    assert_eq!(
+        said(&["hourly", "--expected-by", "0s"]),
+        "hourly: changed\n  expected by: 600000 ms -> none\n"
+    );
     let after = client.schedule("hourly").unwrap();
     assert_eq!((&after.payload, &after.rule, after.starts), (&before.payload, &before.rule, before.starts));
     assert_eq!((after.next_five, after.overlap), (before.next_five, before.overlap));
@@ -673,11 +686,39 @@ fn it_says_whether_an_application_is_healthy(kind: ServerKind) {
     assert_eq!(on(&database, &["check", "--application", "shpo"]).status.code(), Some(4));
 }
 
+fn what_was_expected_and_has_not_come_is_shown(kind: ServerKind) {
+    let (database, _client) = small_database(kind);
+    let checked = || text(&on(&database, &["check"]).stdout);
+    database.batch(
+        "INSERT INTO QRTZ_EXPECTED (id, application, unmet_time) SELECT id, application, 1700000000000 \
+         FROM QRTZ_EXECUTE WHERE name = 'nightly'",
+    );
+    assert!(!checked().contains("not succeeded in time"), "nobody waits for it");
+    database.batch("UPDATE QRTZ_EXECUTE SET expected_by = 600000 WHERE name = 'nightly'");
+    let problem =
+        "problem: schedule nightly: its occurrence of 2023-11-14 22:13:20.000 has not succeeded in time";
+    assert!(checked().contains(problem), "{}", checked());
+    let shown = succeeded(&on(&database, &["schedules", "show", "nightly"]));
+    assert!(shown.contains("600000 ms") && shown.contains("2023-11-14 22:13:20.000"), "{shown}");
+}
+
 fn why_a_schedule_does_not_fire_is_shown(kind: ServerKind) {
     let (database, client) = small_database(kind);
     let shown = || succeeded(&on(&database, &["schedules"]));
     assert!(shown().contains("no live node has a handler for its job"), "{}", shown());
     assert_eq!(client.schedules().unwrap()[0].nodes, 0);
+    client.enqueue(WORK, &1).run().unwrap();
+    database.batch("UPDATE QRTZ_JOB SET nobody_time = 1700000000000");
+    let nobody = "no live node has a handler for its job since 2023-11-14 22:13:20.000";
+    let executions = || succeeded(&on(&database, &["executions"]));
+    let jobs = || succeeded(&on(&database, &["jobs"]));
+    let waiting = client.executions(&firetime::ExecutionFilter::default()).unwrap()[0].id.to_string();
+    let why = succeeded(&on(&database, &["why", "--execution", &waiting]));
+    assert!(shown().contains(nobody) && executions().contains(nobody), "{} {}", shown(), executions());
+    assert!(jobs().contains("no live node has a handler for it since 2023-11-14 22:13:20.000"), "{}", jobs());
+    assert!(why.contains("has a handler for job \"work\", since 2023-11-14 22:13:20.000 UTC"), "{why}");
+    let checked = text(&on(&database, &["check"]).stdout);
+    assert!(checked.contains("has a handler for it, since 2023-11-14 22:13:20.000; active"), "{checked}");
     assert_eq!(client.pause("nightly").actor("Ada").reason("stock-taking").run().unwrap(), Paused::Paused);
     assert!(shown().contains("Ada") && shown().contains("stock-taking"), "{}", shown());
     let json = succeeded(&on(&database, &["schedules", "--output", "json"]));

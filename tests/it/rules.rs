@@ -37,6 +37,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("what_is_spread_begins_one_after_the_other", what_is_spread_begins_one_after_the_other),
         ("groups_are_bounded_and_take_turns", groups_are_bounded_and_take_turns),
         ("a_schedule_that_fails_pauses_itself", a_schedule_that_fails_pauses_itself),
+        ("what_was_expected_and_did_not_come_is_told_once", what_was_expected_and_did_not_come_is_told),
         ("a_handler_knows_what_its_execution_covers", a_handler_knows_what_its_execution_covers),
     ];
     for (name, test) in tests {
@@ -198,6 +199,45 @@ fn a_schedule_that_fails_pauses_itself(kind: ServerKind) {
         Event::Finished { state: ExecutionState::Succeeded, .. } => Some(()),
         _ => None,
     });
+    assert!(scheduler.shutdown(SOON));
+}
+
+/// Its handler fails until it is mended; meanwhile occurrence after occurrence is not in time.
+fn what_was_expected_and_did_not_come_is_told(kind: ServerKind) {
+    let database = kind.fresh();
+    let is_mended = Arc::new(AtomicBool::new(false));
+    let works = Arc::clone(&is_mended);
+    let handler = move |_: &Context, _| match works.load(Ordering::Relaxed) {
+        true => Ok(Answer::Done),
+        false => Ok(Answer::GiveUp("broken".to_owned())),
+    };
+    let (builder, events) = listen(builder(&database).handler(TEXT, handler));
+    let scheduler = builder.start().unwrap();
+    let client = scheduler.client();
+    let every = Trigger::every(Duration::from_millis(500)).unwrap();
+    let span = Duration::from_millis(700);
+    let fresh = Schedule::new("fresh", TEXT, &String::new(), every).unwrap().pause_after(0).expected_by(span);
+    client.ensure(&fresh).run().unwrap();
+    let told = |event: &Event| match event {
+        Event::ExpectationUnmet { schedule, fire_time, expected_by } if **schedule == *"fresh" => {
+            assert_eq!(*expected_by, span);
+            Some((true, *fire_time))
+        }
+        Event::ExpectationMet { schedule, fire_time } if **schedule == *"fresh" => Some((false, *fire_time)),
+        _ => None,
+    };
+    let (is_unmet, first) = wait_for(&events, told);
+    assert!(is_unmet);
+    let first = DateTime::from_timestamp_millis(first);
+    let shown = client.schedule("fresh").unwrap().schedule;
+    assert_eq!((shown.expected_by, shown.unmet), (Some(700), first));
+    is_mended.store(true, Ordering::Relaxed);
+    assert_eq!(wait_for(&events, told), (false, first.unwrap().timestamp_millis()));
+    assert_eq!(client.schedule("fresh").unwrap().schedule.unmet, None);
+    let audit = client.audit(&AuditFilter { target: Some("fresh".to_owned()), ..AuditFilter::default() });
+    let made: Vec<_> = audit.unwrap().into_iter().map(|it| (it.actor, it.verb)).collect();
+    let made: Vec<_> = made.iter().rev().map(|(actor, verb)| (actor.as_str(), verb.as_str())).collect();
+    assert_eq!(made[1..], [("firetime", "unmet"), ("firetime", "met")]);
     assert!(scheduler.shutdown(SOON));
 }
 

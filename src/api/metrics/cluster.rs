@@ -59,7 +59,7 @@ fn of_nodes(figures: &Figures) -> [Family; 4] {
     ]
 }
 
-fn of_schedules(figures: &Figures, now: Timestamp) -> [Family; 5] {
+fn of_schedules(figures: &Figures, now: Timestamp) -> [Family; 6] {
     let mut schedules =
         Family::gauge("firetime_cluster_schedules", "Schedules that were not removed, by state.");
     for (state, there) in figures.schedules_by_state() {
@@ -74,11 +74,13 @@ fn of_schedules(figures: &Figures, now: Timestamp) -> [Family; 5] {
     }
     let overdue = "Active schedules that nobody moves on.";
     let unrunnable = "Active schedules for whose job no node that claims has a handler.";
+    let unmet = "Schedules of which an occurrence has not succeeded in time.";
     let left_out = "Active schedules whose last success is not looked for: all but the first 1,000 by name.";
     [
         schedules,
         one("firetime_cluster_schedules_overdue", overdue, signed(figures.overdue())),
         one("firetime_cluster_schedules_unrunnable", unrunnable, signed(figures.unrunnable())),
+        one("firetime_cluster_schedules_unmet", unmet, signed(figures.unmet)),
         success,
         one("firetime_cluster_last_success_left_out", left_out, signed(figures.left_out)),
     ]

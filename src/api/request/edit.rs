@@ -68,6 +68,8 @@ struct Changes {
     time_limit: Option<Millis>,
     overlap: Option<Overlap>,
     pause_after: Option<PauseAfter>,
+    /// None in it: there is no such span any more.
+    expected_by: Option<Option<Millis>>,
 }
 
 /// When it is to fire.
@@ -185,6 +187,12 @@ impl Edit<'_> {
     /// As [`Schedule::pause_after`](crate::Schedule::pause_after). Default: as it is.
     pub fn pause_after(mut self, occurrences: u32) -> Self {
         self.changes.pause_after = Some(PauseAfter::of(Some(occurrences)));
+        self
+    }
+
+    /// As [`Schedule::expected_by`](crate::Schedule::expected_by). Default: as it is.
+    pub fn expected_by(mut self, span: Duration) -> Self {
+        self.changes.expected_by = Some((!span.is_zero()).then(|| millis(span).max(1)));
         self
     }
 
@@ -317,6 +325,7 @@ impl Edit<'_> {
             time_limit: changes.time_limit.or(settings.time_limit),
             overlap: changes.overlap.or(settings.overlap.parse().ok()),
             pause_after: changes.pause_after.unwrap_or(PauseAfter::of(pause_after)),
+            expected_by: changes.expected_by.unwrap_or(settings.expected_by),
             description: changes.description.clone().unwrap_or_else(|| settings.description.to_string()),
             only_if: OnlyIf::Version(row.version),
             author: Author::Hand { gives_back: self.gives_back.clone() },

@@ -83,14 +83,18 @@ fn of_nodes(facts: &Facts, waiting: Option<&ExecutionView>) -> Option<Hold> {
         let last = facts.nodes.iter().filter(lists).filter_map(|node| node.ended).max();
         let last =
             last.map_or_else(String::new, |at| format!("; the last one that had ended at {}", instant(at)));
-        return Some(Hold::new("no node", format!("no live node has a handler for job {job:?}{last}")));
+        let since = nobody_since(facts);
+        return Some(Hold::new(
+            "no node",
+            format!("no live node has a handler for job {job:?}{since}{last}"),
+        ));
     }
     if listing.iter().all(|node| node.state != "active") {
         let states: Vec<String> =
             listing.iter().map(|node| format!("node {} is {}", node.id, node.state)).collect();
         return Some(Hold::new(
             "no node",
-            format!("no node that has a handler for it claims: {}", listed(&states)),
+            format!("no node that has a handler for it claims{}: {}", nobody_since(facts), listed(&states)),
         ));
     }
     let left_alone = facts.plan.as_ref().map(|plan| plan.view.left_alone.as_str()).unwrap_or_default();
@@ -100,6 +104,12 @@ fn of_nodes(facts: &Facts, waiting: Option<&ExecutionView>) -> Option<Hold> {
     let handed_on = waiting.filter(|it| it.reason == "undecodable")?;
     let said = format!("a node could not decode its payload and left it to others: {}", handed_on.error);
     Some(Hold::new("undecodable", said.trim_end_matches(": ").to_owned()))
+}
+
+/// Since when nobody can run the job, if that was noted.
+fn nobody_since(facts: &Facts) -> String {
+    let since = facts.job.as_ref().and_then(|job| job.nobody_since);
+    since.map_or_else(String::new, |since| format!(", since {}", instant(since)))
 }
 
 /// The execution of its schedule that it must not overlap.

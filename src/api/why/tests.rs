@@ -54,6 +54,7 @@ fn planned(state: &str, reason: &str) -> ExecutionView {
         cancel_asked_by: String::new(),
         cancel_asked_why: String::new(),
         cancel_seen: None,
+        nobody_since: None,
     }
 }
 
@@ -115,6 +116,7 @@ fn job() -> JobView {
         reason: String::new(),
         paused: None,
         paused_until: None,
+        nobody_since: None,
     }
 }
 
@@ -131,6 +133,8 @@ fn schedule() -> ScheduleView {
         prev: Some(two()),
         next: Some(at(26, 0)),
         misfire_threshold: 60_000,
+        expected_by: None,
+        unmet: None,
         triggered: 1,
         version: 1,
         reason: String::new(),
@@ -141,6 +145,7 @@ fn schedule() -> ScheduleView {
         left_alone: String::new(),
         owner: String::new(),
         by_hand: Vec::new(),
+        nobody_since: None,
     }
 }
 
@@ -473,12 +478,14 @@ fn what_waits_names_what_holds_it() {
             &format!("{IT} waits: {said}"),
         );
     };
-    let none = Facts { nodes: vec![NodeView { ended: Some(at(3, 0)), ..node(NODE) }], ..noon() };
+    let job_of_nobody = Some(JobView { nobody_since: Some(at(4, 0)), ..job() });
+    let none =
+        Facts { nodes: vec![NodeView { ended: Some(at(3, 0)), ..node(NODE) }], job: job_of_nobody, ..noon() };
     waiting(
         none,
         "no node",
-        "no live node has a handler for job \"report\"; the last one that had ended at \
-         2026-11-29 03:00:00.000 UTC",
+        "no live node has a handler for job \"report\", since 2026-11-29 04:00:00.000 UTC; the last one that \
+         had ended at 2026-11-29 03:00:00.000 UTC",
     );
     let drained = Facts { nodes: vec![NodeView { state: "drained".to_owned(), ..node(NODE) }], ..noon() };
     waiting(drained, "no node", "no node that has a handler for it claims: node n1 is drained");

@@ -66,6 +66,7 @@ pub(crate) struct Fields {
     pub(crate) time_limit: Option<Duration>,
     pub(crate) overlap: Option<Overlap>,
     pub(crate) pause_after: Option<u32>,
+    pub(crate) expected_by: Option<Duration>,
 }
 
 impl Fields {
@@ -89,7 +90,8 @@ impl Fields {
         let edit = self.misfire_threshold.iter().fold(edit, |edit, span| edit.misfire_threshold(*span));
         let edit = self.time_limit.iter().fold(edit, |edit, limit| edit.timeout(*limit));
         let edit = self.overlap.iter().fold(edit, |edit, rule| edit.overlap(*rule));
-        self.pause_after.iter().fold(edit, |edit, count| edit.pause_after(*count))
+        let edit = self.pause_after.iter().fold(edit, |edit, count| edit.pause_after(*count));
+        self.expected_by.iter().fold(edit, |edit, span| edit.expected_by(*span))
     }
 
     fn schedule(&self, name: &str) -> Result<Schedule> {
@@ -108,7 +110,8 @@ impl Fields {
         let schedule = threshold.fold(schedule, |schedule, span| schedule.misfire_threshold(*span));
         let schedule = self.time_limit.iter().fold(schedule, |schedule, limit| schedule.timeout(*limit));
         let schedule = self.overlap.iter().fold(schedule, |schedule, rule| schedule.overlap(*rule));
-        Ok(self.pause_after.iter().fold(schedule, |schedule, count| schedule.pause_after(*count)))
+        let schedule = self.pause_after.iter().fold(schedule, |schedule, count| schedule.pause_after(*count));
+        Ok(self.expected_by.iter().fold(schedule, |schedule, span| schedule.expected_by(*span)))
     }
 }
 

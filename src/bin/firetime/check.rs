@@ -9,10 +9,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::failure::{Failure, Result};
-use crate::inspect::{connect, find_application};
+use crate::inspect::{connect, find_application, not_in_time};
 use crate::output::{self, Output};
 use crate::target::Target;
 use crate::text::escaped;
+use crate::when::utc;
 
 /// So long a node may be silent: one that lives is declared dead after 25 s, unless it is configured
 /// otherwise.
@@ -94,7 +95,7 @@ impl Seen {
         let of_nodes = self.nodes.iter().flat_map(|node| self.of_node(node));
         let handled = self.handled();
         let of_jobs = self.jobs.iter().filter_map(|job| self.of_job(job, handled.contains(&*job.name)));
-        let of_schedules = self.schedules.iter().filter_map(of_schedule);
+        let of_schedules = self.schedules.iter().flat_map(|it| of_schedule(it).into_iter().chain(unmet(it)));
         self.of_application().into_iter().chain(of_nodes).chain(of_jobs).chain(of_schedules).collect()
     }
 
@@ -165,7 +166,9 @@ impl Seen {
         if !is_handled {
             let active = (!schedules.is_empty()).then(|| format!("active schedules: {}", schedules.len()));
             let idle: Vec<String> = active.into_iter().chain(waits).collect();
-            let problem = format!("no live node that claims has a handler for it; {}", idle.join("; "));
+            let since = job.nobody_since.map_or_else(String::new, |at| format!(", since {}", utc(Some(at))));
+            let problem =
+                format!("no live node that claims has a handler for it{since}; {}", idle.join("; "));
             return (!idle.is_empty()).then(|| finding(problem, "start a node that has one".to_owned()));
         }
         let overdue: Vec<_> = schedules.iter().filter_map(|schedule| self.overdue(schedule)).collect();
@@ -198,6 +201,13 @@ fn of_schedule(schedule: &ScheduleView) -> Option<Finding> {
         }
         _ => None,
     }
+}
+
+/// What was expected of a schedule and has not come.
+fn unmet(schedule: &ScheduleView) -> Option<Finding> {
+    let problem = not_in_time(Some(schedule.unmet?));
+    let action = format!("`firetime why {}` or its last executions say what became of it", schedule.name);
+    Some(Finding::new("schedule", &schedule.name, problem, action))
 }
 
 fn because(state: &str, by: &str, reason: &str) -> String {

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use firetime::{
     ApplicationView, AuditFilter, AuditView, Client, ExecutionFilter, ExecutionView, JobView, LaneHealth,
     NodeView, RateView, ScheduleView,
@@ -213,8 +214,15 @@ const JOBS: &[Column<JobView>] = &[
     Column::new("PAUSED BY", |job| job.paused_by.clone()),
     Column::new("SINCE (UTC)", |job| utc(job.paused)),
     Column::new("UNTIL (UTC)", |job| utc(job.paused_until)),
-    Column::new("REASON", |job| shortened(&job.reason, TEXT_SHOWN)),
+    Column::new("REASON", job_reason),
 ];
+
+fn job_reason(job: &JobView) -> String {
+    match job.nobody_since {
+        Some(since) if job.state == "active" => nobody("it", Some(since)),
+        _ => shortened(&job.reason, TEXT_SHOWN),
+    }
+}
 
 pub(crate) fn time_limit(millis: Option<u128>) -> String {
     millis.map_or_else(|| "none".to_owned(), |millis| format!("{millis} ms"))
@@ -256,6 +264,9 @@ const SCHEDULES: &[Column<ScheduleView>] = &[
     Column::new("TRIGGER", |schedule| schedule.trigger.clone()),
     Column::new("LAST (UTC)", |schedule| utc(schedule.prev)),
     Column::new("NEXT (UTC)", next),
+    Column::wide("EXPECTED BY", |schedule| {
+        time_limit(schedule.expected_by.map(|span| span.unsigned_abs().into()))
+    }),
     Column::wide("TRIGGERED", |schedule| schedule.triggered.to_string()),
     Column::new("PAUSED BY", |schedule| schedule.paused_by.clone()),
     Column::wide("SINCE (UTC)", |schedule| utc(schedule.paused)),
@@ -287,9 +298,29 @@ pub(crate) fn schedule_state(schedule: &ScheduleView) -> String {
     }
 }
 
+/// That nobody can run a job, and since when, if that was noted.
+pub(crate) fn nobody(job: &str, since: Option<DateTime<Utc>>) -> String {
+    let since = since.map_or_else(String::new, |since| format!(" since {}", utc(Some(since))));
+    format!("no live node has a handler for {job}{since}")
+}
+
 fn schedule_reason(schedule: &ScheduleView) -> String {
+    let why = state_reason(schedule);
+    match (schedule.unmet, why.as_str()) {
+        (None, _) => why,
+        (unmet, "") => not_in_time(unmet),
+        (unmet, _) => format!("{why}; {}", not_in_time(unmet)),
+    }
+}
+
+/// That an occurrence has not succeeded in time.
+pub(crate) fn not_in_time(unmet: Option<DateTime<Utc>>) -> String {
+    format!("its occurrence of {} has not succeeded in time", utc(unmet))
+}
+
+fn state_reason(schedule: &ScheduleView) -> String {
     match (schedule.state.as_str(), schedule.nodes) {
-        ("active", 0) if schedule.held_by.is_empty() => "no live node has a handler for its job".to_owned(),
+        ("active", 0) if schedule.held_by.is_empty() => nobody("its job", schedule.nobody_since),
         ("active", _) => shortened(&schedule.left_alone, TEXT_SHOWN),
         _ => shortened(&schedule.reason, TEXT_SHOWN),
     }
@@ -310,7 +341,7 @@ pub(crate) const EXECUTIONS: &[Column<ExecutionView>] = &[
     Column::wide("CLAIMED (UTC)", |execution| utc(execution.claimed)),
     Column::new("STARTED (UTC)", |execution| utc(execution.started)),
     Column::new("FINISHED (UTC)", |execution| utc(execution.finished)),
-    Column::new("REASON", |execution| execution.reason.clone()),
+    Column::new("REASON", execution_reason),
     Column::wide("HOLDER", |execution| execution.holder.map_or_else(String::new, |id| id.to_string())),
     Column::wide("KEY", |execution| execution.key.clone().unwrap_or_default()),
     Column::wide("GROUP", |execution| execution.group.clone().unwrap_or_default()),
@@ -336,6 +367,14 @@ pub(crate) fn execution_state(execution: &ExecutionView) -> String {
         (None, _) => state,
         (Some(_), None) => format!("{state}, asked to end by {by}"),
         (Some(_), Some(_)) => format!("{state}, asked to end by {by}, heard"),
+    }
+}
+
+fn execution_reason(execution: &ExecutionView) -> String {
+    match (execution.nobody_since, execution.reason.as_str()) {
+        (None, reason) => reason.to_owned(),
+        (since, "") => nobody("its job", since),
+        (since, reason) => format!("{reason}; {}", nobody("its job", since)),
     }
 }
 

@@ -31,6 +31,7 @@ pub(crate) fn schedule(target: &Target, name: &str, output: Output, out: &mut dy
     }
     let ScheduleDetails { schedule, payload, starts, ends, priority, next_five, counts, last, .. } = &details;
     let of = |field, value: String| by_hand(&details, field, value);
+    let span = |millis: Option<i64>| millis.map_or_else(String::new, |millis| format!("{millis} ms"));
     let fire_times = match &next_five[..] {
         [] => vec![inspect::next(schedule)],
         known => known.iter().map(|at| utc(Some(*at))).collect(),
@@ -54,15 +55,11 @@ pub(crate) fn schedule(target: &Target, name: &str, output: Output, out: &mut dy
                 "missed from",
                 of(ScheduleField::MisfireThreshold, format!("{} ms on", schedule.misfire_threshold)),
             ),
-            (
-                "time limit",
-                of(
-                    ScheduleField::TimeLimit,
-                    details.time_limit.map_or_else(String::new, |limit| format!("{limit} ms")),
-                ),
-            ),
+            ("time limit", of(ScheduleField::TimeLimit, span(details.time_limit))),
             ("overlap", of(ScheduleField::Overlap, details.overlap.to_lowercase())),
             ("pauses itself after", of(ScheduleField::PauseAfter, pauses_after(details.pause_after))),
+            ("expected by", of(ScheduleField::ExpectedBy, span(schedule.expected_by))),
+            ("not in time since (UTC)", utc(schedule.unmet)),
             ("state", schedule_state(schedule)),
             ("reason", schedule.reason.clone()),
             ("paused by", schedule.paused_by.clone()),

@@ -20,7 +20,12 @@ fn the_search_for_broken_rows_goes_on_where_the_last_pass_left_it() {
         run(&mut machine, at(0), |op| {
             let Op::FindUnreadable(query) = op else { return Ok(nothing_found(&op)) };
             begun_after.push(query.after);
-            Ok(Answer::FindUnreadable(UnreadablePage { broken: Vec::new(), ahead: Vec::new(), next }))
+            Ok(Answer::FindUnreadable(UnreadablePage {
+                broken: Vec::new(),
+                ahead: Vec::new(),
+                expecting: Vec::new(),
+                next,
+            }))
         });
     }
     assert_eq!(begun_after, [FIRST, ScheduleId(7), ScheduleId(9), FIRST]);
@@ -41,7 +46,12 @@ fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
                     begun_after.push(query.after.0);
                     let next = Some(ScheduleId(query.after.0.max(0) + 10));
                     let broken = vec![broken(1), broken(2)];
-                    Ok(Answer::FindUnreadable(UnreadablePage { broken, ahead: Vec::new(), next }))
+                    Ok(Answer::FindUnreadable(UnreadablePage {
+                        broken,
+                        ahead: Vec::new(),
+                        expecting: Vec::new(),
+                        next,
+                    }))
                 }
                 Op::Quarantine(_) if goes_well => Ok(Answer::Quarantine(Applied::Lost)),
                 Op::Quarantine(_) => Err(Error::new(ErrorKind::Unknown, "away")),
@@ -99,7 +109,12 @@ fn a_pass_finds_all_pages_of_cursors_ahead() {
                 let entry = Entry { cursor, ..behind(MisfirePolicy::FireOnce, 1_000) };
                 let ahead = vec![CursorAhead { entry, seen: NOW }; 10];
                 let next = (pages > 0).then_some(ScheduleId(9));
-                Answer::FindUnreadable(UnreadablePage { broken: Vec::new(), ahead, next })
+                Answer::FindUnreadable(UnreadablePage {
+                    broken: Vec::new(),
+                    ahead,
+                    expecting: Vec::new(),
+                    next,
+                })
             }
             Op::Repair(changes) => {
                 written += changes.len();
@@ -137,7 +152,12 @@ fn a_clock_that_steps_in_a_pass_is_believed_no_more() {
                 Op::FindUnreadable(query) => {
                     let ahead = vec![CursorAhead { entry: entry.clone(), seen: NOW }];
                     let ahead = if query.ahead.is_some() { ahead } else { Vec::new() };
-                    Answer::FindUnreadable(UnreadablePage { broken: Vec::new(), ahead, next: None })
+                    Answer::FindUnreadable(UnreadablePage {
+                        broken: Vec::new(),
+                        ahead,
+                        expecting: Vec::new(),
+                        next: None,
+                    })
                 }
                 Op::Repair(changes) => {
                     written += changes.len();

@@ -70,7 +70,7 @@ fn without_a_retention_nothing_is_purged() {
     store.set_time(TODAY + 100 * 365 * 24 * HOUR);
     for boot in [0, 20_000] {
         let done = pass(&mut machine, Now { db: TODAY + boot, boot: Boot::at(boot), apart: 0 }, &store);
-        assert_eq!(done.last(), Some(&"looking for broken rows"), "{done:?}");
+        assert!(!done.iter().any(|name| name.starts_with("purging")), "{done:?}");
     }
     assert!(is_left(&store));
 }
@@ -102,10 +102,11 @@ fn a_walk_that_is_interrupted_goes_on_where_it_stopped() {
     machine.receive(Now { db: TODAY, boot: Boot::at(0), apart: 0 }, polled());
     machine.election.alone_at = Some(Boot::MAX);
     let (first, began_after) = purged_after(&mut machine, 0, Some("m"));
-    assert_eq!((first.len(), began_after.as_deref()), (5, Some("")));
+    assert_eq!((first.len(), began_after.as_deref()), (6, Some("")));
     assert_eq!(purged_after(&mut machine, interval - 1, Some("n")), (vec![], Some("m".to_owned())));
     let (again, went_on_after) = purged_after(&mut machine, interval, None);
-    assert_eq!((again, went_on_after.as_deref()), (first, Some("n")));
+    // The first pass alone looks for jobs that nobody can run.
+    assert_eq!((&again[..], went_on_after.as_deref()), (&first[..5], Some("n")));
     let rest = vec!["purging enqueued executions", "purging executions without a schedule"];
     assert_eq!(purged_after(&mut machine, interval, None), (rest, None), "the end of the walk");
     assert_eq!(purged_after(&mut machine, 2 * interval, None), (vec![], None));

@@ -188,11 +188,20 @@ impl PollMachine {
     }
 
     fn seen(&mut self, now: Now, signs: Signs) {
-        let Signs { app, node, pause_ended, requested, election, late, .. } = signs;
+        let Signs { app, node, pause_ended, unlisted, expects, election, late, .. } = signs;
         let (app_enabled, node_enabled, any_late, floor) = (app, node, late, self.skipping.floor(now));
-        let report = PollReport { app_enabled, node_enabled, pause_ended, election, any_late, floor };
+        let report = PollReport {
+            app_enabled,
+            node_enabled,
+            pause_ended,
+            unlisted,
+            expects,
+            election,
+            any_late,
+            floor,
+        };
         self.outbox.push_back(PollOutput::Seen(report));
-        if requested {
+        if signs.requested {
             self.outbox.push_back(PollOutput::Requested);
         }
     }

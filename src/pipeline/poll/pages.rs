@@ -56,6 +56,10 @@ pub(super) struct Signs {
     /// The time of some pause is up.
     pub pause_ended: bool,
     pub requested: bool,
+    /// Some active job is listed by no live node.
+    pub unlisted: bool,
+    /// Something is expected of some schedule.
+    pub expects: bool,
     pub election: Option<Timestamp>,
     /// Something is late, whatever its shard.
     pub late: bool,
@@ -64,8 +68,8 @@ pub(super) struct Signs {
 impl Signs {
     pub(super) fn of(polled: &Polled) -> Self {
         let Polled { app_enabled: app, node_enabled: node, drains, .. } = *polled;
-        let Polled { pause_ended, requested, election, late, .. } = *polled;
-        Self { app, node, drains, pause_ended, requested, election, late }
+        let Polled { pause_ended, requested, unlisted, expects, election, late, .. } = *polled;
+        Self { app, node, drains, pause_ended, requested, unlisted, expects, election, late }
     }
 }
 

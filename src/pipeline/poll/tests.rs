@@ -64,6 +64,8 @@ pub(super) fn sample(host: Millis, database: Millis) -> TimeSample {
 
 pub(super) fn answer(now: Timestamp, entries: Vec<Entry>) -> Polled {
     Polled {
+        unlisted: false,
+        expects: false,
         time: sample(now.millis(), now.millis()),
         app_enabled: true,
         node_enabled: true,

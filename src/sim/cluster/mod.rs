@@ -19,7 +19,8 @@ use super::scenario::Scenario;
 use super::switches::Switches;
 use super::wire::{Completions, Wire, Wires};
 use crate::api::verify;
-use crate::domain::{ExecutionState, Millis, NodeId, ScheduleId, Timestamp};
+use crate::domain::{Event, ExecutionState, Millis, NodeId, ScheduleId, Timestamp};
+use crate::store::audit::AuditQuery;
 use crate::store::news::News;
 use crate::store::{ExecutionQuery, ExecutionRow, NodeRow};
 
@@ -62,6 +63,7 @@ pub(super) struct Cluster {
     graves: Vec<Process>,
     effects: Vec<Effect>,
     coverings: Vec<Covering>,
+    alarms: Vec<(Millis, Event)>,
     pauses: Vec<Pause>,
     switches: Switches,
     deaths: Deaths,
@@ -175,6 +177,7 @@ impl Cluster {
             graves: Vec::new(),
             effects: Vec::new(),
             coverings: Vec::new(),
+            alarms: Vec::new(),
             pauses: Vec::new(),
             switches: Switches::default(),
             deaths: Deaths::default(),
@@ -282,6 +285,23 @@ impl Cluster {
     /// Schedules that paused themselves, and when.
     pub(super) fn contained(&self) -> &[(String, Millis)] {
         self.plans.contained()
+    }
+
+    /// What misfire handlers have told for operators, and when.
+    pub(super) fn alarms(&self) -> &[(Millis, Event)] {
+        &self.alarms
+    }
+
+    /// The verbs that the audit has, and of what, the oldest first.
+    pub(super) fn audited(&self) -> Vec<(String, String)> {
+        let application = jobs::APPLICATION.to_owned();
+        let query = AuditQuery { application, limit: usize::MAX, ..AuditQuery::default() };
+        let rows = self.database.store().audit(&query).unwrap().into_iter().rev();
+        rows.map(|row| (row.verb, row.target)).collect()
+    }
+
+    pub(super) fn begins(&self) -> Millis {
+        self.database.begin()
     }
 
     pub(super) fn effects(&self) -> &[Effect] {
@@ -392,6 +412,7 @@ impl Cluster {
             refuses: self.now < self.refused_until,
             effects: &mut self.effects,
             coverings: &mut self.coverings,
+            alarms: &mut self.alarms,
             database: &self.database,
         });
         let is_killed = process.is_killed;

@@ -1,5 +1,7 @@
 //! Clusters in a situation of their own, for one test each: what is planned, and what happens when.
 
+use std::time::Duration;
+
 use super::{CUT, Cluster, STEPPED};
 use crate::domain::{Millis, MisfirePolicy, Overlap, Timestamp};
 use crate::sim::actor::Pace;
@@ -12,7 +14,7 @@ use crate::sim::scenario::Scenario;
 use crate::sim::wire::Wire;
 use crate::store::Definition;
 use crate::store::enqueue::DueAt;
-use crate::time::Window;
+use crate::time::{Window, span};
 use crate::trigger::Trigger;
 
 /// How late something may begin beside another lane without a seat.
@@ -44,6 +46,41 @@ impl Cluster {
             cluster.plans.add_every_second(n, cluster.now + 10_000, cluster.database.store());
         }
         cluster
+    }
+
+    /// A schedule of a job that no node runs, and nodes of which each dies now and then.
+    pub(in crate::sim) fn beside_a_job_of_nobody(seed: u64, span: Millis) -> Self {
+        let faults = Faults { kills: 200, ..Faults::NONE };
+        let scenario = Scenario { seed, nodes: 3, schedules: 0, span, faults };
+        let cluster = Self::new(&scenario, Database::memory(), &[]);
+        let hourly = Trigger::every(Duration::from_secs(3_600)).unwrap();
+        let definition = Definition::new("hourly", jobs::NOBODYS, hourly);
+        let definition = Definition { application: APPLICATION.to_owned(), ..definition };
+        cluster.database.store().ensure(&definition).unwrap();
+        cluster
+    }
+
+    /// A schedule whose handler takes longer than it is expected to, and nodes of which each dies now and
+    /// then. The fire times, and until when each occurrence is to have succeeded.
+    pub(in crate::sim) fn of_an_expectation(seed: u64, kills: Millis) -> (Self, Vec<(Millis, Millis)>) {
+        const EVERY: Millis = 300_000;
+        let faults = Faults { kills, ..Faults::NONE };
+        let scenario = Scenario { seed, nodes: 3, schedules: 0, span: 10 * EVERY, faults };
+        let cluster = Self::new(&scenario, Database::memory(), &[]);
+        let (start, ends) = (cluster.now + 60_000, cluster.ends - EVERY / 2);
+        let trigger = Trigger::every(span(EVERY)).unwrap().anchored(start).unwrap();
+        let definition = Definition {
+            application: APPLICATION.to_owned(),
+            job: jobs::all()[0].clone(),
+            payload: jobs::exactly(60_000),
+            end: Some(Timestamp::at(ends)),
+            misfire: MisfirePolicy::FireAll,
+            expected_by: Some(25_000),
+            ..Definition::new("slow", "", trigger)
+        };
+        cluster.database.store().ensure(&definition).unwrap();
+        let times = (start..=ends).step_by(usize::try_from(EVERY).unwrap_or(1));
+        (cluster, times.map(|at| (at, at + 25_000)).collect())
     }
 
     /// `rows` schedules that come due together while the database is away for longer than any misfire

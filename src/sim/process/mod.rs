@@ -29,7 +29,7 @@ use crate::fixtures::NoLanes;
 use crate::machine::Machine;
 use crate::members::listener::ListenOutput;
 use crate::members::{HeartbeatInput, HeartbeatMachine, HeartbeatOutput, OwnTokens, Standing, members};
-use crate::misfire::{MisfireInput, MisfireMachine};
+use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput};
 use crate::node::context::Begun;
 use crate::node::lifecycle::{Interruption, Patience, Started, Starting};
 use crate::node::route::{Leaving, Mailboxes, Output, route};
@@ -137,6 +137,8 @@ pub(super) struct Surroundings<'a> {
     pub effects: &'a mut Vec<Effect>,
     /// What handlers heard that asked what their executions cover, in the order they asked.
     pub coverings: &'a mut Vec<Covering>,
+    /// What misfire handlers have told for operators, and when.
+    pub alarms: &'a mut Vec<(Millis, Event)>,
     pub database: &'a Database,
 }
 
@@ -496,6 +498,16 @@ impl Process {
     fn run_misfire(&mut self, around: &mut Surroundings<'_>) -> bool {
         let (now, mut told) = (self.now(around.time), Vec::new());
         self.misfire.run(&mut scene(now, around), &mut told);
+        for output in &told {
+            if let MisfireOutput::Event(
+                event @ (Event::NobodyCanRun { .. }
+                | Event::ExpectationUnmet { .. }
+                | Event::ExpectationMet { .. }),
+            ) = output
+            {
+                around.alarms.push((around.time, event.clone()));
+            }
+        }
         self.deliver(told.into_iter().map(Output::Misfire), now)
     }
 

@@ -18,6 +18,19 @@ macro_rules! conformance {
                 a_pause_holds_planned_pendings_and_lets_manual_ones_run,
                 an_empty_batch_is_no_claim,
             }
+            expected {
+                the_walk_finds_schedules_with_an_expectation_until_they_have_a_row,
+                what_never_began_is_noted_once_and_met_by_the_first_success,
+                whatever_else_became_of_an_occurrence_it_has_not_succeeded,
+                what_a_misfire_policy_skipped_has_not_succeeded,
+                what_a_pause_held_back_or_somebody_skipped_nobody_waits_for,
+                a_run_by_hand_is_a_success_like_others,
+                of_what_somebody_has_paused_nothing_is_unmet,
+                what_has_succeeded_since_it_was_found_is_not_noted,
+                what_nobody_waits_for_any_more_loses_its_row,
+                schedules_with_an_expectation_come_in_pages_by_id,
+                a_note_of_what_was_expected_loses_if_only_the_last_one_differs,
+            }
             figures {
                 what_waits_is_counted_by_job,
                 what_waits_is_counted_for_the_first_thousand_jobs,
@@ -58,6 +71,7 @@ macro_rules! conformance {
                 a_release_loses_if_only_the_state_differs,
                 a_release_loses_if_only_the_token_differs,
                 a_policy_loses_if_only_one_of_its_values_differs,
+                a_note_that_nobody_can_run_a_job_loses_if_only_one_of_its_values_differs,
                 a_pause_loses_if_only_the_id_differs,
                 a_pause_loses_if_only_the_state_differs,
                 a_pause_loses_if_only_the_version_differs,
@@ -273,6 +287,14 @@ macro_rules! conformance {
                 one_of_many_revocations_wins,
                 one_of_many_takes_the_slot,
                 no_more_of_many_win_than_may_run_at_once,
+            }
+            nobody {
+                a_job_that_no_claiming_node_lists_is_found_while_it_has_something_to_run,
+                what_waits_for_nobody_is_counted,
+                a_paused_job_is_nobodys_no_longer,
+                what_a_row_says_is_found_until_it_is_taken_back,
+                a_poll_says_whether_some_job_is_not_listed,
+                of_two_notes_of_one_sight_one_is_made,
             }
             nodes {
                 a_beat_adds_one,

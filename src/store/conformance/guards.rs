@@ -8,6 +8,7 @@ use crate::store::Completed;
 use crate::store::change::{AfterRun, PauseEnd, PolicyChange, WithdrawChange};
 use crate::store::columns::{Datum, JobColumn, number};
 use crate::store::conformance::repairs::fire_once;
+use crate::store::nobody::{NobodyChange, NobodyMark};
 use crate::store::said::Said;
 use crate::trigger::AWAITED;
 
@@ -405,6 +406,20 @@ pub(crate) fn a_policy_loses_if_only_one_of_its_values_differs(db: &Bench) {
         };
         altered.decides(db, || db.applied(&change(&seen, &becomes)));
         assert!(db.applied(&change(&becomes, &seen)));
+    }
+}
+
+pub(crate) fn a_note_that_nobody_can_run_a_job_loses_if_only_one_of_its_values_differs(db: &Bench) {
+    let row = RowKey::Job(&db.app, JOB);
+    let job = JobId(db.number(row, "id"));
+    let seen = NobodyMark { since: Some(db.now), told: Some(db.now + 1) };
+    let becomes = NobodyMark { since: Some(db.now), told: Some(db.now + 2) };
+    let note = |seen, becomes| Change::Nobody(NobodyChange { job, seen, becomes });
+    assert!(db.applied(&note(NobodyMark::default(), seen)));
+    for (column, before) in [("nobody_time", db.now), ("nobody_told", db.now + 1)] {
+        let altered = Altered::number(row, column, before.millis(), before.millis() - 5);
+        altered.decides(db, || db.applied(&note(seen, becomes)));
+        assert!(db.applied(&note(becomes, seen)));
     }
 }
 

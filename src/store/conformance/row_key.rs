@@ -10,6 +10,8 @@ pub(crate) enum RowKey<'a> {
     /// Application and name.
     Job(&'a str, &'a str),
     Schedule(ScheduleId),
+    /// Of a schedule of which something is expected.
+    Expected(ScheduleId),
     Execution(ExecutionId),
     /// Of an execution of a job with bounds.
     Bounded(ExecutionId),
@@ -23,6 +25,7 @@ impl RowKey<'_> {
             Self::Node(_) => "QRTZ_NODE",
             Self::Job(..) => "QRTZ_JOB",
             Self::Schedule(_) => "QRTZ_EXECUTE",
+            Self::Expected(_) => "QRTZ_EXPECTED",
             Self::Execution(_) => "QRTZ_RUN",
             Self::Bounded(_) => "QRTZ_BOUNDED",
             Self::Request(_) => "QRTZ_REQUEST",
@@ -37,7 +40,7 @@ impl RowKey<'_> {
             Self::Job(application, name) => {
                 format!("application = '{application}' AND job_class = '{name}'")
             }
-            Self::Schedule(id) => format!("id = {id}"),
+            Self::Schedule(id) | Self::Expected(id) => format!("id = {id}"),
             Self::Execution(id) => format!("id = {id}"),
             Self::Bounded(id) => format!("execution_id = {id}"),
             Self::Request(id) => format!("id = {id}"),

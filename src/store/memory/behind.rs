@@ -41,7 +41,9 @@ impl MemoryStore {
             RowKey::Execution(id) => HeldKey::Execution(id),
             RowKey::Job(application, name) => HeldKey::Job(job(application, name).expect("the job exists")),
             RowKey::Request(id) => HeldKey::Request(id),
-            RowKey::App(_) | RowKey::Node(_) | RowKey::Bounded(_) => panic!("nothing waits for {row:?}"),
+            RowKey::App(_) | RowKey::Node(_) | RowKey::Bounded(_) | RowKey::Expected(_) => {
+                panic!("nothing waits for {row:?}")
+            }
         };
         self.tables().hooks.held.insert(key);
         RowLock { shared: Arc::clone(&self.shared), key }
@@ -185,6 +187,7 @@ impl MemoryStore {
             RowKey::Job(application, name) => tables.set_job(application, name, column, value),
             RowKey::Schedule(id) => tables.set_schedule(id.0, column, value),
             RowKey::Execution(id) => tables.set_execution(id, column, value),
+            RowKey::Expected(id) => tables.unmet_time(id).map(|it| *it = since(value)),
             RowKey::Bounded(id) => tables.begin_time(id).zip(value.instant()).map(|(it, time)| *it = time),
             RowKey::Request(id) => tables.set_request(id, column, value.instant()),
         };
@@ -261,6 +264,7 @@ impl MemoryStore {
             RowKey::App(name) => tables.get_app(name, column),
             RowKey::Schedule(id) => tables.get_schedule(id.0, column),
             RowKey::Execution(id) => tables.get_execution(id, column),
+            RowKey::Expected(id) => tables.unmet_time(id).map(|it| Some(written(*it))),
             RowKey::Bounded(id) => tables.begin_time(id).map(|it| Some(it.to_string())),
             RowKey::Request(id) => tables.get_request(id, column),
             RowKey::Node(id) => tables.get_node(id, column),
@@ -287,9 +291,11 @@ enum Literal {
     Text(String),
 }
 
-/// The column of this name that holds a part of a job's settings.
+/// The column of this name that holds a part of a job's settings, or says that nobody can run it.
 fn job_column(name: &str) -> Option<Column> {
-    JobColumn::ALL.into_iter().find(|column| column.name() == name).map(Column::Job)
+    let settings = JobColumn::ALL.map(Column::Job);
+    let nobody = [Column::NobodyTime, Column::NobodyTold];
+    settings.into_iter().chain(nobody).find(|column| column.name() == name)
 }
 
 impl Literal {
@@ -395,6 +401,11 @@ impl Tables {
         key.and_then(|key| self.bounded.get_mut(&key)).map(|(_, claimed)| claimed)
     }
 
+    /// The time of QRTZ_EXPECTED, its one column that tests set.
+    fn unmet_time(&mut self, id: ScheduleId) -> Option<&mut Option<Timestamp>> {
+        self.expected.get_mut(&id.0).map(|row| &mut row.unmet)
+    }
+
     fn set_app(&mut self, name: &str, column: &str, value: Literal) -> Option<()> {
         let app = self.apps.get_mut(name)?;
         match column {
@@ -464,6 +475,7 @@ impl Tables {
             "execute_id" => run.schedule = value.number()?,
             "origin" => run.origin = value.number()?,
             "due_time" => run.due = value.instant()?,
+            "reason" => run.reason = Text::from(value.text()?),
             "finished_time" => run.finished = value.instant(),
             "scheduled_time" => run.scheduled = value.instant()?,
             _ => return None,

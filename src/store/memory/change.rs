@@ -109,6 +109,8 @@ impl Tables {
             }
             Change::AfterRun(plan) => self.change_schedule(change, plan.schedule.0),
             Change::Switch(switch) => self.change_switch(change, switch),
+            Change::Nobody(nobody) => self.change_job(change, nobody.job),
+            Change::Expected(expected) => self.change_expected(change, expected.schedule),
             Change::PauseEnd(end) => self.change_app(change, &end.application),
             Change::Quarantine(broken) => self.change_schedule(change, broken.seen.id.0),
             Change::Remove(removal) => {
@@ -254,6 +256,15 @@ impl Tables {
         let after = after(change, now, |column| node.value(id, column));
         let done = after.is_some();
         after.into_iter().flatten().for_each(|(column, value)| node.set(column, value));
+        done
+    }
+
+    fn change_expected(&mut self, change: &Change, id: ScheduleId) -> bool {
+        let now = self.now;
+        let Some(row) = self.expected.get_mut(&id.0) else { return false };
+        let after = after(change, now, |column| row.value(id.0, column));
+        let done = after.is_some();
+        after.into_iter().flatten().for_each(|(column, value)| row.set(column, value));
         done
     }
 

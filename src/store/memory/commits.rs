@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::rows::{App, BoundedRow, Execution, Job, Key, Node, RequestRow, Schedule, TriggerRow, UniqueKey};
+use super::rows::{
+    App, BoundedRow, Execution, Expected, Job, Key, Node, RequestRow, Schedule, TriggerRow, UniqueKey,
+};
 use super::table::Written;
 use crate::domain::{JobId, NodeId, Timestamp};
 use crate::store::audit::AuditRow;
@@ -32,6 +34,7 @@ pub(super) enum RowKey {
     Trigger((i64, i64)),
     Cancel(i64),
     Stuck(i64),
+    Expected(i64),
     Said(i64),
     Bounded((JobId, i64)),
     Key(UniqueKey),
@@ -51,6 +54,7 @@ pub(super) struct WriteSet {
     pub(super) triggers: Vec<Written<(i64, i64), TriggerRow>>,
     pub(super) cancels: Vec<Written<i64, CancelRow>>,
     pub(super) stuck: Vec<Written<i64, ()>>,
+    pub(super) expected: Vec<Written<i64, Expected>>,
     pub(super) said: Vec<Written<i64, SaidRow>>,
     pub(super) bounded: Vec<Written<(JobId, i64), BoundedRow>>,
     pub(super) keys: Vec<Written<UniqueKey, i64>>,
@@ -92,6 +96,7 @@ impl WriteSet {
         rows.extend(self.triggers.iter().map(|it| RowKey::Trigger(it.key)));
         rows.extend(self.cancels.iter().map(|it| RowKey::Cancel(it.key)));
         rows.extend(self.stuck.iter().map(|it| RowKey::Stuck(it.key)));
+        rows.extend(self.expected.iter().map(|it| RowKey::Expected(it.key)));
         rows.extend(self.said.iter().map(|it| RowKey::Said(it.key)));
         rows.extend(self.bounded.iter().map(|it| RowKey::Bounded(it.key)));
         rows.extend(self.keys.iter().map(|it| RowKey::Key(it.key.clone())));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rows::Schedule;
+use super::rows::{Expected, Schedule};
 use super::tables::Tables;
 use crate::domain::{ExecutionId, ExecutionState, ScheduleState, Timestamp};
 use crate::store::figures::{
@@ -24,6 +24,7 @@ impl Tables {
             app_is_paused: app.is_some_and(|app| Switch::read(&app.state, false) != Switch::On),
             nodes,
             died: ended.iter().filter(|node| node.ended.as_ref().is_some_and(has_died)).count() as i64,
+            unmet: self.unmet(application),
             schedules: self.schedules_alike(query),
             waiting: BTreeMap::new(),
             jobs_left_out: 0,
@@ -51,6 +52,11 @@ impl Tables {
             figures.add_waiting(job, i64::from(so_far < MOST_WAITING as i64), *due);
         }
         figures
+    }
+
+    fn unmet(&self, application: &str) -> i64 {
+        let is_unmet = |row: &&Expected| *row.application == *application && row.unmet.is_some();
+        self.expected.values().filter(is_unmet).count() as i64
     }
 
     fn schedules_alike(&self, query: &FiguresQuery) -> Vec<SchedulesAlike> {

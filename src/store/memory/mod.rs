@@ -11,10 +11,12 @@ mod change;
 mod claims;
 pub(crate) mod commits;
 mod covers;
+mod expected;
 mod figures;
 pub(crate) mod hooks;
 mod ledger;
 pub(crate) mod members;
+mod nobody;
 mod nodes;
 mod order;
 mod place;
@@ -43,9 +45,11 @@ use self::tables::Tables;
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::awaited::OpenOrEnded;
 use super::enqueue::{EnqueueOrder, Keyed};
+use super::expected::{Expectation, ExpectedPage, ExpectedQuery};
 use super::figures::{Figures, FiguresQuery};
 use super::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
+use super::nobody::{NobodyQuery, UnservedJob};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::request::{CarriedOut, Request, RequestQuery};
 use super::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
@@ -380,6 +384,33 @@ impl Store for MemoryStore {
 
     fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>> {
         self.transaction(|tables| Ok(tables.ended_pauses(application)))
+    }
+
+    fn expected(&self, query: &ExpectedQuery) -> Result<ExpectedPage> {
+        Ok(self.read(|tables| tables.expected(query)))
+    }
+
+    fn expect(&self, schedules: &[ScheduleId]) -> Result<()> {
+        self.transaction(|tables| {
+            tables.expect(schedules);
+            Ok(())
+        })
+    }
+
+    fn expect_no_longer(&self, schedules: &[ScheduleId]) -> Result<()> {
+        self.transaction(|tables| {
+            tables.expect_no_longer(schedules);
+            Ok(())
+        })
+    }
+
+    fn note_expected(&self, query: &ExpectedQuery, found: &Expectation) -> Result<Applied> {
+        self.catch_up(MemberFault::Loses);
+        self.transaction(|tables| tables.note_expected(query, found))
+    }
+
+    fn nobody(&self, query: &NobodyQuery) -> Result<Vec<UnservedJob>> {
+        Ok(self.read(|tables| tables.nobody(query)))
     }
 
     fn streak(&self, query: &StreakQuery) -> Result<Option<Streak>> {

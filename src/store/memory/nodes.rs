@@ -110,6 +110,8 @@ impl Tables {
             }),
             pause_ended: self.has_ended_pause(&query.application),
             requested: self.has_requests(&query.application),
+            unlisted: false,
+            expects: self.expected.values().any(|row| *row.application == *query.application),
             election: self.apps.get(query.application.as_str()).map(|app| app.time_next),
             late: false,
             earliest: None,
@@ -130,6 +132,8 @@ impl Tables {
             let pending = within(&index.pending, (query.pending_from.saturating_sub(1), i64::MAX), end)
                 .next()
                 .map(|(at, _)| at);
+            let mut active = index.jobs.values().filter(|id| self.is_active(**id));
+            polled.unlisted = active.any(|id| !listed.contains(id));
             polled.late = is_late(earliest) || is_late(pending);
             polled.earliest = earliest.filter(|at| *at < query.until);
             polled.earliest_pending = pending.filter(|at| *at < query.until);
@@ -159,7 +163,11 @@ impl Tables {
     /// Those of the jobs that are active.
     fn active<'t>(&'t self, index: &'t Index, names: &'t [String]) -> impl Iterator<Item = JobId> + 't {
         let ids = names.iter().filter_map(|name| index.jobs.get(name.as_str()).copied());
-        ids.filter(|id| self.jobs.get(id).is_some_and(|job| job.state == ScheduleState::Active.as_str()))
+        ids.filter(|id| self.is_active(*id))
+    }
+
+    fn is_active(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|job| job.state == ScheduleState::Active.as_str())
     }
 
     /// The sections of the next page if this one does not hold all.

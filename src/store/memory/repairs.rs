@@ -158,13 +158,16 @@ impl Tables {
         ids.sort_unstable();
         let walked = ids.len().min(query.step);
         let step = ids.iter().take(walked);
-        let (mut broken, mut ahead, mut next) = (Vec::new(), Vec::new(), None);
-        let wanted = step.filter_map(|id| Some((*id, self.sought(*id, query)?))).take(query.limit);
-        for (n, (id, found)) in (1..).zip(wanted) {
+        let (mut broken, mut ahead, mut expecting, mut next) = (Vec::new(), Vec::new(), Vec::new(), None);
+        let sought = |id: i64| (id, self.sought(id, query), self.is_newly_expected(id));
+        let wanted = step.map(|id| sought(*id)).filter(|(_, found, expects)| found.is_some() || *expects);
+        for (n, (id, found, expects)) in (1..).zip(wanted.take(query.limit)) {
             next = (n == query.limit).then_some(ScheduleId(id));
+            expecting.extend(expects.then_some(ScheduleId(id)));
             match found {
-                Ok(entry) => ahead.push(entry),
-                Err(row) => broken.push(row),
+                Some(Ok(entry)) => ahead.push(entry),
+                Some(Err(row)) => broken.push(row),
+                None => {}
             }
         }
         let end_of_step = ids[..walked].last().filter(|_| walked == query.step);
@@ -173,7 +176,7 @@ impl Tables {
             .overdue_unreadable(query)
             .filter(|it| broken.iter().all(|walked| walked.seen.id != it.seen.id));
         let overdue: Vec<UnreadableRow> = overdue.take(query.limit).collect();
-        UnreadablePage { broken: [broken, overdue].concat(), ahead, next }
+        UnreadablePage { broken: [broken, overdue].concat(), ahead, expecting, next }
     }
 
     /// A schedule that the walk is to bring: unreadable, or ahead of the clock.

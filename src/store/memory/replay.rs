@@ -20,6 +20,7 @@ impl Tables {
             triggers: self.triggers.written(),
             cancels: self.cancels.written(),
             stuck: self.stuck.written(),
+            expected: self.expected.written(),
             said: self.said.written(),
             bounded: self.bounded.written(),
             keys: self.keys.written(),
@@ -57,6 +58,7 @@ impl Tables {
         self.triggers.commit();
         self.cancels.commit();
         self.stuck.commit();
+        self.expected.commit();
         self.said.commit();
         self.bounded.commit();
         self.keys.commit();
@@ -85,6 +87,7 @@ impl Tables {
         self.triggers.roll_back(0);
         self.cancels.roll_back(0);
         self.stuck.roll_back(0);
+        self.expected.roll_back(0);
         self.said.roll_back(0);
         self.bounded.roll_back(0);
         self.keys.roll_back(0);
@@ -113,6 +116,7 @@ impl Tables {
         self.triggers.replay(&set.triggers);
         self.cancels.replay(&set.cancels);
         self.stuck.replay(&set.stuck);
+        self.expected.replay(&set.expected);
         self.said.replay(&set.said);
         self.bounded.replay(&set.bounded);
         self.keys.replay(&set.keys);
@@ -168,6 +172,7 @@ impl Tables {
         self.triggers.revert(&set.triggers);
         self.cancels.revert(&set.cancels);
         self.stuck.revert(&set.stuck);
+        self.expected.revert(&set.expected);
         self.said.revert(&set.said);
         self.bounded.revert(&set.bounded);
         self.keys.revert(&set.keys);

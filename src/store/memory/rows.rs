@@ -16,6 +16,7 @@ use crate::store::columns::{
 use crate::store::enqueue::read_tags;
 use crate::store::guard::Guard;
 use crate::store::ledger::TriggerPeriod;
+use crate::store::nobody::NobodyMark;
 use crate::store::when;
 use crate::store::{LeftAlone, PauseRow};
 use crate::trigger::Timing;
@@ -168,6 +169,7 @@ pub(super) struct Job {
     pub state: Text,
     pub pause: Pause,
     pub settings: JobSettings,
+    pub nobody: NobodyMark,
 }
 
 impl Job {
@@ -177,6 +179,8 @@ impl Job {
             Column::Job(column) => column.value(&self.settings),
             // No question is about it.
             Column::UpdateTime => Datum::Null,
+            Column::NobodyTime => Datum::time(self.nobody.since),
+            Column::NobodyTold => Datum::time(self.nobody.told),
             Column::State => Datum::Text(&self.state),
             column => self.pause.value(column),
         }
@@ -186,8 +190,35 @@ impl Job {
         match column {
             Column::Job(column) => column.set(&mut self.settings, value),
             Column::UpdateTime => {}
+            Column::NobodyTime => self.nobody.since = time(value),
+            Column::NobodyTold => self.nobody.told = time(value),
             Column::State => self.state = text(value),
             column => self.pause.set(column, value),
+        }
+    }
+}
+
+/// QRTZ_EXPECTED.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Expected {
+    pub application: Arc<str>,
+    /// The first occurrence that has not succeeded in time.
+    pub unmet: Option<Timestamp>,
+}
+
+impl Expected {
+    pub(super) fn value(&self, id: i64, column: Column) -> Datum<'_> {
+        match column {
+            Column::Id => Datum::Number(id),
+            Column::UnmetTime => Datum::time(self.unmet),
+            _ => column.absent(Datum::Null),
+        }
+    }
+
+    pub(super) fn set(&mut self, column: Column, value: Datum<'_>) {
+        match column {
+            Column::UnmetTime => self.unmet = time(value),
+            _ => column.absent(()),
         }
     }
 }

@@ -146,11 +146,14 @@ impl Tables {
 
     fn schedule_row(&self, id: i64, row: &Schedule) -> ScheduleRow {
         let some = |time: Option<Timestamp>| time.filter(|time| *time != NO_TIME);
+        let job = self.jobs.get(&row.job());
         ScheduleRow {
             id,
             application: row.application.to_string(),
             name: row.name.to_string(),
-            job: self.jobs.get(&row.job()).map(|job| job.name.to_string()).unwrap_or_default(),
+            job: job.map(|job| job.name.to_string()).unwrap_or_default(),
+            unmet: self.expected.get(&id).and_then(|row| row.unmet),
+            nobody: job.and_then(|job| job.nobody.since),
             state: row.state.to_string(),
             settings: row.settings.clone(),
             when: row.shape.columns.clone(),
@@ -239,6 +242,7 @@ impl Tables {
             tags: run.tags.clone(),
             stuck: self.stuck.contains_key(&id),
             holder: run.holder,
+            nobody: job.filter(|_| run.is(ExecutionState::Pending)).and_then(|job| job.nobody.since),
         }
     }
 }

@@ -142,6 +142,7 @@ impl Tables {
                 switch: Switch::read(&job.state, true),
                 pause: job.pause.row(),
                 settings: job.settings.clone(),
+                nobody: job.nobody.since,
                 schedules: i64::try_from(schedules).unwrap_or(i64::MAX),
             })
         };

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::commits::{Commits, OwnerKey, RowKey};
 use super::hooks::Hooks;
 use super::rows::{
-    App, BoundedRow, Execution, IndexedBy, Job, Key, Node, Pause, RequestRow, Schedule, Slot, TriggerRow,
-    UniqueKey,
+    App, BoundedRow, Execution, Expected, IndexedBy, Job, Key, Node, Pause, RequestRow, Schedule, Slot,
+    TriggerRow, UniqueKey,
 };
 use super::table::Table;
 use crate::domain::{
@@ -16,6 +16,7 @@ use crate::domain::{
 };
 use crate::store::audit::AuditRow;
 use crate::store::change::PolicyChange;
+use crate::store::nobody::NobodyMark;
 use crate::store::order::CancelRow;
 use crate::store::said::SaidRow;
 use crate::store::sync::OwnerRow;
@@ -80,6 +81,8 @@ pub(super) struct Tables {
     pub triggers: Table<(i64, i64), TriggerRow>,
     /// QRTZ_STUCK: executions that ran out of time and whose handlers have not returned.
     pub stuck: Table<i64, ()>,
+    /// QRTZ_EXPECTED, by schedule.
+    pub(super) expected: Table<i64, Expected>,
     /// QRTZ_SAID, by execution.
     pub said: Table<i64, SaidRow>,
     /// QRTZ_BOUNDED: by job and execution, the group and when it was claimed.
@@ -173,7 +176,8 @@ impl Tables {
         let application = self.application(application);
         let id = JobId(self.fresh_id());
         let (name, state) = (spec.name.as_str().into(), ScheduleState::Active.as_str().into());
-        let job = Job { application, name, state, pause: Pause::default(), settings: spec.settings.clone() };
+        let (pause, nobody) = (Pause::default(), NobodyMark::default());
+        let job = Job { application, name, state, pause, settings: spec.settings.clone(), nobody };
         self.index_job(id, &job);
         self.jobs.insert(id, job);
         id

@@ -43,7 +43,7 @@ pub use connection::caller::driver;
 pub(crate) use connection::target::Target;
 pub use migrate::MigrationReport;
 pub(crate) use migrate::{check_schema, migrate};
-use misfire::{orphans, purge, purge_queue, streak, unreadable};
+use misfire::{expected, nobody, orphans, purge, purge_queue, streak, unreadable};
 use session::Session;
 use session::fault::{Fault, Step};
 use verbs::calls::{calls, shared_verbs};
@@ -54,9 +54,11 @@ use views::{awaited, covers, figures, inspect, ledger, place, waiting};
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::awaited::OpenOrEnded;
 use super::enqueue::{EnqueueOrder, Keyed};
+use super::expected::{Expectation, ExpectedPage, ExpectedQuery};
 use super::figures::{Figures, FiguresQuery};
 use super::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
+use super::nobody::{NobodyQuery, UnservedJob};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::request::{CarriedOut, Request, RequestQuery};
 use super::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
@@ -279,6 +281,14 @@ impl Store for SqlStore {
         write purge_orphans(walk: &OrphanWalk) -> PurgedOrphans =
             "purge executions without a schedule", orphans::purge;
         write ended_pauses(application: &str) -> Vec<EndedPause> = "look for ended pauses", switch::ended;
+        read expected(query: &ExpectedQuery) -> ExpectedPage =
+            "look for what was expected", expected::expected;
+        write expect(schedules: &[ScheduleId]) -> () = "note what is expected", expected::expect;
+        write expect_no_longer(schedules: &[ScheduleId]) -> () =
+            "forget what was expected", expected::expect_no_longer;
+        write_caught_up note_expected(query: &ExpectedQuery, found: &Expectation) -> Applied =
+            "note what was expected", expected::note;
+        read nobody(query: &NobodyQuery) -> Vec<UnservedJob> = "look for jobs nobody can run", nobody::nobody;
         read streak(query: &StreakQuery) -> Option<Streak> = "count what failed in a row", streak::streak;
         write_caught_up contain(query: &StreakQuery, streak: &Streak) -> Applied =
             "pause a schedule that fails", streak::contain;

@@ -123,6 +123,8 @@ const LISTED: &[Listed] = &[
         "the same on MariaDB"),
     listed("/change.rs", "DELETE FROM QRTZ_STUCK WHERE execution_id = ?\"", "ChangeKind::Release",
         "of an execution that this transaction has released under its guard"),
+    listed("/expected.rs", "DELETE FROM QRTZ_EXPECTED WHERE NOT EXISTS", "e.expected_by IS NOT NULL",
+        "schedules of which nothing is expected"),
     listed("/queue.rs", "delete(dialect,(\"QRTZ_TAG\",\"t\")", "AND t.origin = w.id",
         "whole keys of executions that this transaction removes"),
     listed("/purge_queue.rs", "delete(dialect,(\"QRTZ_KEY\",\"k\")", "AND k.origin = w.id",

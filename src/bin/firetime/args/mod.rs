@@ -250,6 +250,7 @@ impl Surroundings<'_> {
             time_limit: raw.timeout,
             overlap: raw.overlap,
             pause_after: raw.pause_after,
+            expected_by: raw.expected_by,
         })
     }
 

@@ -375,6 +375,10 @@ pub(super) struct RawFields {
     /// in a row that killed their nodes; 0: never [default: only after those two]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub(super) pause_after: Option<u32>,
+    /// Each occurrence is to have succeeded within so long of its fire time, else that is told and recorded:
+    /// 90s, 15m, 6h; 0s: nobody waits for it [default: nobody waits for it]
+    #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
+    pub(super) expected_by: Option<Duration>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,4 +1,5 @@
-//! The walk over all schedules: it finds rows that cannot be understood, and cursors ahead of the clock.
+//! The walk over all schedules: it finds rows that cannot be understood, cursors ahead of the clock, and
+//! schedules of which something is expected.
 
 use crate::domain::{Entry, ScheduleId, Timestamp};
 use crate::store::columns::{Holds, STANDING, Settings, Spec, When};
@@ -67,11 +68,13 @@ const LOOKED_AT: usize = 10;
 /// Rows of one step that SQL can tell are broken or, if asked for, ahead of the clock, and overdue ones whose
 /// trigger cannot be parsed: a row that no poll can understand stays behind and becomes the most overdue.
 pub(crate) fn unreadable(session: &mut dyn Session, query: &UnreadableQuery) -> Step<UnreadablePage> {
-    let (mut broken, mut ahead, mut next, mut walked) = (Vec::new(), Vec::new(), None, 0);
+    let (mut broken, mut ahead, mut expecting) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut next, mut walked) = (None, 0);
     for mut row in session.rows(&suspects(session.dialect(), query))? {
-        let Suspect { is_asked_for, now, end_of_step, raw } = Suspect::read(&mut row)?;
+        let Suspect { is_asked_for, expects, now, end_of_step, raw } = Suspect::read(&mut row)?;
         walked += 1;
         next = if walked == query.limit { Some(ScheduleId(raw.id)) } else { end_of_step.map(ScheduleId) };
+        expecting.extend((is_asked_for && expects).then_some(ScheduleId(raw.id)));
         if is_asked_for {
             match understood(raw) {
                 Ok(entry) if query.wants(&entry, now) => ahead.push(CursorAhead { entry, seen: now }),
@@ -86,7 +89,7 @@ pub(crate) fn unreadable(session: &mut dyn Session, query: &UnreadableQuery) -> 
     });
     overdue.truncate(query.limit);
     broken.append(&mut overdue);
-    Ok(UnreadablePage { broken, ahead, next })
+    Ok(UnreadablePage { broken, ahead, expecting, next })
 }
 
 fn understood(raw: Raw) -> Result<Entry, UnreadableRow> {
@@ -113,9 +116,14 @@ fn overdue(session: &mut dyn Session, query: &UnreadableQuery) -> Step<Vec<Unrea
 const ASKED_FOR: &str =
     "e.application = ? AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT', 'REMOVED'))";
 
+/// That something is expected of a schedule `e`, and that it is not in QRTZ_EXPECTED yet.
+const EXPECTS: &str =
+    "e.expected_by IS NOT NULL AND NOT EXISTS (SELECT 1 FROM QRTZ_EXPECTED x WHERE x.id = e.id)";
+
 answer! {
     struct Suspect(dialect: Dialect) {
         is_asked_for: bool = format!("CASE WHEN {ASKED_FOR} THEN 1 ELSE 0 END AS asked_for"), Row::flag;
+        expects: bool = format!("CASE WHEN {EXPECTS} THEN 1 ELSE 0 END AS expects"), Row::flag;
         now: Timestamp = format!("{} AS now", dialect.clock()), Row::instant;
         end_of_step: Option<i64> = "step.ends AS ends", Row::maybe_int;
         raw: Raw = Raw::columns(Payload::None), Raw::read;
@@ -129,7 +137,7 @@ pub(crate) fn suspects(dialect: Dialect, query: &UnreadableQuery) -> Statement {
          FROM (SELECT (SELECT id FROM QRTZ_EXECUTE WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?) AS ends) \
          AS step {} QRTZ_EXECUTE e ON e.id > ? AND e.id <= COALESCE(step.ends, 9223372036854775807) \
          LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-         WHERE e.id = step.ends OR ({ASKED_FOR} AND ({} OR (e.state = 'EXECUTING' \
+         WHERE e.id = step.ends OR ({ASKED_FOR} AND ({} OR ({EXPECTS}) OR (e.state = 'EXECUTING' \
          AND (e.prev_fire_time > ? OR (e.job_type = 'DELAY' AND e.next_fire_time > e.start_time \
          AND e.next_fire_time - e.repeat_interval > ?)) AND e.next_fire_time <> {AWAITED} \
          AND NOT EXISTS ({SKIPPED_BY_HAND})))) ORDER BY e.id LIMIT ?",

@@ -229,6 +229,9 @@ answer! {
         /// Whether other programs' requests wait.
         requested: bool = "CASE WHEN EXISTS (SELECT 1 FROM QRTZ_REQUEST WHERE application = ? \
             AND state = 'REQUESTED') THEN 1 ELSE 0 END AS requested", Row::flag;
+        /// Whether something is expected of some schedule.
+        expects: bool = "CASE WHEN EXISTS (SELECT 1 FROM QRTZ_EXPECTED WHERE application = ?) \
+            THEN 1 ELSE 0 END AS expects", Row::flag;
         /// Whether any of the query's jobs is due.
         is_due: bool = "COALESCE(heads.due, 0) AS due", Row::flag;
         /// When the first PENDING execution is due: one look into the index for each queue, as in [`heads`].
@@ -242,6 +245,8 @@ answer! {
             dialect.join(),
             dialect.queue_of("j.job_class")
         ), Row::maybe_instant;
+        /// Whether some active job is none of the listed ones.
+        unlisted: bool = "COALESCE(heads.unlisted, 0) AS unlisted", Row::flag;
         /// Whether anything of the listed jobs is late.
         is_late: bool = "CASE WHEN heads.earliest < ? THEN 1 ELSE 0 END AS late", Row::flag;
         /// When the earliest of the listed jobs is due.
@@ -257,14 +262,17 @@ fn first_look(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> St
     let row = session.rows(&question)?.pop();
     let answered = clock.host();
     let mut row = row.ok_or_else(|| Fault::undecodable("a poll without an answer".to_owned()))?;
-    let FirstAnswer { app, node, election, pause_ended, requested, is_due, pending, is_late, earliest, now } =
-        FirstAnswer::read(&mut row)?;
+    let answer = FirstAnswer::read(&mut row)?;
+    let FirstAnswer { app, node, election, pause_ended, requested, expects, .. } = answer;
+    let FirstAnswer { unlisted, is_due, pending, is_late, earliest, now, .. } = answer;
     let polled = Polled {
         app_enabled: app == "Y",
         node_enabled: node == Switch::On.word(false),
         drains: [Switch::Draining, Switch::Drained].iter().any(|it| node == it.word(false)),
         pause_ended,
         requested,
+        unlisted,
+        expects,
         election,
         late: is_late || pending.is_some_and(|at| at < query.late),
         earliest: earliest.filter(|at| *at < query.until),
@@ -283,9 +291,10 @@ pub(crate) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
     let application = query.application.as_str();
     let look = sql(format!("SELECT {} FROM (SELECT ", FirstAnswer::columns(dialect)))
         .bind_all((application, query.node.to_string(), application, application, application, application))
+        .bind(application)
         .bind_all((query.pending_from, query.until.max(query.late), application, query.late));
     if query.listed.is_empty() && query.page.schedules == DueRows::Sections(Vec::new()) {
-        return look.push("NULLIF(0, 0) AS earliest, 0 AS due) AS heads");
+        return look.push("NULLIF(0, 0) AS earliest, 0 AS due, 0 AS unlisted) AS heads");
     }
     look.push("MIN(CASE WHEN head.job_class IN ")
         .list(query.listed.iter().map(String::as_str))
@@ -294,7 +303,9 @@ pub(crate) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
         )
         .bind(query.until)
         .list(query.shares.iter().flat_map(|share| &share.jobs).map(String::as_str))
-        .push(&format!(" THEN 1 ELSE 0 END) AS due FROM ({}) AS head) AS heads", heads()))
+        .push(" THEN 1 ELSE 0 END) AS due, MAX(CASE WHEN head.job_class IN ")
+        .list(query.listed.iter().map(String::as_str))
+        .push(&format!(" THEN 0 ELSE 1 END) AS unlisted FROM ({}) AS head) AS heads", heads()))
         .bind_all((query.from, query.until.max(query.late), application))
 }
 

@@ -13,13 +13,15 @@ use crate::domain::{
 };
 use crate::store::change::PolicyChange;
 use crate::store::enqueue::HIGHEST_BY_HAND;
+use crate::store::expected::{ExpectedQuery, Expecting};
 use crate::store::figures::FiguresQuery;
+use crate::store::nobody::{NobodyChange, NobodyMark};
 use crate::store::rerun::{EndedSo, LedgerPart};
 use crate::store::sql::claim::{self, bounds, planned};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::dialect::mariadb::claims as mariadb_claims;
 use crate::store::sql::dialect::postgres::{claims, notes::ended};
-use crate::store::sql::misfire::{purge, streak, unreadable};
+use crate::store::sql::misfire::{expected, purge, streak, unreadable};
 use crate::store::sql::poll::{self, due};
 use crate::store::sql::rows::entry::Payload;
 use crate::store::sql::rows::open_executions::Whose;
@@ -71,8 +73,11 @@ fn filled(database: &Database) -> (Box<dyn Session + Send>, String) {
 }
 
 fn analyze(session: &mut dyn Session) {
-    let text =
-        session.dialect().choose("ANALYZE", "ANALYZE", "ANALYZE TABLE QRTZ_EXECUTE, QRTZ_RUN, QRTZ_JOB");
+    let text = session.dialect().choose(
+        "ANALYZE",
+        "ANALYZE",
+        "ANALYZE TABLE QRTZ_EXECUTE, QRTZ_RUN, QRTZ_JOB, QRTZ_EXPECTED",
+    );
     session.batch(text).unwrap();
 }
 
@@ -98,6 +103,8 @@ fn others() -> Vec<(&'static str, Change)> {
     let broken = UnreadableRow { seen, name: "1".into(), reason: why };
     let becomes = JobPolicy { max_attempts: 7, ..JobPolicy::DEFAULT }.into();
     let end = |beat| Change::End(NodeEnd { node: NodeId::fresh(), beat, now: START });
+    let mark = NobodyMark::default();
+    let nobody = NobodyChange { job: JobId(1), seen: mark, becomes: mark };
     let pause = PauseChange { id: ScheduleId(1), version: 0, by, reason, until: None };
     vec![
         ("pause", Change::Pause(pause.clone())),
@@ -115,6 +122,7 @@ fn others() -> Vec<(&'static str, Change)> {
         ),
         ("declare dead", end(Some(1))),
         ("leave", end(None)),
+        ("nobody", Change::Nobody(nobody)),
     ]
 }
 
@@ -767,6 +775,44 @@ fn figures_do_not_read_the_ledger(database: &Database) {
     assert!(active >= ROWS);
 }
 
+/// However many schedules have an expectation, and however long their ledgers are.
+fn what_was_expected_is_found_by_index(database: &Database) {
+    let (mut session, application) = filled(database);
+    session
+        .batch(&format!(
+            "INSERT INTO QRTZ_EXPECTED (id, application) SELECT e.id, e.application FROM QRTZ_EXECUTE e \
+             WHERE e.application = '{application}' AND NOT EXISTS (SELECT 1 FROM QRTZ_EXPECTED x \
+             WHERE x.id = e.id)"
+        ))
+        .unwrap();
+    analyze(session.as_mut());
+    let after = ScheduleId(i64::MIN);
+    let query = ExpectedQuery { application, after, limit: 100, now: START + 1_000_000 };
+    let of = Expecting {
+        id: ScheduleId(1),
+        name: "1".into(),
+        generation: 0,
+        expected_by: 1,
+        state: Some(ScheduleState::Active),
+        is_contained: false,
+        has_active_job: true,
+        next: None,
+        resumed: None,
+        unmet: None,
+    };
+    for (statement, rows) in [
+        (expected::page(&query), 100),
+        (expected::newest(&of, START), 1),
+        (expected::by_hand(&of, START), 1),
+        (expected::missed(&of, START - 1, query.now), 1),
+    ] {
+        assert_eq!(session.rows(&statement).unwrap().len(), rows, "{}", statement.text);
+        assert_eq!(scans(session.as_mut(), &statement), Vec::<String>::new(), "{}", statement.text);
+        let read = read(session.as_mut(), &statement);
+        assert!(read < 1_000 || session.dialect() == Dialect::Sqlite, "{read} rows: {}", statement.text);
+    }
+}
+
 /// Among two million that wait, each took longer than a call may.
 #[cfg(feature = "postgres")]
 #[test]
@@ -991,6 +1037,11 @@ macro_rules! plans {
             #[test]
             fn executions_are_found_by_tag_and_key_alone() {
                 super::executions_are_found_by_tag_and_key_alone(&$make);
+            }
+
+            #[test]
+            fn what_was_expected_is_found_by_index() {
+                super::what_was_expected_is_found_by_index(&$make);
             }
 
             #[test]

@@ -171,6 +171,7 @@ fn named(table: Table) -> (&'static str, &'static str) {
         Table::Node => ("QRTZ_NODE", "n"),
         Table::Job => ("QRTZ_JOB", "j"),
         Table::Schedule => ("QRTZ_EXECUTE", "e"),
+        Table::Expected => ("QRTZ_EXPECTED", "x"),
         Table::Execution => ("QRTZ_RUN", "r"),
     }
 }
@@ -369,6 +370,8 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
             | Change::Policy(_)
             | Change::Switch(_)
             | Change::PauseEnd(_)
+            | Change::Nobody(_)
+            | Change::Expected(_)
             | Change::End(_) => {}
         }
     }

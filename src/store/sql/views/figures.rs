@@ -23,15 +23,15 @@ pub(crate) fn figures(session: &mut dyn Session, query: &FiguresQuery) -> Step<F
         "SELECT {} FROM QRTZ_NODE n WHERE n.application = ? AND n.ended_time = -1",
         NodeRow::columns()
     ));
-    let died = sql("SELECT COUNT(*) FROM QRTZ_NODE n WHERE n.application = ? AND n.ended_time >= ? \
-                    AND n.end_reason = 'dead'")
-    .bind_all((application, query.now - DEATHS_SHOWN));
+    let troubles = session.one(&troubles(query), |row| Ok((row.int()?, row.int()?)))?;
+    let (died, unmet) = troubles.unwrap_or_default();
     let successes = session.all(&successes(query), LastSuccess::read)?;
     let mut figures = Figures {
         at: query.now,
         app_is_paused: app.is_some_and(|state| Switch::read(&state, false) != Switch::On),
         nodes: session.all(&nodes.bind(application), NodeRow::read)?,
-        died: single(session.rows(&died)?)?,
+        died,
+        unmet,
         schedules: session.all(&schedules(query), SchedulesAlike::read)?,
         waiting: BTreeMap::new(),
         jobs_left_out: 0,
@@ -42,6 +42,15 @@ pub(crate) fn figures(session: &mut dyn Session, query: &FiguresQuery) -> Step<F
     figures.left_out = active.sum::<i64>() - i64::try_from(figures.successes.len()).unwrap_or(i64::MAX);
     wait(session, query, &mut figures)?;
     Ok(figures)
+}
+
+/// How many nodes have died lately, and how many schedules have an occurrence that has not succeeded in time.
+fn troubles(query: &FiguresQuery) -> Statement {
+    let application = query.application.as_str();
+    sql("SELECT COUNT(*) AS died, (SELECT COUNT(*) FROM QRTZ_EXPECTED x WHERE x.application = ? \
+         AND x.unmet_time <> -1) AS unmet FROM QRTZ_NODE n WHERE n.application = ? AND n.ended_time >= ? \
+         AND n.end_reason = 'dead'")
+    .bind_all((application, application, query.now - DEATHS_SHOWN))
 }
 
 /// Adds the due executions that wait.
@@ -130,7 +139,7 @@ answer! {
 }
 
 /// That an execution of an application waits in a queue and is due.
-fn is_due(dialect: Dialect) -> String {
+pub(crate) fn is_due(dialect: Dialect) -> String {
     let (pending, waits) = (ExecutionState::Pending.as_str(), dialect.pending());
     format!("r.application = ? AND r.state = '{pending}'{waits} AND r.due_time <= ?")
 }

@@ -59,6 +59,7 @@ answer! {
         schedules = "(SELECT COUNT(*) FROM QRTZ_EXECUTE e WHERE e.application = j.application \
             AND e.pid = j.id AND (e.state IS NULL OR e.state <> 'REMOVED') \
             AND (e.job_type IS NULL OR e.job_type <> 'QUEUE')) AS schedules", Row::int;
+        nobody = "j.nobody_time", Row::time;
     }
 }
 
@@ -131,6 +132,8 @@ answer! {
         version = "e.version", Row::loose_int;
         pause = PauseRow::columns("e"), PauseRow::read;
         ownership = listed("e.", Ownership::COLUMNS), |row| Ownership::read(|| row.next());
+        unmet = "x.unmet_time", Row::time;
+        nobody = "j.nobody_time", Row::time;
     }
 }
 
@@ -138,6 +141,7 @@ answer! {
 fn all_schedules() -> Statement {
     sql(format!(
         "SELECT {} FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+         LEFT JOIN QRTZ_EXPECTED x ON x.id = e.id \
          WHERE (e.state IS NULL OR e.state <> 'REMOVED') AND (e.job_type IS NULL OR e.job_type <> 'QUEUE')",
         ScheduleRow::columns()
     ))
@@ -313,5 +317,6 @@ answer! {
         group = "r.group_key", Row::maybe_text;
         lane = "r.lane", Row::maybe_text;
         tags = "r.tags", |row| Ok(read_tags(row.maybe_text()?.as_deref()));
+        nobody = "CASE WHEN r.state = 'PENDING' THEN j.nobody_time END AS nobody", Row::time;
     }
 }

@@ -1,0 +1,162 @@
+//! Schedules that are to succeed within a span of each fire time: the elected node looks which have not,
+//! whatever became of their occurrences, never begun included.
+//!
+//! The walk of [`quarantine`](super::quarantine) finds schedules with an expectation and makes their rows in
+//! QRTZ_EXPECTED. Polls say whether there are such rows; only then a pass looks.
+//! [`verdict`](crate::store::expected::verdict) decides.
+
+use super::calls::{Asked, Call};
+use crate::domain::{Event, ScheduleId};
+use crate::store::expected::{Expectation, ExpectedPage, ExpectedQuery};
+use crate::time::{Now, span};
+
+/// Before the id of every schedule.
+pub(super) const FIRST: ScheduleId = ScheduleId(i64::MIN);
+/// Schedules per page.
+const PAGE: usize = 1_000;
+
+fn query(application: &str, after: ScheduleId, now: Now) -> ExpectedQuery {
+    ExpectedQuery { application: application.to_owned(), after, limit: PAGE, now: now.db }
+}
+
+/// A page of the schedules with an expectation.
+pub(super) fn search(application: &str, after: ScheduleId, now: Now) -> Call {
+    Asked::find_expected(query(application, after, now), ())
+}
+
+/// The calls that follow a page.
+pub(super) fn follow(application: &str, page: ExpectedPage, now: Now) -> impl Iterator<Item = Call> {
+    let ExpectedPage { found, gone, next } = page;
+    let note = move |it: Expectation| Asked::note_expected(query(application, FIRST, now), it.clone(), it);
+    let gone = (!gone.is_empty()).then(|| Asked::expect_no_longer(gone, ()));
+    let next = next.map(move |after| search(application, after, now));
+    found.into_iter().map(note).chain(gone).chain(next)
+}
+
+pub(super) fn told(noted: Expectation) -> Event {
+    let Expectation { name: schedule, expected_by, change } = noted;
+    match (change.becomes, change.seen) {
+        (Some(unmet), _) => {
+            Event::ExpectationUnmet { schedule, fire_time: unmet.millis(), expected_by: span(expected_by) }
+        }
+        (None, seen) => {
+            let fire_time = seen.map_or(-1, |unmet| unmet.millis());
+            Event::ExpectationMet { schedule, fire_time }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{NOW, REPORT, at, in_a_pass, nothing_found};
+    use super::*;
+    use crate::domain::{Error, ErrorKind, Timestamp};
+    use crate::machine::{Step, Stepped};
+    use crate::misfire::calls::{Answer, Op};
+    use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput, PollReport};
+    use crate::store::change::ExpectedChange;
+    use crate::store::{Applied, UnreadablePage};
+
+    fn expectation(id: i64, seen: Option<Timestamp>, becomes: Option<Timestamp>) -> Expectation {
+        let change = ExpectedChange { schedule: ScheduleId(id), seen, becomes };
+        Expectation { name: format!("s{id}").into(), expected_by: 600_000, change }
+    }
+
+    /// A pass whose polls have said so, with these answers; its operations about expectations, and its
+    /// events.
+    fn pass(expects: bool, mut answer: impl FnMut(&Op) -> Option<Result<Answer, Error>>) -> Vec<String> {
+        let mut machine: Stepped<MisfireMachine> = in_a_pass(None);
+        machine.receive(at(0), MisfireInput::Polled(PollReport { expects, any_late: false, ..REPORT }));
+        let mut seen = Vec::new();
+        let mut now = at(0);
+        loop {
+            match machine.next(now) {
+                Step::Do(op) => {
+                    use crate::machine::Operation;
+                    let known = answer(&op);
+                    seen.extend(known.is_some().then(|| op.name().to_owned()));
+                    machine.done(now, known.unwrap_or_else(|| Ok(nothing_found(&op))));
+                }
+                Step::Tell(MisfireOutput::Event(event)) => seen.push(event.to_string()),
+                Step::Tell(_) => {}
+                Step::Wait(until) if until <= now.boot + 1_000 => now.boot = until,
+                Step::Wait(_) | Step::Stop => return seen,
+            }
+        }
+    }
+
+    const LOOK: &str = "looking for what was expected";
+    const NOTE: &str = "noting what was expected";
+
+    #[test]
+    fn nothing_is_asked_where_nothing_is_expected() {
+        let asked = |op: &Op| matches!(op, Op::FindExpected(_)).then(|| Ok(nothing_found(op)));
+        assert_eq!(pass(false, asked), [""; 0]);
+        assert_eq!(pass(true, asked), [LOOK]);
+    }
+
+    #[test]
+    fn each_of_a_page_is_noted_and_told_and_the_next_page_follows() {
+        let unmet = Some(NOW - 700_000);
+        let pages = |op: &Op| match op {
+            Op::FindExpected(query) if query.after == FIRST => {
+                let found = vec![expectation(1, None, unmet), expectation(2, unmet, None)];
+                let page = ExpectedPage { found, gone: vec![ScheduleId(3)], next: Some(ScheduleId(3)) };
+                Some(Ok(Answer::FindExpected(page)))
+            }
+            Op::FindExpected(query) => {
+                assert_eq!(query.after, ScheduleId(3));
+                Some(Ok(Answer::FindExpected(ExpectedPage::default())))
+            }
+            Op::NoteExpected(..) => Some(Ok(Answer::NoteExpected(Applied::Done))),
+            Op::ExpectNoLonger(gone) => {
+                assert_eq!(*gone, [ScheduleId(3)]);
+                Some(Ok(Answer::ExpectNoLonger(())))
+            }
+            _ => None,
+        };
+        let told =
+            "schedule \"s1\": its occurrence of 1970-01-01 00:06:40.000 UTC has not succeeded within 600 s";
+        let met =
+            "schedule \"s2\" has succeeded, its occurrence of 1970-01-01 00:06:40.000 UTC was not in time";
+        assert_eq!(pass(true, pages), [LOOK, NOTE, told, NOTE, met, "forgetting what was expected", LOOK]);
+    }
+
+    #[test]
+    fn who_loses_the_note_tells_nothing_and_a_look_that_fails_ends_nothing() {
+        let lost = |op: &Op| match op {
+            Op::FindExpected(_) => {
+                let found = vec![expectation(1, None, Some(NOW))];
+                Some(Ok(Answer::FindExpected(ExpectedPage { found, ..ExpectedPage::default() })))
+            }
+            Op::NoteExpected(..) => Some(Ok(Answer::NoteExpected(Applied::Lost))),
+            _ => None,
+        };
+        assert_eq!(pass(true, lost), [LOOK, NOTE]);
+        let fails = |op: &Op| match op {
+            Op::FindExpected(_) => Some(Err(Error::new(ErrorKind::Unavailable, "away"))),
+            Op::FindNobody(_) => Some(Ok(nothing_found(op))),
+            _ => None,
+        };
+        let names = pass(true, fails);
+        assert!(names.contains(&LOOK.to_owned()), "{names:?}");
+        assert_eq!(names.iter().filter(|it| *it == LOOK).count(), 1, "{names:?}");
+    }
+
+    #[test]
+    fn what_the_walk_finds_is_expected_from_then_on() {
+        let walk = |op: &Op| match op {
+            Op::FindUnreadable(_) => {
+                let expecting = vec![ScheduleId(7)];
+                let (broken, ahead) = (Vec::new(), Vec::new());
+                Some(Ok(Answer::FindUnreadable(UnreadablePage { broken, ahead, expecting, next: None })))
+            }
+            Op::Expect(schedules) => {
+                assert_eq!(*schedules, [ScheduleId(7)]);
+                Some(Ok(Answer::Expect(())))
+            }
+            _ => None,
+        };
+        assert_eq!(pass(false, walk), ["looking for broken rows", "noting what is expected"]);
+    }
+}
