@@ -32,7 +32,7 @@ pub enum ScheduleField {
     Overlap,
     /// After what in a row it pauses itself.
     PauseAfter,
-    /// By when an occurrence is expected to have succeeded.
+    /// Within what span of its fire time an occurrence is to succeed.
     ExpectedBy,
 }
 

@@ -68,7 +68,7 @@ struct Changes {
     time_limit: Option<Millis>,
     overlap: Option<Overlap>,
     pause_after: Option<PauseAfter>,
-    /// None in it: there is no such span any more.
+    /// None in it: nothing is expected any more.
     expected_by: Option<Option<Millis>>,
 }
 
@@ -190,7 +190,8 @@ impl Edit<'_> {
         self
     }
 
-    /// As [`Schedule::expected_by`](crate::Schedule::expected_by). Default: as it is.
+    /// As [`Schedule::expected_by`](crate::Schedule::expected_by); with zero nothing is expected any more.
+    /// Default: as it is.
     pub fn expected_by(mut self, span: Duration) -> Self {
         self.changes.expected_by = Some((!span.is_zero()).then(|| millis(span).max(1)));
         self

@@ -231,7 +231,7 @@ pub(crate) fn what_an_operator_changed_stays_until_it_is_given_back(db: &Bench) 
 /// Each field can be an operator's, and only those that differ are.
 pub(crate) fn each_field_is_an_operators_by_itself(db: &Bench) {
     type Edit = fn(&mut Definition);
-    let edits: [(ScheduleField, Edit); 10] = [
+    let edits: [(ScheduleField, Edit); 11] = [
         (ScheduleField::Trigger, |it| it.end = Some(Timestamp::at(4_000_000_000_000))),
         (ScheduleField::Job, |it| it.job = job("other")),
         (ScheduleField::Payload, |it| it.payload = "7".to_owned()),
@@ -242,6 +242,7 @@ pub(crate) fn each_field_is_an_operators_by_itself(db: &Bench) {
         (ScheduleField::TimeLimit, |it| it.time_limit = Some(5)),
         (ScheduleField::Overlap, |it| it.overlap = Some(Overlap::Skip)),
         (ScheduleField::PauseAfter, |it| it.pause_after = crate::domain::PauseAfter::of(Some(3))),
+        (ScheduleField::ExpectedBy, |it| it.expected_by = Some(7)),
     ];
     assert_eq!(edits.len(), ScheduleField::ALL.len());
     let names = edits.map(|(field, _)| field.as_str());
