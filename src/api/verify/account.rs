@@ -165,6 +165,8 @@ impl<'a> Accountant<'a> {
             matches!(state, ExecutionState::Succeeded | ExecutionState::Failed | ExecutionState::TimedOut);
         let owned = matches!(state, ExecutionState::Claimed | ExecutionState::Running);
         let what = match (state.is_terminal(), line.finished) {
+            // Its handler runs on beyond its time limit.
+            (true, None) if state == ExecutionState::TimedOut => return,
             (true, None) => "it has ended at no time",
             (false, Some(_)) => "it has not ended, and has an end",
             _ if (ran || owned) && (line.claimed.is_none() || line.fence < 1) => "nobody claimed it",

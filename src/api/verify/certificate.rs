@@ -13,6 +13,7 @@ use super::read::{Attempts, Witness};
 use super::{Verify, accounted, verified};
 use crate::api::Client;
 use crate::domain::{Error, ErrorKind, ExecutionState, Millis, Timestamp};
+use crate::store::columns::NONE;
 use crate::store::ledger::{LedgerLine, LedgerSchedule, TriggerPeriod};
 
 /// The version of what is hashed, and how.
@@ -25,8 +26,9 @@ const SETTLED: Millis = 60_000;
 /// for each schedule a hash chain over its rows. Made by [`Verify::certify`], written and read as JSON;
 /// instants are epoch milliseconds UTC.
 ///
-/// It seals the rows of occurrences that had ended a minute before it was made. It proves that nothing of
-/// them has changed since, if it is kept where whoever can change the database cannot change it.
+/// It seals the rows of occurrences that had ended a minute before it was made: when they were planned,
+/// claimed, started and ended, how, why and where, their errors and results. It proves that these have not
+/// changed since, if it is kept where whoever can change the database cannot change it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Certificate {
@@ -51,9 +53,11 @@ pub struct Certificate {
     pub schedules: Vec<CertifiedSchedule>,
     /// Executions of occurrences that had not ended: these are not sealed.
     pub open: Vec<i64>,
+    /// The highest id of an execution that was there: what has a higher one came later.
+    pub last: i64,
     /// How many rows are sealed.
     pub rows: u64,
-    /// SHA-256 over the schedules' hashes, hexadecimal.
+    /// SHA-256 over all of the above, hexadecimal.
     pub hash: String,
 }
 
@@ -92,6 +96,19 @@ pub struct CertifiedTrigger {
     /// When another took its place, or the schedule was removed; none of the present one.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub ended: Option<DateTime<Utc>>,
+    /// The window that it is kept to; of an interval its first fire time.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub starts: Option<DateTime<Utc>>,
+    /// The end of that window.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub ends: Option<DateTime<Utc>>,
+    /// The last fire time that had been claimed or passed when it ended.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub last: Option<DateTime<Utc>>,
+    /// The schedule's state until then; empty of the present one.
+    pub state: String,
+    /// How many of its rows are sealed.
+    pub rows: u64,
 }
 
 impl Verify<'_> {
@@ -145,10 +162,9 @@ impl Client {
                 certificate.format
             )));
         }
-        if whole_hash(&certificate.schedules) != certificate.hash {
-            return Err(refused(
-                "the certificate was changed: its hash is not that of its schedules".to_owned(),
-            ));
+        if certificate.whole_hash() != certificate.hash {
+            let problem = "the certificate was changed: its hash is not that of its contents";
+            return Err(refused(problem.to_owned()));
         }
         let from = certificate.from.map_or(Timestamp::MIN, Timestamp::from);
         if let Some(begins) = self.store.ledger_from(&self.application)?.filter(|begins| *begins > from) {
@@ -175,14 +191,17 @@ struct Sealer<'a> {
     certified: HashMap<i64, &'a CertifiedSchedule>,
     /// Of the schedule that is seen now.
     chain: Chain,
+    last: i64,
     done: Vec<(CertifiedSchedule, Vec<i64>)>,
 }
 
 #[derive(Default)]
 struct Chain {
     hash: [u8; 32],
-    rows: u64,
+    /// By generation.
+    rows: HashMap<i64, u64>,
     open: Vec<i64>,
+    last: i64,
 }
 
 impl Witness for Sealer<'_> {
@@ -198,22 +217,28 @@ impl Witness for Sealer<'_> {
             let ended = line.state.parse().is_ok_and(ExecutionState::is_terminal);
             ended && line.finished.is_some_and(|finished| finished <= self.sealed)
         };
+        self.chain.last = attempts.iter().map(|line| line.id.0).fold(self.chain.last, i64::max);
         let sealed: Vec<&LedgerLine> = match self.against {
-            Some(_) => {
-                attempts.iter().filter(|line| is_over(line) && !self.was_open.contains(&line.id.0)).collect()
+            Some(certificate) => {
+                let was_there = |id: i64| id <= certificate.last && !self.was_open.contains(&id);
+                attempts.iter().filter(|line| is_over(line) && was_there(line.id.0)).collect()
             }
             None if attempts.iter().all(is_over) => attempts.iter().collect(),
             None => return self.chain.open.extend(attempts.iter().map(|line| line.id.0)),
         };
         for line in sealed {
             self.chain.hash = chained(&self.chain.hash, &row(line));
-            self.chain.rows += 1;
+            *self.chain.rows.entry(line.place.generation).or_default() += 1;
         }
     }
 
     fn end(&mut self, schedule: &LedgerSchedule, account: &Account) -> Vec<Flaw> {
-        let Chain { hash, rows, open } = std::mem::take(&mut self.chain);
-        let triggers = schedule.triggers.iter().map(CertifiedTrigger::from).collect();
+        let Chain { hash, rows, open, last } = std::mem::take(&mut self.chain);
+        self.last = self.last.max(last);
+        let of = |generation| rows.get(&generation).copied().unwrap_or_default();
+        let certified = |period: &TriggerPeriod| certified(period, of(period.generation));
+        let triggers = schedule.triggers.iter().map(certified).collect();
+        let rows = rows.values().sum();
         let (occurrences, hash) = (accounted(&account.occurrences), hexadecimal(&hash));
         let (id, name) = (schedule.id.0, schedule.name.clone());
         let now = CertifiedSchedule { id, schedule: name, triggers, occurrences, rows, hash };
@@ -232,13 +257,14 @@ impl<'a> Sealer<'a> {
             was_open: against.map_or_else(HashSet::new, |it| it.open.iter().copied().collect()),
             certified: schedules.map(|it| (it.id, it)).collect(),
             chain: Chain::default(),
+            last: 0,
             done: Vec::new(),
         }
     }
 
     fn certificate(self, schedule: Option<String>, of: &Verification) -> Certificate {
         let (schedules, open): (Vec<_>, Vec<_>) = self.done.into_iter().unzip();
-        Certificate {
+        let certificate = Certificate {
             format: FORMAT,
             application: of.application.clone(),
             schedule,
@@ -247,10 +273,12 @@ impl<'a> Sealer<'a> {
             sealed: self.sealed.utc().unwrap_or_default(),
             is_whole: of.is_whole(),
             rows: schedules.iter().map(|it| it.rows).sum(),
-            hash: whole_hash(&schedules),
+            hash: String::new(),
             schedules,
             open: open.into_iter().flatten().collect(),
-        }
+            last: self.last,
+        };
+        Certificate { hash: certificate.whole_hash(), ..certificate }
     }
 
     /// What is no longer as it was certified.
@@ -268,11 +296,13 @@ impl<'a> Sealer<'a> {
             };
             flaws.push(changed(&now.schedule, &what));
         }
-        let is_same = |was: &CertifiedTrigger, now: &CertifiedTrigger| {
-            let ended = if was.ended.is_some() { now.ended } else { None };
-            *was == CertifiedTrigger { ended, ..now.clone() }
+        // Retention removes the history of a generation once no row of it is left.
+        let is_there =
+            |was: &CertifiedTrigger| now.triggers.iter().find(|it| it.generation == was.generation);
+        let stays = |was: &&CertifiedTrigger| match is_there(was) {
+            Some(now) => was.stands_as(now),
+            None => was.ended.is_some() && was.rows == 0,
         };
-        let stays = |was: &&CertifiedTrigger| now.triggers.iter().any(|now| is_same(was, now));
         if let Some(gone) = was.triggers.iter().find(|was| !stays(was)) {
             let what =
                 format!("its trigger of generation {} is no longer as it was certified", gone.generation);
@@ -285,7 +315,8 @@ impl<'a> Sealer<'a> {
     fn gone(&self) -> Vec<Flaw> {
         let there: HashSet<i64> = self.done.iter().map(|(done, _)| done.id).collect();
         let certified = self.against.into_iter().flat_map(|certificate| &certificate.schedules);
-        let gone = certified.filter(|it| !there.contains(&it.id));
+        // Retention removes a removed schedule once no row of it is left.
+        let gone = certified.filter(|it| !there.contains(&it.id) && it.rows > 0);
         gone.map(|it| changed(&it.schedule, "it was certified, and is not there")).collect()
     }
 }
@@ -303,16 +334,38 @@ fn changed(schedule: &str, what: &str) -> Flaw {
     }
 }
 
-impl From<&TriggerPeriod> for CertifiedTrigger {
-    fn from(period: &TriggerPeriod) -> Self {
-        let TriggerPeriod { generation, begun, first, ref when, ref end } = *period;
-        Self {
-            generation,
-            trigger: when.describe(),
-            begun: begun.utc(),
-            first: first.and_then(Timestamp::utc),
-            ended: end.as_ref().and_then(|end| end.at.utc()),
+impl CertifiedTrigger {
+    /// Whether it is as it was, but for its end, if it had not ended, and what was sealed since.
+    fn stands_as(&self, now: &Self) -> bool {
+        let now = Self { rows: self.rows, ..now.clone() };
+        if self.ended.is_some() {
+            return *self == now;
         }
+        *self == Self { ended: None, last: None, state: String::new(), ..now }
+    }
+}
+
+fn certified(period: &TriggerPeriod, rows: u64) -> CertifiedTrigger {
+    let TriggerPeriod { generation, begun, first, ref when, ref end } = *period;
+    let instant = |millis: Option<Millis>| millis.filter(|it| *it != NONE).map(Timestamp::at);
+    CertifiedTrigger {
+        generation,
+        trigger: when.describe(),
+        begun: begun.utc(),
+        first: first.and_then(Timestamp::utc),
+        ended: end.as_ref().and_then(|end| end.at.utc()),
+        starts: instant(when.start_time).and_then(Timestamp::utc),
+        ends: instant(when.end_time).and_then(Timestamp::utc),
+        last: end.as_ref().and_then(|end| end.last?.utc()),
+        state: end.as_ref().map_or_else(String::new, |end| end.state.clone()),
+        rows,
+    }
+}
+
+impl Certificate {
+    /// Over all but the hash itself.
+    fn whole_hash(&self) -> String {
+        hexadecimal(&chained(&[0; 32], &Self { hash: String::new(), ..self.clone() }))
     }
 }
 
@@ -339,13 +392,6 @@ fn chained(before: &[u8; 32], next: &impl Serialize) -> [u8; 32] {
     // Numbers and texts: this cannot fail.
     let next = serde_json::to_vec(next).unwrap_or_default();
     Sha256::new().chain_update(before).chain_update(next).finalize().into()
-}
-
-fn whole_hash(schedules: &[CertifiedSchedule]) -> String {
-    let chain = schedules
-        .iter()
-        .fold([0; 32], |hash, schedule| chained(&hash, &(&schedule.hash, &schedule.triggers)));
-    hexadecimal(&chain)
 }
 
 fn hexadecimal(hash: &[u8]) -> String {

@@ -137,12 +137,14 @@ fn verified(
     Ok(accounts.verification(application, span, from > asked.from, schedules))
 }
 
-/// What an auditor finds in the ledger of an application as it is.
+/// What an auditor finds in the ledger of an application as it is, but for schedules that were in ERROR: there
+/// somebody has broken a row by hand.
 #[cfg(test)]
 pub(crate) fn flaws(store: &dyn Store, application: &str) -> Vec<String> {
     let span = Span { from: Timestamp::MIN, until: store.now().unwrap() };
     let verified = verified(store, application, None, span, &mut ()).unwrap();
-    verified.flaws.into_iter().map(|flaw| format!("{flaw:?}")).collect()
+    let flaws = verified.flaws.into_iter().filter(|flaw| flaw.kind != FlawKind::InError);
+    flaws.map(|flaw| format!("{flaw:?}")).collect()
 }
 
 /// The accounts of all schedules together.

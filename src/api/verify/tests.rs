@@ -118,6 +118,9 @@ fn a_whole_ledger_has_no_flaw() {
         account.occurrences.into_iter().collect::<Vec<_>>(),
         [(("SUCCEEDED".into(), String::new()), 10)]
     );
+    let overtime = LedgerLine { state: "TIMED_OUT".to_owned(), finished: None, ..ran(9) };
+    let running = (0..9).map(ran).chain([overtime]).collect();
+    assert_eq!(account_of(&every_second(), running, at(12)).flaws, [], "its handler runs on");
     let mixed = vec![ran(0), skipped(1, 6), ran(7), another(&ran(7)), ran(8), ran(9)];
     let mut mixed: Vec<_> = mixed;
     mixed[2].state = "FAILED".to_owned();

@@ -10,6 +10,7 @@ use crate::api::{AuditView, ExecutionView, JobView};
 use crate::domain::{ExecutionState, Reason, Timestamp};
 use crate::store::audit::CANCEL;
 use crate::store::enqueue::QUEUE_PREFIX;
+use crate::store::ledger::TriggerPeriod;
 use crate::store::rerun::{BACKFILL, RERUN, cancelled_rerun};
 
 pub(super) fn explain(facts: &Facts) -> Why {
@@ -75,10 +76,9 @@ fn rerun(facts: &Facts) -> String {
 /// Whether this row tells of the instant that was asked for. A span has instants between its fire times.
 fn stands_for(facts: &Facts, row: &ExecutionView) -> bool {
     let Some(at) = facts.at else { return true };
-    row.fire_time == Some(at)
-        || row.until == Some(at)
-        || facts.fires_at(at) != Some(false)
-        || facts.retimed_since(at).is_some()
+    let is_end = row.fire_time == Some(at) || row.until == Some(at);
+    let unknown = || facts.fires_at(at) != Some(false) || facts.retimed_since(at).is_some();
+    is_end || facts.fired_at(row.generation, at).unwrap_or_else(unknown)
 }
 
 fn of_execution(facts: &Facts, last: &ExecutionView) -> Told {
@@ -330,6 +330,11 @@ fn without_row(facts: &Facts) -> Told {
         let said = format!("is not in the ledger; its schedule was removed{said}");
         return told(Fate::Unknown, "removed", said);
     };
+    if let Some(then) =
+        facts.trigger_then(at).filter(|then| facts.fired_at(then.generation, at) == Some(false))
+    {
+        return not_due_then(then);
+    }
     if let Some(edit) = facts.retimed_since(at).filter(|_| at <= facts.now) {
         let was = edit.was.split(", ").next().unwrap_or_default();
         let said = format!(
@@ -340,7 +345,7 @@ fn without_row(facts: &Facts) -> Told {
         return told(Fate::Unknown, "edited", said);
     }
     match facts.fires_at(at) {
-        Some(false) => not_due(plan, at),
+        Some(false) => not_due(facts, plan, at),
         None if plan.timing.is_some() => {
             let said = "has no fixed fire time: each run's end says when the next is";
             told(Fate::NotDue, "no fire time", said)
@@ -361,10 +366,21 @@ fn before_creation(facts: &Facts, at: DateTime<Utc>) -> Option<Told> {
     Some(told(Fate::NotDue, "not made yet", said))
 }
 
-fn not_due(plan: &Plan, at: DateTime<Utc>) -> Told {
+/// The trigger of then was another than that of now.
+fn not_due_then(then: &TriggerPeriod) -> Told {
+    let until = known(then.end.as_ref().and_then(|end| end.at.utc()));
+    let trigger = then.when.describe();
+    let said = format!("was not due: its trigger, {trigger} until {until}, has no fire time there");
+    told(Fate::NotDue, "no fire time", said)
+}
+
+fn not_due(facts: &Facts, plan: &Plan, at: DateTime<Utc>) -> Told {
     let timing = plan.timing.as_ref();
     let after = timing.and_then(|timing| timing.after(at.timestamp_millis()));
-    let before = timing.and_then(|timing| timing.last_before(at.into())).map(Timestamp::millis);
+    // What lies before its first fire time was another's.
+    let first = facts.triggers.last().and_then(|period| period.first);
+    let before = timing.and_then(|timing| timing.last_before(at.into()));
+    let before = before.filter(|before| first.is_none_or(|first| first <= *before)).map(Timestamp::millis);
     let said = |at: Option<i64>| at.and_then(DateTime::from_timestamp_millis).map(instant);
     let nearest = match (said(before), said(after)) {
         (Some(before), Some(after)) => format!("; the nearest are {before} and {after}"),

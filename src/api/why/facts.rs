@@ -8,6 +8,7 @@ use crate::api::{
 };
 use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, ScheduleId, Timestamp};
 use crate::store::audit::defines;
+use crate::store::ledger::{LedgerPage, TriggerPeriod};
 use crate::store::order::audit_target;
 use crate::trigger::Timing;
 
@@ -49,6 +50,8 @@ pub(super) struct Facts {
     pub holder: Option<ExecutionView>,
     /// The last attempt of the last rerun of the occurrence.
     pub rerun: Option<ExecutionView>,
+    /// The triggers that the schedule has had, the first first; none of a row that was written by hand.
+    pub triggers: Vec<TriggerPeriod>,
     /// The executions of its job that are under way; read only if something waits.
     pub under_way: Vec<ExecutionView>,
     /// Changes of the schedule, its executions, its job and the application, the newest first.
@@ -122,7 +125,7 @@ impl Client {
         let changes = self.changes(&name, job.as_ref(), last)?;
         let application = self.applications()?.into_iter().find(|it| it.name == self.application);
         let (now, nodes) = (self.now()?, self.nodes()?);
-        let rerun = None;
+        let (rerun, triggers) = (None, self.triggers(&name)?);
         Ok(Facts {
             now,
             name,
@@ -134,9 +137,17 @@ impl Client {
             application,
             holder,
             rerun,
+            triggers,
             under_way,
             changes,
         })
+    }
+
+    fn triggers(&self, name: &str) -> Result<Vec<TriggerPeriod>, Error> {
+        let (application, name, after) =
+            (self.application.clone(), Some(name.to_owned()), ScheduleId(i64::MIN));
+        let page = self.store.ledger_schedules(&LedgerPage { application, name, after, limit: 1 })?;
+        Ok(page.into_iter().next().map(|schedule| schedule.triggers).unwrap_or_default())
     }
 
     /// The last attempt at the occurrence of this execution, if it is still there.
@@ -180,9 +191,19 @@ impl Facts {
 
     /// Whether the trigger of now has a fire time there; none if only the end of a run says, or nobody.
     pub(super) fn fires_at(&self, at: DateTime<Utc>) -> Option<bool> {
-        let timing = self.timing().filter(|timing| timing.delay_ms().is_none())?;
-        let at = at.timestamp_millis();
-        Some(timing.after(at - 1) == Some(at))
+        has_fire_time(self.timing()?, at)
+    }
+
+    /// Whether the trigger of this generation has a fire time there; none if that is not known.
+    pub(super) fn fired_at(&self, generation: i64, at: DateTime<Utc>) -> Option<bool> {
+        let period = self.triggers.iter().find(|period| period.generation == generation)?;
+        has_fire_time(&period.when.timing().ok()?, at)
+    }
+
+    /// The trigger that the schedule had at an instant, if it has another one by now.
+    pub(super) fn trigger_then(&self, at: DateTime<Utc>) -> Option<&TriggerPeriod> {
+        let set = self.triggers.iter().rev().find(|period| period.begun <= at.into());
+        set.filter(|period| period.end.is_some())
     }
 
     /// The newest definition that fits.
@@ -241,6 +262,11 @@ impl Facts {
     pub(super) fn live_nodes(&self) -> impl Iterator<Item = &NodeView> {
         self.nodes.iter().filter(|node| node.ended.is_none())
     }
+}
+
+fn has_fire_time(timing: &Timing, at: DateTime<Utc>) -> Option<bool> {
+    let at = at.timestamp_millis();
+    timing.delay_ms().is_none().then(|| timing.after(at - 1) == Some(at))
 }
 
 /// An edit records the columns that it changes as `name=value`, and a trigger, first of all, in words.

@@ -5,6 +5,8 @@ use super::explain::explain;
 use super::facts::{Facts, Plan};
 use crate::api::{ApplicationView, AuditView, ExecutionView, JobView, NodeView, RateView, ScheduleView};
 use crate::domain::LaneHealth;
+use crate::store::columns::When;
+use crate::store::ledger::{TriggerEnd, TriggerPeriod};
 use crate::trigger::{Timing, Trigger};
 
 fn at(hour: i64, millis: i64) -> DateTime<Utc> {
@@ -170,6 +172,7 @@ fn noon() -> Facts {
         }),
         holder: None,
         rerun: None,
+        triggers: Vec::new(),
         under_way: Vec::new(),
         changes: Vec::new(),
     }
@@ -602,6 +605,43 @@ fn what_nobody_recorded_is_not_guessed() {
     let second = change("ensure", "schedule", at(8, 0), "cron 0 0 6 * * ? UTC");
     let why = explain(&Facts { changes: vec![settings, second, first], ..noon() });
     assert!(why.sentence.contains("its trigger was cron 0 0 5 * * ? UTC until 2026-11-29 07:00"), "{why:?}");
+}
+
+/// The trigger of then says which instants were fire times, not that of now.
+#[test]
+fn the_trigger_of_then_is_told_from_its_history() {
+    let period = |generation, trigger: &str, begun: DateTime<Utc>, end: Option<DateTime<Utc>>| {
+        let timing = Timing::new(Trigger::cron(trigger, "UTC").unwrap(), None, None).unwrap();
+        let end = end.map(|at| TriggerEnd { at: at.into(), last: None, state: "EXECUTING".to_owned() });
+        TriggerPeriod {
+            generation,
+            begun: begun.into(),
+            first: Some(begun.into()),
+            when: When::of(&timing),
+            end,
+        }
+    };
+    let old = at(-48, 0);
+    let triggers =
+        vec![period(0, "0 0 4 * * ?", old, Some(at(9, 0))), period(1, "0 0 2 * * ?", at(9, 0), None)];
+    let of = |attempts| Facts { triggers: triggers.clone(), ..with(attempts) };
+    let said = format!(
+        "{IT} was not due: its trigger, cron 0 0 4 * * ? [UTC] until 2026-11-29 09:00:00.000 UTC, has no fire \
+         time there"
+    );
+    says(&of(Vec::new()), Fate::NotDue, "no fire time", &said);
+    // Nor does a span of that trigger stand for it.
+    let span = ExecutionView { fire_time: Some(at(-20, 0)), until: Some(at(4, 0)), ..skipped("misfire") };
+    says(&of(vec![span.clone()]), Fate::NotDue, "no fire time", &said);
+    let inside = Facts { at: Some(at(-20, 0)), ..of(vec![ExecutionView { fire_time: Some(old), ..span }]) };
+    assert_eq!(explain(&inside).fate, Fate::Skipped);
+    // The nearest fire times of the trigger of now do not lie before its first.
+    let ahead = Facts { at: Some(at(27, 0)), ..of(Vec::new()) };
+    assert!(
+        explain(&ahead).sentence.ends_with("; the next is 2026-12-01 02:00:00.000 UTC"),
+        "{:?}",
+        explain(&ahead)
+    );
 }
 
 #[test]

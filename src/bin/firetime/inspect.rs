@@ -386,6 +386,7 @@ fn execution_fire_time(execution: &ExecutionView) -> String {
 }
 
 const AUDIT: &[Column<AuditView>] = &[
+    Column::wide("ID", |row| row.id.to_string()),
     Column::new("TIME (UTC)", |row| utc(row.made)),
     Column::new("ACTOR", |row| row.actor.clone()),
     Column::new("VERB", |row| row.verb.clone()),

@@ -157,7 +157,7 @@ struct Ended {
 fn cancel(client: &Client, origin: i64, why: &str, output: Output, out: &mut dyn Write) -> Result {
     let answer = client.cancel_rerun(origin).reason(why).run().map_err(|error| match error.kind() {
         ErrorKind::NotFound => Failure::NotFound(format!(
-            "there is no rerun {origin}: `firetime audit --verb rerun` lists them by their ids"
+            "there is no rerun {origin}: `firetime audit --verb rerun --output wide` lists them by their ids"
         )),
         _ => error.into(),
     })?;

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
-use firetime::{Certificate, Client, ErrorKind, Verification};
+use firetime::{Certificate, Client, ErrorKind, FlawKind, Verification};
 
 use crate::failure::{Failure, Result};
 use crate::inspect::{Kind, connect, find_application, names};
@@ -31,13 +31,29 @@ pub(crate) struct Audit {
 pub(crate) fn verify(target: &Target, audit: &Audit, output: Output, out: &mut dyn Write) -> Result {
     let client = connect(target)?;
     find_application(&client, target)?;
-    let verified = match &audit.against {
-        Some(file) => client.verify_against(&read(file)?)?,
+    let against = audit.against.as_deref().map(read).transpose()?;
+    let verified = match &against {
+        Some(certificate) => client.verify_against(certificate)?,
         None => of_range(&client, audit)?,
     };
     match output {
         Output::Json => output::json(out, &verified)?,
-        Output::Table => tell(&verified, out)?,
+        Output::Table => {
+            tell(&verified, out)?;
+            let has_changed = verified.flaws.iter().any(|flaw| flaw.kind == FlawKind::Changed);
+            if let (Some(certificate), false) = (&against, has_changed) {
+                let sealed = utc(Some(certificate.sealed));
+                let (rows, hash) = (certificate.rows, &certificate.hash);
+                writeln!(out, "unchanged: the {rows} rows that had ended by {sealed} UTC, sealed as {hash}")?;
+            }
+            if let Some(until) = audit.until.filter(|until| *until > verified.until) {
+                writeln!(
+                    out,
+                    "the range has not ended: it was verified until now, not {} UTC",
+                    utc(Some(until))
+                )?;
+            }
+        }
     }
     if verified.is_whole() { Ok(()) } else { Err(Failure::Unclean) }
 }
@@ -108,10 +124,10 @@ fn tell(verified: &Verification, out: &mut dyn Write) -> Result {
     if verified.is_cut_short {
         writeln!(out, "retention has removed what was planned before")?;
     }
-    let flaws = verified.flaws.len() as u64 + verified.more_flaws;
-    match flaws {
+    match verified.flaws.len() as u64 + verified.more_flaws {
         0 => writeln!(out, "whole: every occurrence that the triggers demanded is accounted for")?,
-        _ => writeln!(out, "not whole: {flaws} flaws")?,
+        1 => writeln!(out, "not whole: 1 flaw")?,
+        flaws => writeln!(out, "not whole: {flaws} flaws")?,
     }
     Ok(())
 }

@@ -42,11 +42,14 @@ impl Tables {
         }
     }
 
-    /// Of the schedules that are there no longer, and of generations that ended before.
+    /// Of the schedules that are there no longer, and of generations that ended before and have no row left.
     pub(super) fn forget_triggers(&mut self, application: &str, before: Timestamp) {
         let is_old = |period: &TriggerPeriod| period.end.as_ref().is_some_and(|end| end.at < before);
-        let gone = self.triggers.iter().filter(|((schedule, _), (of, period))| {
-            **of == *application && (is_old(period) || self.schedule(*schedule).is_none())
+        let is_left =
+            |schedule, generation| self.ledger(schedule).any(|(_, run)| run.generation == generation);
+        let gone = self.triggers.iter().filter(|((schedule, generation), (of, period))| {
+            let is_over = is_old(period) && !is_left(*schedule, *generation);
+            **of == *application && (is_over || self.schedule(*schedule).is_none())
         });
         let gone: Vec<_> = gone.map(|(key, _)| *key).collect();
         gone.iter().for_each(|key| self.triggers.remove(key));

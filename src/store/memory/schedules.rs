@@ -259,7 +259,7 @@ fn is_wanted(run: &Execution, query: &ExecutionQuery) -> bool {
             .node
             .as_deref()
             .is_none_or(|start| node.as_deref().is_some_and(|node| node.starts_with(start)))
-        && query.since.is_none_or(|since| run.scheduled >= since)
+        && query.since.is_none_or(|since| run.scheduled >= since || run.until.is_some_and(|it| it >= since))
         && query.until.is_none_or(|until| run.scheduled < until)
         && query.late.is_none_or(|before| run.is(ExecutionState::Pending) && run.due < before)
         && query.group.as_deref().is_none_or(|only| run.group.as_deref() == Some(only))

@@ -80,10 +80,10 @@ const LISTED: &[Listed] = &[
 
     listed("/ensure.rs", "UPDATE QRTZ_EXECUTE SET version = version + 1\"", "guarded_by(update,guard,",
         "the guards of edits"),
-    listed("/triggers.rs", "UPDATE QRTZ_TRIGGER SET last_fire_time =", "AND ended_time = -1\"",
+    listed("/triggers.rs", "UPDATE QRTZ_TRIGGER SET last_fire_time = ?", "AND ended_time = -1\"",
         "the generation that has not ended, of a schedule whose row is locked"),
-    listed("/triggers.rs", "DELETE FROM QRTZ_TRIGGER WHERE application = ? AND ended_time >= 0", "ended_time <= ?\"",
-        "generations that ended longer ago than retention, which nobody changes"),
+    listed("/triggers.rs", "DELETE FROM QRTZ_TRIGGER WHERE application = ? AND ended_time >= 0", "AND NOT EXISTS",
+        "generations that ended longer ago than retention and have no row left, which nobody changes"),
     listed("/triggers.rs", "DELETE FROM QRTZ_TRIGGER WHERE NOT EXISTS", "e.id = QRTZ_TRIGGER.execute_id",
         "what schedules had that are gone"),
     listed("verbs/sync.rs", "UPDATE QRTZ_OWNER SET revision = ?", "AND revision = ?",

@@ -351,7 +351,7 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
             Change::Repair(repair) => {
                 if repair.how == Move::Anew {
                     let until = (repair.state.as_str(), repair.cursor.prev);
-                    triggers::end(session, repair.id, until, repair.now)?;
+                    triggers::end(session, (repair.id, repair.generation), until, repair.now)?;
                     triggers::begin(session, repair.id, repair.now)?;
                 }
                 repairs.push(repair);

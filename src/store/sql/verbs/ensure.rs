@@ -252,7 +252,7 @@ pub(super) fn change(
         }
         if retimes {
             let now = wanted.present.now;
-            triggers::end(session, ScheduleId(id), (&stored.state, stored.prev), now)?;
+            triggers::end(session, (ScheduleId(id), stored.generation), (&stored.state, stored.prev), now)?;
             triggers::begin(session, ScheduleId(id), now)?;
         }
         audit::record_withdrawing(session, &wanted.difference(stored, &becomes), withdrawal.as_ref())?;

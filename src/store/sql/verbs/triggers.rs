@@ -34,40 +34,34 @@ fn begin_where(session: &mut dyn Session, of: Statement, now: Timestamp) -> Step
 }
 
 /// Notes the end of a schedule's generation: until then its state was this, and it had claimed or passed its
-/// fire times up to `last`.
+/// fire times up to `last`. The row is named by its whole key: on MariaDB a part of it would lock the gap where
+/// other schedules' rows are inserted.
 pub(super) fn end(
     session: &mut dyn Session,
-    schedule: ScheduleId,
+    (schedule, generation): (ScheduleId, i64),
     (state, last): (&str, Option<Timestamp>),
     now: Timestamp,
 ) -> Step<()> {
-    end_at(session, schedule, state, sql("?").bind(last), now)
+    let update = sql("UPDATE QRTZ_TRIGGER SET last_fire_time = ?, ended_time = ?, end_state = ? \
+                      WHERE execute_id = ? AND generation = ? AND ended_time = -1");
+    session.execute(&update.bind_all((last, now, state, schedule, generation))).map(drop)
 }
 
-/// The same of one whose cursor stays where it is.
+/// The same of one whose cursor stays where it is, and whose row this transaction has locked.
 pub(super) fn end_where_it_stands(
     session: &mut dyn Session,
     schedule: ScheduleId,
     state: &str,
     now: Timestamp,
 ) -> Step<()> {
-    let last = sql("COALESCE((SELECT e.prev_fire_time FROM QRTZ_EXECUTE e WHERE e.id = ?), -1)");
-    end_at(session, schedule, state, last.bind(schedule), now)
+    let question = sql("SELECT e.generation, e.prev_fire_time FROM QRTZ_EXECUTE e WHERE e.id = ?");
+    let stands = session.one(&question.bind(schedule), |row| Ok((row.loose_int()?, row.time()?)))?;
+    let Some((generation, last)) = stands else { return Ok(()) };
+    end(session, (schedule, generation), (state, last), now)
 }
 
-fn end_at(
-    session: &mut dyn Session,
-    schedule: ScheduleId,
-    state: &str,
-    last: Statement,
-    now: Timestamp,
-) -> Step<()> {
-    let update = sql("UPDATE QRTZ_TRIGGER SET last_fire_time = ").and(last);
-    let update = update.push(", ended_time = ?, end_state = ? WHERE execute_id = ? AND ended_time = -1");
-    session.execute(&update.bind_all((now, state, schedule))).map(drop)
-}
-
-/// Removes the history of generations that ended before, at most some more than so many.
+/// Removes the history of generations that ended before and of which no row is left, at most some more than so
+/// many.
 pub(crate) fn purge(
     session: &mut dyn Session,
     application: &str,
@@ -81,7 +75,9 @@ pub(crate) fn purge(
     let Some(last) = session.one(&old, Row::maybe_int)?.flatten() else {
         return Ok(());
     };
-    let delete = "DELETE FROM QRTZ_TRIGGER WHERE application = ? AND ended_time >= 0 AND ended_time <= ?";
+    let delete = "DELETE FROM QRTZ_TRIGGER WHERE application = ? AND ended_time >= 0 AND ended_time <= ? \
+                  AND NOT EXISTS (SELECT 1 FROM QRTZ_RUN r WHERE r.execute_id = QRTZ_TRIGGER.execute_id \
+                  AND r.generation = QRTZ_TRIGGER.generation)";
     session.execute(&sql(delete).bind_all((application, last))).map(drop)
 }
 

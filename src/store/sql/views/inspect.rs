@@ -257,9 +257,15 @@ pub(crate) fn executions_of(dialect: Dialect, filter: &ExecutionQuery) -> Statem
     };
     let order = if filter.late.is_some() { "r.due_time" } else { "r.id DESC" };
     let start = |node: &String| node.replace('!', "!!").replace('%', "!%").replace('_', "!_") + "%";
+    // A span counts if it reaches there.
+    question = match filter.since {
+        None => question,
+        Some(since) => {
+            question.push(" AND (r.scheduled_time >= ? OR r.until_time >= ?)").bind_all((since, since))
+        }
+    };
     question
         .given(" AND r.node LIKE ? ESCAPE '!'", filter.node.as_ref().map(start))
-        .given(" AND r.scheduled_time >= ?", filter.since)
         .given(" AND r.scheduled_time < ?", filter.until)
         .given(" AND r.id < ?", filter.before.map(|before| before.0))
         .push(&format!(" ORDER BY {order} LIMIT ?"))
