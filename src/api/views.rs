@@ -52,7 +52,8 @@ pub struct ExecutionFilter {
     pub states: Vec<ExecutionState>,
     /// Only of the node whose id begins like this.
     pub node: Option<String>,
-    /// Only with a fire time at or after this, and spans of skipped or withdrawn occurrences that reach there.
+    /// Only with a fire time at or after this, and spans of skipped or withdrawn occurrences that reach
+    /// there.
     pub since: Option<DateTime<Utc>>,
     /// Only with a fire time before this.
     pub until: Option<DateTime<Utc>>,
