@@ -137,8 +137,8 @@ fn verified(
     Ok(accounts.verification(application, span, from > asked.from, schedules))
 }
 
-/// What an auditor finds in the ledger of an application as it is, but for schedules that were in ERROR: there
-/// somebody has broken a row by hand.
+/// What an auditor finds in the ledger of an application as it is, but for schedules that were in ERROR:
+/// there somebody has broken a row by hand.
 #[cfg(test)]
 pub(crate) fn flaws(store: &dyn Store, application: &str) -> Vec<String> {
     let span = Span { from: Timestamp::MIN, until: store.now().unwrap() };
