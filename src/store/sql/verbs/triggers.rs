@@ -34,8 +34,8 @@ fn begin_where(session: &mut dyn Session, of: Statement, now: Timestamp) -> Step
 }
 
 /// Notes the end of a schedule's generation: until then its state was this, and it had claimed or passed its
-/// fire times up to `last`. The row is named by its whole key: on MariaDB a part of it would lock the gap where
-/// other schedules' rows are inserted.
+/// fire times up to `last`. The row is named by its whole key: on MariaDB a part of it would lock the gap
+/// where other schedules' rows are inserted.
 pub(super) fn end(
     session: &mut dyn Session,
     (schedule, generation): (ScheduleId, i64),
@@ -60,8 +60,8 @@ pub(super) fn end_where_it_stands(
     end(session, (schedule, generation), (state, last), now)
 }
 
-/// Removes the history of generations that ended before and of which no row is left, at most some more than so
-/// many.
+/// Removes the history of generations that ended before and of which no row is left, at most some more than
+/// so many.
 pub(crate) fn purge(
     session: &mut dyn Session,
     application: &str,
