@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# bench-verify.sh [ROWS]: how long `firetime verify` takes on a ledger of so many rows (1000000), of 1,000 schedules
-# that fire every second in Europe/Berlin, on SQLite, PostgreSQL and MariaDB. Prints a line for each: the
-# seconds of the second of two runs. Builds with --release; takes some minutes.
+# bench-verify.sh [ROWS]: how long `firetime verify` takes on a ledger of so many rows (1000000), of 1,000
+# schedules that fire every second in Europe/Berlin, on SQLite, PostgreSQL and MariaDB. Prints a line for each:
+# the seconds of the second of two runs. Builds with --release; takes some minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -42,8 +42,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_NODE (
 CREATE INDEX IF NOT EXISTS QRTZ_NODE_LIVE ON QRTZ_NODE (application, ended_time);
 CREATE INDEX IF NOT EXISTS QRTZ_NODE_TOLD ON QRTZ_NODE (application, told_time);
 
--- nobody_time is since when nobody can run a job that has something to run: no live node that claims lists it.
--- nobody_told is when nodes told of that last.
+-- nobody_time is since when nobody can run a job that has something to run: no live node that claims lists
+-- it. nobody_told is when nodes told of that last.
 CREATE TABLE IF NOT EXISTS QRTZ_JOB (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     application VARCHAR(50) NOT NULL,
@@ -131,9 +131,9 @@ CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_JOB_DUE ON QRTZ_EXECUTE (application, pi
 CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_PAUSED ON QRTZ_EXECUTE (application, paused_until)
     WHERE paused_until <> -1;
 
--- The triggers that schedules have had and have: a row for each generation, written when it begins and when it
--- ends. first_fire_time is the first fire time that was planned, last_fire_time the last that was claimed or
--- passed before the end, end_state the state until then.
+-- The triggers that schedules have had and have: a row for each generation, written when it begins and when
+-- it ends. first_fire_time is the first fire time that was planned, last_fire_time the last that was claimed
+-- or passed before the end, end_state the state until then.
 CREATE TABLE IF NOT EXISTS QRTZ_TRIGGER (
     execute_id BIGINT NOT NULL,
     generation BIGINT NOT NULL,
@@ -161,7 +161,8 @@ CREATE INDEX IF NOT EXISTS QRTZ_TRIGGER_ENDED ON QRTZ_TRIGGER (application, ende
 CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_OWNER ON QRTZ_EXECUTE (application, owner)
     WHERE owner IS NOT NULL;
 
--- Owners of schedules that live in code: the highest revision of that code that is known, and who synced last.
+-- Owners of schedules that live in code: the highest revision of that code that is known, and who synced
+-- last.
 CREATE TABLE IF NOT EXISTS QRTZ_OWNER (
     application VARCHAR(50) NOT NULL,
     owner VARCHAR(100) NOT NULL,

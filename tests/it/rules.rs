@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, TimeDelta, Utc};
 use firetime::{
     Answer, AuditFilter, Cancellation, Cause, Context, Event, ExecutionFilter, ExecutionState, ExecutionView,
-    Job, Lane, Overlap, Resumed, Retried, Retry, Schedule, Trigger, Triggered,
+    HandlerError, Job, Lane, Overlap, Resumed, Retried, Retry, Schedule, Trigger, Triggered,
 };
 use libtest_mimic::Trial;
 
@@ -159,16 +159,22 @@ fn a_handler_that_snoozes_at_a_shutdown(kind: ServerKind) {
     assert_eq!(states(&client(&database)), [("SUCCEEDED".to_owned(), 1)]);
 }
 
+/// A handler that gives up until its job is mended.
+fn broken_until(
+    is_mended: &Arc<AtomicBool>,
+) -> impl Fn(&Context, String) -> Result<Answer, HandlerError> + Send + Sync + 'static {
+    let works = Arc::clone(is_mended);
+    move |_, _| match works.load(Ordering::Relaxed) {
+        true => Ok(Answer::Done),
+        false => Ok(Answer::GiveUp("broken".to_owned())),
+    }
+}
+
 /// Its job is mended, somebody resumes it, and it fires again.
 fn a_schedule_that_fails_pauses_itself(kind: ServerKind) {
     let database = kind.fresh();
     let is_mended = Arc::new(AtomicBool::new(false));
-    let works = Arc::clone(&is_mended);
-    let handler = move |_: &Context, _| match works.load(Ordering::Relaxed) {
-        true => Ok(Answer::Done),
-        false => Ok(Answer::GiveUp("broken".to_owned())),
-    };
-    let (builder, events) = listen(builder(&database).handler(TEXT, handler));
+    let (builder, events) = listen(builder(&database).handler(TEXT, broken_until(&is_mended)));
     let scheduler = builder.start().unwrap();
     let client = scheduler.client();
     let every = Trigger::every(Duration::from_millis(500)).unwrap();
@@ -206,12 +212,7 @@ fn a_schedule_that_fails_pauses_itself(kind: ServerKind) {
 fn what_was_expected_and_did_not_come_is_told(kind: ServerKind) {
     let database = kind.fresh();
     let is_mended = Arc::new(AtomicBool::new(false));
-    let works = Arc::clone(&is_mended);
-    let handler = move |_: &Context, _| match works.load(Ordering::Relaxed) {
-        true => Ok(Answer::Done),
-        false => Ok(Answer::GiveUp("broken".to_owned())),
-    };
-    let (builder, events) = listen(builder(&database).handler(TEXT, handler));
+    let (builder, events) = listen(builder(&database).handler(TEXT, broken_until(&is_mended)));
     let scheduler = builder.start().unwrap();
     let client = scheduler.client();
     let every = Trigger::every(Duration::from_millis(500)).unwrap();

@@ -253,7 +253,7 @@ impl<'a> Accountant<'a> {
         }
     }
 
-    /// What is left of a chain has no row.
+    /// Ends a chain: its remaining fire times have no row, and its last row leads to the schedule's cursor.
     fn leave_chain(&mut self) {
         if let Some(chain) = &self.chain {
             self.generation = chain.generation;

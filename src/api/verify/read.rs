@@ -25,7 +25,7 @@ pub(super) type Attempts = Vec<LedgerLine>;
 
 /// Takes each occurrence of a schedule in the order of the ledger, beside the account.
 pub(super) trait Witness {
-    /// Anew: a schedule of this name.
+    /// The rows of this schedule follow. It may be begun twice: what was seen of it before does not count.
     fn begin(&mut self, schedule: &LedgerSchedule);
     fn see(&mut self, attempts: Attempts);
     /// The schedule's rows came to this.
@@ -53,8 +53,7 @@ impl<'a> Ledger<'a> {
         loop {
             let page = self.schedules(after, name, SCHEDULES)?;
             let Some(last) = page.last().map(|last| last.id) else { break };
-            let of_name = |id: ScheduleId| ScheduleId(id.0.saturating_sub(1));
-            let behind = if name.is_some() { of_name(last) } else { after };
+            let behind = if name.is_some() { before(last) } else { after };
             let mut lines = self.lines(behind, last);
             for schedule in &page {
                 self.orphans(&mut lines, schedule.id, &mut told)?;
@@ -124,29 +123,26 @@ impl<'a> Ledger<'a> {
 
     /// Reads a schedule and its rows once more.
     fn account_again(&self, schedule: &LedgerSchedule, witness: &mut dyn Witness) -> Result<Account, Error> {
-        let before = ScheduleId(schedule.id.0.saturating_sub(1));
-        let again = self.schedules(before, Some(&schedule.name), 1)?;
+        let again = self.schedules(before(schedule.id), Some(&schedule.name), 1)?;
         let Some(schedule) = again.first() else { return Ok(Account::default()) };
-        self.account(schedule, &mut self.lines(before, schedule.id), witness)
+        self.account(schedule, &mut self.lines(before(schedule.id), schedule.id), witness)
     }
 
     /// Rows before those of a schedule belong to none that is there.
     fn orphans(
         &self,
         lines: &mut Lines<'_>,
-        before: ScheduleId,
+        end: ScheduleId,
         told: &mut impl FnMut(Account),
     ) -> Result<(), Error> {
-        while let Some(first) = lines.next_before(before)? {
+        while let Some(first) = lines.next_before(end)? {
             let (id, mut rows) = (first.place.schedule, 1);
             while lines.next_of(id)?.is_some() {
                 rows += 1;
             }
-            let above = self.schedules(ScheduleId(id.0.saturating_sub(1)), None, 1)?;
+            let is_there = self.schedules(before(id), None, 1)?.first().is_some_and(|it| it.id == id);
             // It was made, or removed with its rows, since the schedules were read.
-            if above.first().is_some_and(|it| it.id == id)
-                || self.lines(ScheduleId(id.0.saturating_sub(1)), id).next_of(id)?.is_none()
-            {
+            if is_there || self.lines(before(id), id).next_of(id)?.is_none() {
                 continue;
             }
             let at = first.place.scheduled.utc();
@@ -165,6 +161,11 @@ impl<'a> Ledger<'a> {
         }
         Ok(())
     }
+}
+
+/// Behind this place a schedule is the first.
+fn before(schedule: ScheduleId) -> ScheduleId {
+    ScheduleId(schedule.0.saturating_sub(1))
 }
 
 /// The rows of some schedules, in the order of their key.

@@ -363,8 +363,8 @@ fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
         .filter(|line| line.replace('_', "").split(|it: char| !it.is_ascii_digit()).any(|it| it == "60000"))
         .collect();
     // The others are how long a migration may take, how far before now polls begin, within what span slow
-    // runs count, how often the log tells of what goes on, since when what a certificate seals has ended, and how
-    // often the misfire handler looks for jobs that nobody can run.
+    // runs count, how often the log tells of what goes on, since when what a certificate seals has ended, and
+    // how often the misfire handler looks for jobs that nobody can run.
     let others = [
         "node/log_lines.rs: const EVERY: Millis = 60_000;",
         "store/sql/migrate.rs: const LIMITS: StoreLimits = StoreLimits { call: 60_000,",

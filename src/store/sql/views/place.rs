@@ -21,12 +21,23 @@ pub(crate) fn execution_at(
     schedule: ScheduleId,
     at: Timestamp,
 ) -> Step<Option<ExecutionId>> {
+    in_newest(session, schedule, |session, generation| {
+        let place = session.one(&last_through(schedule, generation, at), Place::read)?;
+        Ok(place.filter(|it| it.until.unwrap_or(it.scheduled) >= at).map(|it| it.id))
+    })
+}
+
+/// What is found in the newest generation that has it; the newest ones alone are looked through.
+fn in_newest<T>(
+    session: &mut dyn Session,
+    schedule: ScheduleId,
+    look: impl Fn(&mut dyn Session, i64) -> Step<Option<T>>,
+) -> Step<Option<T>> {
     let mut next = generation_before(session, schedule, i64::MAX)?;
     for _ in 0..MOST_GENERATIONS {
         let Some(generation) = next else { break };
-        let place = session.one(&last_through(schedule, generation, at), Place::read)?;
-        if let Some(Place { id, .. }) = place.filter(|it| it.until.unwrap_or(it.scheduled) >= at) {
-            return Ok(Some(id));
+        if let Some(found) = look(session, generation)? {
+            return Ok(Some(found));
         }
         next = generation_before(session, schedule, generation)?;
     }
@@ -49,16 +60,9 @@ pub(crate) fn rerun_at(
     schedule: ScheduleId,
     at: Timestamp,
 ) -> Step<Option<ExecutionId>> {
-    let mut next = generation_before(session, schedule, i64::MAX)?;
-    for _ in 0..MOST_GENERATIONS {
-        let Some(generation) = next else { break };
-        let found = session.one(&last_rerun(schedule, generation, at), |row| row.int().map(ExecutionId))?;
-        if found.is_some() {
-            return Ok(found);
-        }
-        next = generation_before(session, schedule, generation)?;
-    }
-    Ok(None)
+    in_newest(session, schedule, |session, generation| {
+        session.one(&last_rerun(schedule, generation, at), |row| row.int().map(ExecutionId))
+    })
 }
 
 pub(crate) fn last_rerun(schedule: ScheduleId, generation: i64, at: Timestamp) -> Statement {
