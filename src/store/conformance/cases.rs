@@ -379,6 +379,7 @@ macro_rules! conformance {
                 a_backfill_leaves_out_what_has_succeeded,
                 what_cannot_run_is_not_rerun,
                 what_was_skipped_ahead_is_not_run_before_its_time,
+                a_rerun_that_must_not_overlap_runs_in_order,
                 a_rerun_ends_as_a_whole,
                 a_rerun_ends_after_an_edit,
                 a_removal_cancels_a_rerun,

@@ -338,6 +338,35 @@ pub(crate) fn what_was_skipped_ahead_is_not_run_before_its_time(db: &Bench) {
     assert_eq!(db.plan(&db.rerun_all()), RerunPlan::default());
 }
 
+/// Each waits for the end of the one before it, and of its retries, whichever is asked for first.
+pub(crate) fn a_rerun_that_must_not_overlap_runs_in_order(db: &Bench) {
+    db.played("---");
+    let trigger = every(db.past(), 1_000, -1);
+    let exclusive = Definition { trigger, overlap: Some(Overlap::Skip), ..db.definition("s") };
+    assert_eq!(db.store.ensure(&exclusive).unwrap(), Ensured::Changed);
+    let (_, rows) = db.reran(&db.rerun_all());
+    let request = |row: &ExecutionRow| {
+        let pending = db.find_pending(ExecutionId(row.id)).expect("it waits");
+        ClaimRequest { at_once: true, ..db.request(Candidate::Pending(pending)) }
+    };
+    let waits_for = |row: &ExecutionRow, holder: i64| {
+        let claim = db.claim(&request(row));
+        assert!(matches!(&claim, Claim::Blocked(by) if by.holder.0 == holder), "{row:?} {claim:?}");
+    };
+    let [first, second, third] = &rows[..] else { panic!("{rows:?}") };
+    waits_for(third, second.id);
+    waits_for(second, first.id);
+    let failed = db.begins(first);
+    waits_for(second, first.id);
+    assert_eq!(db.settle(&failed.finish(failure(), Some(db.now), db.now)), Applied::Done);
+    let retry = db.executions().into_iter().find(|row| row.attempt == 2).expect("it is tried again");
+    waits_for(second, retry.id);
+    assert_eq!(db.settle(&succeeded(db.begins(&retry), db.now)), Applied::Done);
+    waits_for(third, second.id);
+    assert_eq!(db.settle(&succeeded(db.begins(second), db.now)), Applied::Done);
+    drop_claimed(db.claim(&request(third)));
+}
+
 pub(crate) fn a_rerun_ends_as_a_whole(db: &Bench) {
     db.played("----");
     let (origin, rows) = db.reran(&db.rerun_all());

@@ -5,8 +5,8 @@ use super::hooks::{SlotFault, Touch};
 use super::rows::{Execution, matches};
 use super::tables::Tables;
 use crate::domain::{
-    Bounds, Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, JobId, NextFire, Noted, Occurrence,
-    Pending, Room, ScheduleState, Token,
+    Bounds, Candidate, Cause, Cursor, Entry, Error, ExecutionId, ExecutionState, JobId, NextFire, Noted,
+    Occurrence, Pending, Room, ScheduleState, Token,
 };
 use crate::store::columns::{Column, Datum};
 use crate::store::{Blocked, Claim, ClaimRequest, Claimed, IfNotMade, Result, Unstarted, guard};
@@ -170,7 +170,7 @@ impl Tables {
             let Some(fence) = self.fence_behind(run.fence) else { return Ok(None) };
             return Ok(Some(self.take(request, pending, fence)));
         }
-        if self.holder(schedule, Some(pending.id)).is_some() {
+        if self.holder_of_pending(pending).is_some() {
             return Ok(None);
         }
         let Some(fence) = self.fence_behind(row.fence) else { return Ok(None) };
@@ -207,14 +207,29 @@ impl Tables {
             .map(|(id, _)| id)
     }
 
+    /// Who keeps the slot of a PENDING execution's schedule, or comes before it in its rerun.
+    fn holder_of_pending(&self, pending: &Pending) -> Option<ExecutionId> {
+        let schedule = pending.entry.id.0;
+        self.holder(schedule, Some(pending.id)).or_else(|| {
+            let is_rerun = matches!(pending.cause, Cause::Rerun { .. });
+            self.schedule(schedule).filter(|row| is_rerun && row.has_slot())?;
+            let comes_before = |it: &Execution| {
+                (it.generation, it.origin) == (pending.generation, pending.origin)
+                    && it.scheduled < pending.scheduled
+            };
+            let before = self.ledger(schedule).rev().find(|(_, it)| comes_before(it));
+            before.filter(|(_, it)| it.keeps_slot(pending.generation)).map(|(id, _)| id)
+        })
+    }
+
     /// Who keeps a candidate whose guard matches from being claimed.
     fn blocked(&self, candidate: &Candidate) -> Option<Blocked> {
         let entry = candidate.entry();
-        let (matches, but) = match candidate {
-            Candidate::Planned(occurrence) => (self.is_claimable(occurrence), None),
-            Candidate::Pending(pending) => (self.is_takeable(pending), Some(pending.id)),
+        let (matches, holder) = match candidate {
+            Candidate::Planned(occurrence) => (self.is_claimable(occurrence), self.holder(entry.id.0, None)),
+            Candidate::Pending(pending) => (self.is_takeable(pending), self.holder_of_pending(pending)),
         };
-        let holder = self.holder(entry.id.0, but).filter(|_| matches)?;
+        let holder = holder.filter(|_| matches)?;
         let unstarted = |execution: ExecutionId| {
             let run = self.run(execution).filter(|run| execution != holder && run.origin == 0)?;
             Some(Unstarted { schedule: entry.id, execution, token: run.token? })

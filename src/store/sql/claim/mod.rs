@@ -32,7 +32,7 @@ use super::session::fault::Step;
 use super::session::statement::{Row, Statement, sql};
 use super::session::{Session, catch_up, lock_free};
 use crate::domain::{
-    Candidate, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Full, Pending, Room, Token,
+    Candidate, Cause, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Full, Pending, Room, Token,
 };
 use crate::store::{Blocked, Claim, ClaimRequest, Claimed, IfNotMade, Result, Unstarted, guard};
 
@@ -578,9 +578,11 @@ fn holder(row: &mut Row) -> Step<((i64, i64), Blocked)> {
     Ok((key, Blocked { holder, is_late, waiting: Vec::new() }))
 }
 
-/// Of these PENDING executions, those whose schedule's slot another one keeps.
+/// Of these PENDING executions, those whose schedule's slot another one keeps, or that another one of their
+/// rerun comes before.
 fn holders_of_pending(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> Step<Holders> {
-    let (dialect, mut found) = (session.dialect(), Holders::new());
+    let dialect = session.dialect();
+    let mut found = predecessors(session, pending)?;
     for pending in pending.chunks(dialect.batch()) {
         let question =
             sql(format!("SELECT e.id, w.id AS execution, h.id AS holder, {IS_LATE} AS late FROM "))
@@ -591,6 +593,35 @@ fn holders_of_pending(session: &mut dyn Session, pending: &[PendingRequest<'_>])
     }
     Ok(found)
 }
+
+/// Of these PENDING executions, those of reruns whose occurrence before, in the same rerun, has not ended, if
+/// executions must not overlap.
+fn predecessors(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> Step<Holders> {
+    let (dialect, mut found) = (session.dialect(), Holders::new());
+    let reruns = pending.iter().filter(|(_, it)| matches!(it.cause, Cause::Rerun { .. }));
+    let reruns: Vec<PendingRequest<'_>> = reruns.copied().collect();
+    for reruns in reruns.chunks(dialect.batch()) {
+        let question =
+            sql(format!("SELECT e.id, w.id AS execution, h.id AS holder, {IS_LATE} AS late FROM "))
+                .want(dialect, &pending_want(reruns.iter()).of(PLACE))
+                .push(&format!(
+                    " {join} QRTZ_EXECUTE e ON {} AND e.overlap <> 'ALLOW' {join} QRTZ_RUN h ON h.id = ({}) \
+                     WHERE w.id <> -1 AND (h.state IN ('PENDING', 'CLAIMED', 'RUNNING') \
+                     OR (h.state = 'TIMED_OUT' AND h.finished_time < 0))",
+                    dialect.seek("e.id", "w.schedule"),
+                    "SELECT p.id FROM QRTZ_RUN p WHERE p.execute_id = w.schedule \
+                     AND p.generation = w.generation AND p.origin = w.origin \
+                     AND p.scheduled_time < w.scheduled ORDER BY p.generation DESC, p.origin DESC, \
+                     p.scheduled_time DESC, p.attempt DESC LIMIT 1",
+                    join = dialect.join()
+                ));
+        found.extend(session.all::<_, Holders>(&question, holder)?);
+    }
+    Ok(found)
+}
+
+/// The place of an execution in the ledger, as claims of PENDING ones ask for it.
+const PLACE: &[&str] = &["id", "schedule", "generation", "origin", "scheduled"];
 
 /// The planned executions of a schedule that are PENDING beside the one that keeps its slot, up to as many as
 /// may be.
