@@ -61,11 +61,11 @@ pub mod trigger;
 
 pub use api::{
     Accounted, ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Draining, EditPlan,
-    Edited, Enqueued, Evidence, ExecutionDetails, ExecutionFilter, ExecutionLogs, ExecutionView, Fate,
-    FieldEdit, Flaw, FlawKind, Health, Job, JobView, Lane, LogLine, Metrics, NodeView, Outgoing, OwnerView,
-    Paused, RateView, Removed, Reran, RerunCancelled, RerunFate, RerunOccurrence, RerunPlan, Resumed,
-    Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, SyncPlan, Synced, Target,
-    Triggered, Undecodable, UnknownSpan, Verification, Waited, Why,
+    Edited, Enqueued, Evidence, ExecutionDetails, ExecutionFilter, ExecutionLogs, ExecutionPlace,
+    ExecutionView, Fate, FieldEdit, Flaw, FlawKind, Health, Job, JobView, Lane, LogLine, Metrics, NodeView,
+    Outgoing, OwnerView, Paused, RateView, Removed, Reran, RerunCancelled, RerunFate, RerunOccurrence,
+    RerunPlan, Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, SyncPlan,
+    Synced, Target, Triggered, Undecodable, UnknownSpan, Verification, Waited, Why,
 };
 #[cfg(feature = "certificate")]
 pub use api::{Certificate, CertifiedSchedule, CertifiedTrigger};
@@ -159,6 +159,10 @@ struct Observing;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/why.md")]
 struct WhyPage;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/history.md")]
+struct History;
 
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/verifying.md")]

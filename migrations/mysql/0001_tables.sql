@@ -212,11 +212,20 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     payload LONGTEXT,
     checkpoint LONGTEXT,
     queue BIGINT GENERATED ALWAYS AS (CASE WHEN origin >= 1152921504606846976 THEN execute_id ELSE 0 END) STORED,
+    ended VARCHAR(20) GENERATED ALWAYS AS (CASE WHEN state NOT IN ('PENDING', 'CLAIMED', 'RUNNING', 'SUCCEEDED')
+        THEN state END) VIRTUAL,
     UNIQUE (execute_id, generation, origin, scheduled_time, attempt)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
 -- Enqueued executions lie apart by their queue: whoever runs one job never reads another's.
 CREATE INDEX IF NOT EXISTS QRTZ_RUN_OPEN ON QRTZ_RUN (application, state, queue, due_time);
+
+-- For lists (ADR 65).
+CREATE INDEX IF NOT EXISTS QRTZ_RUN_TIME ON QRTZ_RUN (scheduled_time);
+CREATE INDEX IF NOT EXISTS QRTZ_RUN_ENDED ON QRTZ_RUN (application, ended, scheduled_time);
+CREATE INDEX IF NOT EXISTS QRTZ_RUN_GROUP ON QRTZ_RUN (application, group_key, scheduled_time);
+CREATE INDEX IF NOT EXISTS QRTZ_RUN_CAUSE ON QRTZ_RUN (application, cause, scheduled_time);
+CREATE INDEX IF NOT EXISTS QRTZ_RUN_SPAN ON QRTZ_RUN (application, until_time);
 
 -- Executions that somebody asked to cancel while they ran: who, when, and when their node heard of it.
 CREATE TABLE IF NOT EXISTS QRTZ_CANCEL (

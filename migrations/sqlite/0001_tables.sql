@@ -210,6 +210,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     payload TEXT,
     checkpoint TEXT,
     queue BIGINT GENERATED ALWAYS AS (CASE WHEN origin >= 1152921504606846976 THEN execute_id ELSE 0 END) VIRTUAL,
+    ended VARCHAR(20) GENERATED ALWAYS AS (CASE WHEN state NOT IN ('PENDING', 'CLAIMED', 'RUNNING', 'SUCCEEDED')
+        THEN state END) VIRTUAL,
     UNIQUE (execute_id, generation, origin, scheduled_time, attempt)
 );
 
@@ -217,6 +219,15 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
 -- SQLite matches a partial index term by term.
 CREATE INDEX IF NOT EXISTS QRTZ_RUN_OPEN ON QRTZ_RUN (application, state, queue, due_time)
     WHERE state = 'PENDING' OR state = 'CLAIMED' OR state = 'RUNNING';
+
+-- For lists (ADR 65).
+CREATE INDEX IF NOT EXISTS QRTZ_RUN_TIME ON QRTZ_RUN (scheduled_time);
+CREATE INDEX IF NOT EXISTS QRTZ_RUN_ENDED ON QRTZ_RUN (application, ended, scheduled_time) WHERE ended IS NOT NULL;
+CREATE INDEX IF NOT EXISTS QRTZ_RUN_GROUP ON QRTZ_RUN (application, group_key, scheduled_time)
+    WHERE group_key IS NOT NULL;
+CREATE INDEX IF NOT EXISTS QRTZ_RUN_CAUSE ON QRTZ_RUN (application, cause, scheduled_time)
+    WHERE cause <> 'enqueued';
+CREATE INDEX IF NOT EXISTS QRTZ_RUN_SPAN ON QRTZ_RUN (application, until_time) WHERE until_time <> -1;
 
 -- Executions that somebody asked to cancel while they ran: who, when, and when their node heard of it.
 CREATE TABLE IF NOT EXISTS QRTZ_CANCEL (

@@ -23,7 +23,7 @@ use crate::store::audit::{self, Attribution, AuditQuery};
 use crate::store::figures::FiguresQuery;
 use crate::store::news::Notifier;
 use crate::store::switch::Switch;
-use crate::store::{self, ExecutionQuery, LeftAlone, Store, Verbs};
+use crate::store::{self, ExecutionQuery, LeftAlone, ListPlace, Store, Verbs};
 use crate::time::Clock;
 use crate::trigger::Timing;
 
@@ -358,7 +358,8 @@ impl Client {
         Ok(self.store.applications()?.into_iter().map(ApplicationView::from).collect())
     }
 
-    /// The application's executions, newest first.
+    /// The application's executions as the [filter](ExecutionFilter) has them, the newest first unless it
+    /// says otherwise. `docs/guide/history.md` tells which lists are quick in a large ledger.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if nothing can have a name that it asks for, or no node's id can begin so; or
@@ -402,10 +403,13 @@ impl Client {
             group: filter.group.clone(),
             tag: filter.tag.clone(),
             states: filter.states.clone(),
+            reason: filter.reason.clone(),
+            cause: filter.cause.clone(),
             node: filter.node.clone(),
             since: filter.since.map(Timestamp::from),
             until: filter.until.map(Timestamp::from),
-            before: filter.before.map(ExecutionId::from),
+            after: filter.after.map(|it| ListPlace { scheduled: Timestamp::at(it.fire_time), id: it.id }),
+            oldest: filter.oldest_first,
             limit: filter.limit,
             ..ExecutionQuery::default()
         };

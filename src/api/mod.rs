@@ -56,6 +56,7 @@ pub use verify::{Accounted, Flaw, FlawKind, Verification};
 #[cfg(feature = "certificate")]
 pub use verify::{Certificate, CertifiedSchedule, CertifiedTrigger};
 pub use views::{
-    ApplicationView, ExecutionFilter, ExecutionView, JobView, NodeView, OwnerView, RateView, ScheduleView,
+    ApplicationView, ExecutionFilter, ExecutionPlace, ExecutionView, JobView, NodeView, OwnerView, RateView,
+    ScheduleView,
 };
 pub use why::{Evidence, Fate, Why};

@@ -34,7 +34,29 @@ macro_rules! view {
 
 pub(super) use view;
 
-/// Which executions to show. Default: all, the newest 1,000.
+/// Which executions to list. Default: all, the newest 1,000.
+///
+/// With a time, a schedule, a group, a cause but `planned` and `enqueued`, or only states of executions that
+/// ended in another way than well, the list is in the order of fire times; otherwise in that of ids, in which
+/// executions were recorded. The two differ for executions that were enqueued for later, for retries and
+/// reruns, and for what was missed.
+///
+/// ```
+/// use firetime::{Client, ExecutionFilter, Job};
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+/// # firetime::migrate(&url)?;
+/// const REMIND: Job<u64> = Job::new("remind");
+/// let client = Client::connect("shop", &url)?;
+/// for user in 0..7 {
+///     client.enqueue(REMIND, &user).run()?;
+/// }
+/// let mut filter = ExecutionFilter { job: Some("remind".to_owned()), limit: 5, ..Default::default() };
+/// let page = client.executions(&filter)?;
+/// filter.after = page.last().map(|last| last.place());
+/// assert_eq!((page.len(), client.executions(&filter)?.len()), (5, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ExecutionFilter {
     /// Only of the schedule of this name.
@@ -50,6 +72,10 @@ pub struct ExecutionFilter {
     pub tag: Option<String>,
     /// Only these states; empty: every state.
     pub states: Vec<ExecutionState>,
+    /// Only with this reason of their state, such as `overlap` or `misfire`.
+    pub reason: Option<String>,
+    /// Only run for this cause: `planned`, `misfire`, `by hand`, `rerun`, `enqueued`, `retry` or `recovery`.
+    pub cause: Option<String>,
     /// Only of the node whose id begins like this.
     pub node: Option<String>,
     /// Only with a fire time at or after this, and spans of skipped or withdrawn occurrences that reach
@@ -57,18 +83,53 @@ pub struct ExecutionFilter {
     pub since: Option<DateTime<Utc>>,
     /// Only with a fire time before this.
     pub until: Option<DateTime<Utc>>,
-    /// Only with a lower id than this: of a longer listing what follows its last one.
-    pub before: Option<i64>,
-    /// At most so many, the newest first. Default: 1,000. With `usize::MAX` all: by group or job, or by no
-    /// condition at all, the whole ledger is read.
+    /// Only what follows this in the list: of a longer list the place of the last one shown.
+    pub after: Option<ExecutionPlace>,
+    /// The oldest first. Default: the newest first.
+    pub oldest_first: bool,
+    /// At most so many. Default: 1,000. With `usize::MAX` all.
     pub limit: usize,
 }
 
 impl Default for ExecutionFilter {
     fn default() -> Self {
         let (schedule, job, key, group, tag) = (None, None, None, None, None);
-        let (states, node, since, until, before) = (Vec::new(), None, None, None, None);
-        Self { schedule, job, key, group, tag, states, node, since, until, before, limit: 1_000 }
+        let (states, reason, cause, node) = (Vec::new(), None, None, None);
+        let (since, until, after, oldest_first, limit) = (None, None, None, false, 1_000);
+        Self {
+            schedule,
+            job,
+            key,
+            group,
+            tag,
+            states,
+            reason,
+            cause,
+            node,
+            since,
+            until,
+            after,
+            oldest_first,
+            limit,
+        }
+    }
+}
+
+/// Where an execution stands in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExecutionPlace {
+    /// Its fire time in epoch milliseconds.
+    pub fire_time: i64,
+    /// Its id.
+    pub id: i64,
+}
+
+impl ExecutionView {
+    /// Where it stands in a list: the next page begins behind it.
+    #[must_use]
+    pub fn place(&self) -> ExecutionPlace {
+        let fire_time = self.fire_time.map_or(i64::MAX, |at| at.timestamp_millis());
+        ExecutionPlace { fire_time, id: self.id }
     }
 }
 

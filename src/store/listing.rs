@@ -1,5 +1,7 @@
 //! Rows as people see them: as loose as the tables, so that what was written by hand is shown, too.
 
+use std::cmp::Ordering;
+
 use super::columns::{Ownership, Settings, When};
 use super::nodes::LeftAlone;
 use super::order::CancelRow;
@@ -94,6 +96,10 @@ pub(crate) struct ExecutionQuery {
     pub tag: Option<String>,
     /// Empty: every state.
     pub states: Vec<ExecutionState>,
+    /// With this word as the reason of their state.
+    pub reason: Option<String>,
+    /// Run for this cause, as [`Cause::as_str`] writes it.
+    pub cause: Option<String>,
     pub node: Option<String>,
     /// All attempts at the occurrence of this one, with their payloads.
     pub of: Option<ExecutionId>,
@@ -101,12 +107,50 @@ pub(crate) struct ExecutionQuery {
     pub since: Option<Timestamp>,
     /// Scheduled before.
     pub until: Option<Timestamp>,
-    /// With lower ids.
-    pub before: Option<ExecutionId>,
+    /// What follows this in the list.
+    pub after: Option<ListPlace>,
+    /// The oldest first.
+    pub oldest: bool,
     /// PENDING and due before this: the longest due first, in one page.
     pub late: Option<Timestamp>,
-    /// At most so many, the highest ids first.
+    /// At most so many.
     pub limit: usize,
+}
+
+/// Where an execution stands in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ListPlace {
+    pub scheduled: Timestamp,
+    pub id: i64,
+}
+
+impl ExecutionQuery {
+    /// Whether the list is in the order of fire times, and of those of one fire time in that of ids.
+    /// Otherwise it is in the order of ids, in which rows were made.
+    pub fn by_fire_time(&self) -> bool {
+        let has_times = self.since.is_some() || self.until.is_some();
+        let is_named = self.schedule.is_some() || self.group.is_some();
+        has_times || is_named || self.ends_rarely() || self.has_rare_cause()
+    }
+
+    /// Whether only executions are meant that run neither as planned nor as enqueued.
+    pub fn has_rare_cause(&self) -> bool {
+        let often = [Cause::Planned, Cause::Enqueued].map(|cause| cause.as_str());
+        self.cause.as_deref().is_some_and(|cause| !often.contains(&cause))
+    }
+
+    /// Whether only executions that ended in another way than well are meant.
+    pub fn ends_rarely(&self) -> bool {
+        let rare = |state: &ExecutionState| state.is_terminal() && *state != ExecutionState::Succeeded;
+        !self.states.is_empty() && self.states.iter().all(rare)
+    }
+
+    /// Which of two comes first.
+    pub fn order(&self, one: ListPlace, other: ListPlace) -> Ordering {
+        let key = |it: ListPlace| (it.scheduled.millis() * i64::from(self.by_fire_time()), it.id);
+        let order = key(one).cmp(&key(other));
+        if self.oldest { order } else { order.reverse() }
+    }
 }
 
 /// An execution as people see it.
@@ -158,4 +202,10 @@ pub(crate) struct ExecutionRow {
     pub tags: Vec<String>,
     /// Of one that waits: since when nobody can run its job, as was noted.
     pub nobody: Option<Timestamp>,
+}
+
+impl ExecutionRow {
+    pub fn place(&self) -> ListPlace {
+        ListPlace { scheduled: self.scheduled, id: self.id }
+    }
 }

@@ -59,7 +59,9 @@ pub(crate) use definition::{Author, Definition, Described, OnlyIf};
 pub(crate) use limits::StoreLimits;
 #[cfg(any(feature = "sql", test))]
 pub(crate) use listing::PauseRow;
-pub(crate) use listing::{ApplicationRow, ExecutionQuery, ExecutionRow, JobRow, NodeRow, ScheduleRow};
+pub(crate) use listing::{
+    ApplicationRow, ExecutionQuery, ExecutionRow, JobRow, ListPlace, NodeRow, ScheduleRow,
+};
 pub(crate) use nodes::{Heartbeat, HeartbeatReply, LeftAlone, NewNode, Peer};
 pub(crate) use poll::{DueRows, LargePayload, Page, PollQuery, Polled, Section};
 pub(crate) use repairs::{

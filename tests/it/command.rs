@@ -621,7 +621,7 @@ fn a_cut_off_list_says_so(kind: ServerKind) {
         assert_eq!(shown.len(), rows);
         assert_eq!(text(&output.stderr).contains("the first 1, there are more"), cut, "{limit}");
         let last = shown.last().unwrap()["id"].to_string();
-        let rest = succeeded(&on(&database, &["executions", "--before", &last, "--output", "jsonl"]));
+        let rest = succeeded(&on(&database, &["executions", "--after", &last, "--output", "jsonl"]));
         assert_eq!(rest.lines().count(), 2 - rows);
     }
 }

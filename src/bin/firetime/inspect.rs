@@ -49,7 +49,8 @@ pub(crate) enum Listing {
     Applications,
     /// Those of this owner, or all.
     Schedules(Option<String>),
-    Executions(ExecutionFilter),
+    /// What follows the execution of this id.
+    Executions(ExecutionFilter, Option<i64>),
     Audit(AuditFilter),
 }
 
@@ -118,8 +119,11 @@ fn once(target: &Target, listing: &Listing, how: &How, out: &mut dyn Write) -> R
             of_application(&client, target, how, out, SCHEDULES, schedules)
         }
         Listing::Applications => shown(how, out, APPLICATIONS, client.applications()?),
-        Listing::Executions(filter) => {
-            let executions = client.executions(&ExecutionFilter { limit: one_more, ..filter.clone() })?;
+        Listing::Executions(filter, after) => {
+            let of = |id| of_execution(&client, target, id, client.execution(id));
+            let after = after.map(of).transpose()?.map(|it| it.execution.place());
+            let executions =
+                client.executions(&ExecutionFilter { limit: one_more, after, ..filter.clone() })?;
             if executions.is_empty() {
                 find(&client, target, filter)?;
             }
@@ -156,7 +160,7 @@ fn shown<T: Serialize>(how: &How, out: &mut dyn Write, columns: &[Column<T>], mu
         let limit = how.limit;
         writeln!(
             io::stderr(),
-            "firetime: these are the first {limit}, there are more: see --limit, filters, and executions --before"
+            "firetime: these are the first {limit}, there are more: see --limit, filters, and executions --after"
         )?;
     }
     output::list(out, how.output, columns, &rows)

@@ -365,6 +365,10 @@ macro_rules! conformance {
                 an_order_of_what_cannot_run_makes_nothing,
                 a_removal_cancels_what_was_ordered,
             }
+            listed {
+                a_list_is_the_same_in_whatever_way_it_is_read,
+                a_page_begins_behind_one_that_is_gone,
+            }
             reruns {
                 each_is_run_once_under_its_own_fire_time,
                 a_rerun_leaves_out_what_another_does,

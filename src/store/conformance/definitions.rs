@@ -341,7 +341,9 @@ pub(crate) fn executions_are_shown_newest_first(db: &Bench) {
     };
     assert_eq!(ask(&|_| ()), [3, 2, 1, 0]);
     assert_eq!(ask(&|query| query.limit = 2), [3, 2]);
-    assert_eq!(ask(&|query| query.before = Some(ExecutionId(ids[2].get()))), [1, 0]);
+    let after = db.execution(ids[2]).place();
+    assert_eq!(ask(&|query| query.after = Some(after)), [1, 0]);
+    assert_eq!(ask(&|query| query.oldest = true), [0, 1, 2, 3]);
     assert_eq!(ask(&|query| query.schedule = Some("b".to_owned())), [1]);
     assert_eq!(ask(&|query| query.schedule = Some("B".to_owned())).len(), 0);
     assert_eq!(ask(&|query| query.states = vec![ExecutionState::Running]), [1]);

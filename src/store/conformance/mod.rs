@@ -38,6 +38,7 @@ pub(crate) mod expected;
 pub(crate) mod figures;
 pub(crate) mod guards;
 pub(crate) mod ledger;
+pub(crate) mod listed;
 pub(crate) mod news;
 pub(crate) mod nobody;
 pub(crate) mod nodes;

@@ -27,7 +27,7 @@ impl Bench {
         self.base - 7_200_000
     }
 
-    fn second(&self, n: i64) -> Timestamp {
+    pub(super) fn second(&self, n: i64) -> Timestamp {
         self.past() + n * 1_000
     }
 
@@ -42,7 +42,7 @@ impl Bench {
 
     /// Occurrences of "s" that succeed (`+`), fail (`-`) or are missed (`0`), in the order of their fire
     /// times; several that are missed one behind the other are one span.
-    fn played(&self, ends: &str) {
+    pub(super) fn played(&self, ends: &str) {
         self.long_past();
         for ends in ends.as_bytes().chunk_by(|one, other| one == other && *one == b'0') {
             match ends {
@@ -60,7 +60,7 @@ impl Bench {
     }
 
     /// An order for all that ended without success.
-    fn rerun_all(&self) -> RerunOrder {
+    pub(super) fn rerun_all(&self) -> RerunOrder {
         self.rerun_order(ended(&WITHOUT_SUCCESS, None, None))
     }
 
@@ -78,7 +78,7 @@ impl Bench {
     }
 
     /// The origin of the rerun, and its executions by their due times.
-    fn reran(&self, order: &RerunOrder) -> (i64, Vec<ExecutionRow>) {
+    pub(super) fn reran(&self, order: &RerunOrder) -> (i64, Vec<ExecutionRow>) {
         let Reran::Ordered { origin, .. } = self.store.rerun(order).unwrap() else {
             panic!("something is left")
         };
@@ -89,7 +89,7 @@ impl Bench {
     }
 
     /// An execution of a rerun begins.
-    fn begins(&self, row: &ExecutionRow) -> Claimed {
+    pub(super) fn begins(&self, row: &ExecutionRow) -> Claimed {
         let pending = self.find_pending(ExecutionId(row.id)).expect("it waits");
         won(self.claim(&ClaimRequest { at_once: true, ..self.request(Candidate::Pending(pending)) }))
     }

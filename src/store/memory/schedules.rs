@@ -13,7 +13,7 @@ use crate::store::columns::{NO_TIME, NONE, Settings};
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
 use crate::store::when::{self, Present};
 use crate::store::{
-    Definition, Ensured, ExecutionQuery, ExecutionRow, PauseRow, Result, ScheduleRow, SeenSchedule,
+    Definition, Ensured, ExecutionQuery, ExecutionRow, ListPlace, PauseRow, Result, ScheduleRow, SeenSchedule,
 };
 
 impl Tables {
@@ -187,12 +187,16 @@ impl Tables {
         let occurrence = |run: &Execution| (run.schedule, run.generation, run.origin, run.scheduled);
         let of = query.of.map(|id| self.run(id).map(occurrence));
         let is_of = |run: &Execution| of.is_none_or(|of| of == Some(occurrence(run)));
-        let is_before = |id: i64| query.before.is_none_or(|before| id < before.0);
-        let wanted = self.runs().filter(|(id, run)| is_before(*id) && is_wanted(run, query) && is_of(run));
+        let place = |id: i64, run: &Execution| ListPlace { scheduled: run.scheduled, id };
+        let follows = |id: i64, run: &Execution| {
+            query.after.is_none_or(|after| query.order(after, place(id, run)).is_lt())
+        };
+        let wanted = self.runs().filter(|(id, run)| follows(*id, run) && is_wanted(run, query) && is_of(run));
         let wanted = wanted.filter(|(_, run)| of_schedule(run) && of_key(run));
         let mut wanted: Vec<_> = wanted.collect();
-        if query.late.is_some() {
-            wanted.sort_by_key(|(_, run)| run.due);
+        match query.late {
+            Some(_) => wanted.sort_by_key(|(_, run)| run.due),
+            None => wanted.sort_by(|(a, one), (b, other)| query.order(place(*a, one), place(*b, other))),
         }
         wanted.into_iter().take(query.limit).map(|(id, run)| self.execution_row(id, run)).collect()
     }
@@ -264,4 +268,6 @@ fn is_wanted(run: &Execution, query: &ExecutionQuery) -> bool {
         && query.late.is_none_or(|before| run.is(ExecutionState::Pending) && run.due < before)
         && query.group.as_deref().is_none_or(|only| run.group.as_deref() == Some(only))
         && query.tag.as_ref().is_none_or(|only| run.tags.contains(only))
+        && query.reason.as_deref().is_none_or(|only| *run.reason == *only)
+        && query.cause.as_deref().is_none_or(|only| Cause::read(run.cause, None).as_str() == only)
 }

@@ -49,7 +49,7 @@ use session::fault::{Fault, Step};
 use verbs::calls::{calls, shared_verbs};
 pub(crate) use verbs::joined::joined;
 use verbs::{audit, change, ensure, node, order, queue, requests, rerun, said, switch, sync};
-use views::{awaited, covers, figures, inspect, ledger, place, waiting};
+use views::{awaited, covers, figures, history, inspect, ledger, place, waiting};
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::awaited::OpenOrEnded;
@@ -254,11 +254,7 @@ impl Verbs for SqlStore {
     }
 
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
-        let page = |session: &mut dyn Session, after: Option<&ExecutionRow>, limit| {
-            let before = after.map(|row| ExecutionId(row.id)).or(filter.before);
-            inspect::executions(session, &ExecutionQuery { before, limit, ..filter.clone() })
-        };
-        self.paged("list executions", (inspect::PAGE, filter.limit), |_| true, page)
+        self.read("list executions", |session| history::executions(session, filter))
     }
 }
 

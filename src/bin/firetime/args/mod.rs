@@ -116,8 +116,8 @@ impl RawArgs {
             RawCommand::Schedules { verb, owned, list } => {
                 around.schedule(verb.unwrap_or(RawScheduleVerb::List { owned, list }))?
             }
-            RawCommand::Executions { verb, filter, list } => {
-                around.execution(verb.unwrap_or(RawExecutionVerb::List { filter: *filter, list }))?
+            RawCommand::Executions { verb, filter, page, list } => {
+                around.execution(verb.unwrap_or(RawExecutionVerb::List { filter: *filter, page, list }))?
             }
             RawCommand::Nodes(RawListed { verb, list }) => {
                 around.node(verb.unwrap_or(RawNodeVerb::List(list)))?
@@ -256,8 +256,10 @@ impl Surroundings<'_> {
 
     fn execution(&self, verb: RawExecutionVerb) -> Result<Command> {
         match verb {
-            RawExecutionVerb::List { filter, list } => {
-                self.list(Listing::Executions(filter.resolve(self.now, list.most())), &list)
+            RawExecutionVerb::List { filter, page, list } => {
+                let filter = filter.resolve(self.now, list.most());
+                let filter = ExecutionFilter { oldest_first: page.oldest, ..filter };
+                self.list(Listing::Executions(filter, page.after), &list)
             }
             RawExecutionVerb::Show { id, output } => {
                 Ok(Command::ShowExecution(self.target()?, id, output.output))
@@ -284,9 +286,11 @@ impl Surroundings<'_> {
         /// The most executions that one command changes.
         const MOST: usize = 100_000;
         let RawBulk { id, filter, by, yes } = bulk;
-        let RawFilter { state, schedule, job, key, group, tag, node, since, until, before } = &filter;
-        let names = [schedule, job, key, group, tag, node].iter().any(|name| name.is_some());
-        let times = since.is_some() || until.is_some() || before.is_some();
+        let RawFilter { state, state_reason, cause, schedule, job, key, group, tag, node, since, until } =
+            &filter;
+        let names =
+            [state_reason, cause, schedule, job, key, group, tag, node].iter().any(|name| name.is_some());
+        let times = since.is_some() || until.is_some();
         let is_filtered = !state.is_empty() || names || times;
         let which = match id {
             Some(_) if change == Change::Retry && (key.is_some() || tag.is_some()) => {
@@ -297,7 +301,7 @@ impl Surroundings<'_> {
             None if is_filtered => Which::All { filter: Box::new(filter.resolve(self.now, MOST)), yes },
             None => {
                 let which = "which execution? Give its id, or --schedule, --job, --key, --group, --tag, --state, \
-                             --node, --since, --until or --before";
+                             --state-reason, --cause, --node, --since or --until";
                 return Err(Failure::Usage(which.to_owned()));
             }
         };
@@ -419,11 +423,13 @@ impl RawFilter {
             group: self.group,
             tag: self.tag,
             states: self.state,
+            reason: self.state_reason,
+            cause: self.cause,
             node: self.node,
             since: self.since.map(|since| since.from(now)),
             until: self.until.map(|until| until.from(now)),
-            before: self.before,
             limit,
+            ..ExecutionFilter::default()
         }
     }
 }
@@ -482,10 +488,11 @@ mod tests {
             "1d",
             "--until",
             "1h",
-            "--before",
+            "--after",
             "7",
+            "--oldest",
         ];
-        let Command::List(target, Listing::Executions(filter), _) =
+        let Command::List(target, Listing::Executions(filter, after), _) =
             resolve(&line, Some("sqlite:x.db")).unwrap()
         else {
             panic!()
@@ -495,10 +502,10 @@ mod tests {
             filter.states,
             [ExecutionState::Claimed, ExecutionState::Running, ExecutionState::TimedOut]
         );
-        assert_eq!(filter.node.as_deref(), Some("1f"));
+        assert_eq!((filter.node.as_deref(), filter.oldest_first), (Some("1f"), true));
         assert_eq!(filter.since, Some("2025-01-01T00:00:00Z".parse().unwrap()));
         let until = "2025-01-01T23:00:00Z".parse().unwrap();
-        assert_eq!((filter.until, filter.before, filter.limit), (Some(until), Some(7), 1_000));
+        assert_eq!((filter.until, after, filter.limit), (Some(until), Some(7), 1_000));
     }
 
     #[test]

@@ -153,6 +153,8 @@ pub(super) enum RawCommand {
         #[command(flatten)]
         filter: Box<RawFilter>,
         #[command(flatten)]
+        page: RawPage,
+        #[command(flatten)]
         list: RawList,
     },
     /// Lists an application's nodes, newest first, or pauses, drains or resumes one
@@ -388,6 +390,8 @@ pub(super) enum RawExecutionVerb {
         #[command(flatten)]
         filter: RawFilter,
         #[command(flatten)]
+        page: RawPage,
+        #[command(flatten)]
         list: RawList,
     },
     /// Shows one whole: its payload, all attempts at its occurrence, and where they ran
@@ -536,7 +540,7 @@ pub(super) struct RawBulk {
     /// conditions: nothing is changed unless it has these
     #[arg(
         value_name = "ID", value_parser = when::parse_id,
-        conflicts_with_all = ["state", "schedule", "job", "group", "node", "since", "until", "before"]
+        conflicts_with_all = ["state", "schedule", "job", "group", "state_reason", "cause", "node", "since", "until"]
     )]
     pub(super) id: Option<i64>,
     #[command(flatten)]
@@ -654,6 +658,15 @@ pub(super) struct RawFilter {
     /// Only these states, separated by commas: pending, claimed, running, succeeded, failed, ...
     #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = state)]
     pub(super) state: Vec<ExecutionState>,
+    /// Only those in their state for this reason, such as misfire or "holder late"
+    #[arg(long, value_name = "REASON")]
+    pub(super) state_reason: Option<String>,
+    /// Only those run for this cause
+    #[arg(
+        long, value_name = "CAUSE",
+        value_parser = ["planned", "misfire", "by hand", "rerun", "enqueued", "retry", "recovery"]
+    )]
+    pub(super) cause: Option<String>,
     /// Only of the schedule of this name
     #[arg(long, value_name = "NAME")]
     pub(super) schedule: Option<String>,
@@ -679,9 +692,17 @@ pub(super) struct RawFilter {
     /// Only with a fire time before this: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
     #[arg(long, value_name = "TIME", value_parser = when::parse)]
     pub(super) until: Option<When>,
-    /// Only with a lower id than this: of a longer list, what follows the last one shown
+}
+
+/// Which part of a list of executions is shown.
+#[derive(Debug, Args)]
+pub(super) struct RawPage {
+    /// Only what follows the execution of this id in the list: of a longer list, the last one shown
     #[arg(long, value_name = "ID", value_parser = when::parse_id)]
-    pub(super) before: Option<i64>,
+    pub(super) after: Option<i64>,
+    /// The oldest first
+    #[arg(long)]
+    pub(super) oldest: bool,
 }
 
 #[derive(Debug, Subcommand)]

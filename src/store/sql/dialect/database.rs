@@ -3,9 +3,9 @@
 //! [`postgres`](super::postgres), [`mariadb`](super::mariadb). The differences of a line are in [`Dialect`].
 
 use super::Dialect;
-use crate::domain::Millis;
 #[cfg(feature = "tokio")]
 use crate::domain::Source;
+use crate::domain::{ExecutionState, Millis};
 use crate::store::news::Ear;
 use crate::store::sql::claim::planned::{Found, PlannedRequest};
 #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "mysql")))]
@@ -17,7 +17,7 @@ use crate::store::sql::session::Session;
 #[cfg(feature = "tokio")]
 use crate::store::sql::session::Work;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
-use crate::store::sql::session::statement::Statement;
+use crate::store::sql::session::statement::{Statement, sql};
 use crate::store::{ExecutionQuery, PollQuery, StoreLimits};
 
 /// How long a statement waits for a lock; milliseconds. MariaDB counts in seconds.
@@ -105,9 +105,11 @@ pub(crate) trait Database: Sync {
         Fault { cause: Some(cause), ..Fault::new(FaultKind::Refused, format!("error {code}")) }
     }
 
-    /// Appends that `r` is in one of the query's states, and how that is found.
-    fn in_states(&self, question: Statement, query: &ExecutionQuery) -> Statement {
-        open_executions::in_states(question, &query.states)
+    /// Conditions under which `r`, an execution that has not ended, is found in one of the query's states by
+    /// an index.
+    fn open_states(&self, query: &ExecutionQuery) -> Vec<Statement> {
+        let found = |state: &ExecutionState| sql(format!(" AND r.state = '{}'", state.as_str()));
+        query.states.iter().map(found).collect()
     }
 
     /// Due rows of a part, in any order.

@@ -47,6 +47,35 @@ pub(crate) enum BatchForm {
     Json,
 }
 
+/// By which index the ledger is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LedgerIndex {
+    /// As the database decides.
+    Any,
+    /// By ids.
+    Id,
+    /// By schedules, whatever the order.
+    Schedule,
+    /// A schedule's planned occurrences in the order of the ledger's unique key.
+    Planned,
+    /// By fire times.
+    Time,
+    /// Those that ended in another way than well.
+    Ended,
+    /// By causes that executions have rarely.
+    Cause,
+    Group,
+    /// By the last of several occurrences that a row stands for.
+    Span,
+}
+
+impl LedgerIndex {
+    /// The last column to be compared: ids and attempts grow together within an occurrence.
+    pub(crate) fn last(self) -> &'static str {
+        if self == Self::Planned { "attempt" } else { "id" }
+    }
+}
+
 /// A table in which executions that are CLAIMED or RUNNING are found by their node, and the state in which it
 /// is searched for them, if by any.
 pub(crate) type OpenPlace = (&'static str, Option<&'static str>);
@@ -72,6 +101,9 @@ properties! {
 
     /// Whether diesel reads the rows that an INSERT answers with.
     returns_inserted_rows = Sqlite | Postgres;
+
+    /// Whether one bind may be a list of numbers.
+    binds_lists = Postgres;
 
     /// Whether a commit tells those who listen.
     notifies = Postgres;
@@ -316,6 +348,40 @@ impl Dialect {
     /// How nodes learn of others' changes. SQLite is asked within the process.
     pub(crate) fn hearing(self) -> Hearing {
         Hearing { tells: self.notifies(), glance: self.choose(25, 200, 200) }
+    }
+
+    /// What lets a session find rows by the pages that an index names, and what forbids it again, where
+    /// sessions are forbidden that: claims are planned over tables whose statistics may be old.
+    pub(crate) fn reads_pages(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Sqlite | Self::Mysql => None,
+            Self::Postgres => Some(("SET enable_bitmapscan = on", "SET enable_bitmapscan = off")),
+        }
+    }
+
+    /// The ledger as `r`, read by this index. PostgreSQL's statistics tell it as much; the others might sort
+    /// all rows of an application.
+    pub(crate) fn ledger_by(self, index: LedgerIndex) -> String {
+        let (primary, unique) = match self {
+            Self::Sqlite => (" NOT INDEXED", "sqlite_autoindex_QRTZ_RUN_1"),
+            Self::Postgres => return "QRTZ_RUN AS r".to_owned(),
+            Self::Mysql => (" FORCE INDEX (PRIMARY)", "execute_id"),
+        };
+        let named = |name: &str| match self {
+            Self::Sqlite => format!(" INDEXED BY {name}"),
+            Self::Postgres | Self::Mysql => format!(" FORCE INDEX ({name})"),
+        };
+        let by = match index {
+            LedgerIndex::Any => String::new(),
+            LedgerIndex::Id => primary.to_owned(),
+            LedgerIndex::Schedule | LedgerIndex::Planned => named(unique),
+            LedgerIndex::Time => named("QRTZ_RUN_TIME"),
+            LedgerIndex::Ended => named("QRTZ_RUN_ENDED"),
+            LedgerIndex::Cause => named("QRTZ_RUN_CAUSE"),
+            LedgerIndex::Group => named("QRTZ_RUN_GROUP"),
+            LedgerIndex::Span => named("QRTZ_RUN_SPAN"),
+        };
+        format!("QRTZ_RUN AS r{by}")
     }
 
     /// The rows of a table with a higher id (?), found by that alone, as the beginning of a condition.

@@ -14,7 +14,7 @@ use crate::store::sql::connection::caller::{CallerConnection, told};
 use crate::store::sql::poll;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::{Session, now};
-use crate::store::sql::views::inspect;
+use crate::store::sql::views::{history, inspect};
 use crate::store::switch::{PassedQuery, SwitchOrder, Switched};
 use crate::store::sync::{SyncAnswer, SyncOrder};
 use crate::store::{
@@ -126,6 +126,6 @@ impl Verbs for OnConnection<'_> {
     }
 
     fn executions(&self, query: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
-        self.with(|session| inspect::executions(session, query))
+        self.with(|session| history::executions_joined(session, query))
     }
 }

@@ -2,20 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::headers;
-use crate::domain::{Cause, ExecutionId, ScheduleId};
+use crate::domain::{ExecutionId, ScheduleId};
 use crate::store::columns::{JobColumn, Ownership, Settings, When};
-use crate::store::enqueue::read_tags;
-use crate::store::order::CancelRow;
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::rows::open_executions;
 use crate::store::sql::rows::policy::{settings, settings_columns};
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, Statement, answer, listed, sql};
 use crate::store::sql::verbs::node;
 use crate::store::switch::Switch;
-use crate::store::{ApplicationRow, ExecutionQuery, ExecutionRow, JobRow, NodeRow, PauseRow, ScheduleRow};
+use crate::store::{ApplicationRow, JobRow, NodeRow, PauseRow, ScheduleRow};
 
 /// The most rows that one statement of a view brings, so that its time does not grow with the table.
 pub(crate) const PAGE: usize = 10_000;
@@ -205,124 +201,8 @@ pub(crate) fn behind_name(question: Statement, dialect: Dialect, application: &s
     page_of(question, dialect, "e", application).push(" AND e.name > ?").bind(name)
 }
 
-pub(crate) fn executions(session: &mut dyn Session, filter: &ExecutionQuery) -> Step<Vec<ExecutionRow>> {
-    session.all(&executions_of(session.dialect(), filter), ExecutionRow::read)
-}
-
-pub(crate) fn executions_of(dialect: Dialect, filter: &ExecutionQuery) -> Statement {
-    let question = sql(format!(
-        "SELECT {} \
-         FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id \
-         LEFT JOIN QRTZ_CANCEL c ON c.execution_id = r.id LEFT JOIN QRTZ_AUDIT a ON a.id = r.origin \
-         LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1",
-        ExecutionRow::columns(filter.of.is_some())
-    ));
-    let question = filter.of.iter().fold(question, |question, id| {
-        // By the whole unique key: a queue may have a million others.
-        ["execute_id", "generation", "origin", "scheduled_time"].iter().fold(question, |question, column| {
-            let same = format!(" AND r.{column} = (SELECT x.{column} FROM QRTZ_RUN x WHERE x.id = ?)");
-            question.push(&same).bind(id.0)
-        })
-    });
-    let mut question = of_application(question, "r", filter.application.as_deref());
-    if let Some(schedule) = &filter.schedule {
-        let of_name = " AND r.execute_id IN (SELECT s.id FROM QRTZ_EXECUTE s WHERE s.name = ?";
-        question = question.push(of_name).bind(schedule.as_str());
-        question = of_application(question, "s", filter.application.as_deref()).push(")");
-    }
-    for (column, value) in [("j.job_class", &filter.job), ("r.group_key", &filter.group)] {
-        question = question.given(&format!(" AND {column} = ?"), value.as_deref());
-    }
-    // These tables name an execution by its queue and its origin.
-    for (table, column, value) in [("QRTZ_KEY", "unique_key", &filter.key), ("QRTZ_TAG", "tag", &filter.tag)]
-    {
-        let named = format!(
-            " AND r.id IN (SELECT x.id FROM {table} n JOIN QRTZ_RUN x ON x.execute_id = n.execute_id \
-             AND x.generation = 0 AND x.origin = n.origin WHERE n.{column} = ?)"
-        );
-        question = question.given(&named, value.as_deref());
-    }
-    // A key, a tag or an occurrence names few executions: their states are compared, not searched by.
-    let is_named = filter.key.is_some() || filter.tag.is_some() || filter.of.is_some();
-    question = match filter.states.as_slice() {
-        [] => question,
-        states if is_named => open_executions::in_states(question, states),
-        _ => dialect.database().in_states(question, filter),
-    };
-    question = match filter.late {
-        None => question,
-        Some(before) => question
-            .push(&format!(" AND r.state = 'PENDING'{} AND r.due_time < ?", dialect.pending()))
-            .bind(before),
-    };
-    let order = if filter.late.is_some() { "r.due_time" } else { "r.id DESC" };
-    let start = |node: &String| node.replace('!', "!!").replace('%', "!%").replace('_', "!_") + "%";
-    // A span counts if it reaches there.
-    question = match filter.since {
-        None => question,
-        Some(since) => {
-            question.push(" AND (r.scheduled_time >= ? OR r.until_time >= ?)").bind_all((since, since))
-        }
-    };
-    question
-        .given(" AND r.node LIKE ? ESCAPE '!'", filter.node.as_ref().map(start))
-        .given(" AND r.scheduled_time < ?", filter.until)
-        .given(" AND r.id < ?", filter.before.map(|before| before.0))
-        .push(&format!(" ORDER BY {order} LIMIT ?"))
-        .bind(filter.limit)
-}
-
 /// How far the handlers of an execution have come, if one has said so.
 pub(crate) fn checkpoint(session: &mut dyn Session, execution: ExecutionId) -> Step<Option<String>> {
     let question = sql("SELECT r.checkpoint FROM QRTZ_RUN r WHERE r.id = ?").bind(execution.0);
     Ok(session.one(&question, Row::maybe_text)?.flatten())
-}
-
-answer! {
-    ExecutionRow(has_payload: bool) {
-        id = "r.id", Row::int;
-        application = "r.application", Row::loose_text;
-        schedule = "e.name", Row::loose_text;
-        job = "j.job_class", Row::loose_text;
-        state = "r.state", Row::loose_text;
-        reason = "r.reason", Row::loose_text;
-        generation = "r.generation", Row::loose_int;
-        origin = "r.origin", Row::loose_int;
-        scheduled = "r.scheduled_time", Row::loose_instant;
-        until = "r.until_time", Row::time;
-        count = "r.occurrences", Row::loose_int;
-        attempt = "r.attempt", Row::loose_int;
-        node = "r.node", Row::loose_text;
-        claimed = "r.claimed_time", Row::time;
-        started = "r.started_time", Row::time;
-        finished = "r.finished_time", Row::time;
-        error = "r.error", Row::loose_text;
-        cancel = "c.asked_time, c.actor, c.reason AS cancel_reason, c.seen_time", |row| {
-            let (asked, actor, reason) = (row.maybe_instant()?, row.loose_text()?, row.loose_text()?);
-            let seen = row.time()?;
-            Ok(asked.map(|asked| CancelRow { asked, actor, reason, seen }))
-        };
-        cause = "r.cause, a.actor AS ordered_by, a.reason AS ordered_why", |row| {
-            let (word, actor, why) = (row.maybe_text()?, row.maybe_text()?, row.maybe_text()?);
-            Ok(Cause::read(word.as_deref(), actor.zip(why)))
-        };
-        fence = "r.fence", Row::loose_int;
-        due = "r.due_time", Row::loose_instant;
-        payload =
-            if has_payload { "r.payload AS own_payload" } else { "NULL AS own_payload" }, Row::maybe_text;
-        headers = if has_payload { "r.headers" } else { "NULL AS headers" },
-            |row| Ok(headers::read(row.maybe_text()?.as_deref()));
-        checkpoint = if has_payload { "r.checkpoint" } else { "NULL AS checkpoint" }, Row::maybe_text;
-        result = if has_payload { "r.result" } else { "NULL AS result" }, Row::maybe_text;
-        failures = "COALESCE(r.failures, 0) AS failed", Row::loose_int;
-        snoozes = "COALESCE(r.snoozes, 0) AS snoozed", Row::loose_int;
-        stuck = "CASE WHEN r.state = 'TIMED_OUT' AND EXISTS \
-            (SELECT 1 FROM QRTZ_STUCK k WHERE k.execution_id = r.id) THEN 1 ELSE 0 END AS stuck", Row::flag;
-        holder = "r.holder", Row::maybe_int;
-        key = "r.unique_key", Row::maybe_text;
-        group = "r.group_key", Row::maybe_text;
-        lane = "r.lane", Row::maybe_text;
-        tags = "r.tags", |row| Ok(read_tags(row.maybe_text()?.as_deref()));
-        nobody = "CASE WHEN r.state = 'PENDING' THEN j.nobody_time END AS nobody", Row::time;
-    }
 }

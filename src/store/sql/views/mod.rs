@@ -3,6 +3,7 @@
 pub(super) mod awaited;
 pub(super) mod covers;
 pub(super) mod figures;
+pub(super) mod history;
 pub(super) mod inspect;
 pub(super) mod ledger;
 pub(super) mod place;

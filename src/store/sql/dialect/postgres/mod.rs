@@ -134,8 +134,8 @@ impl Database for Postgres {
         notes::open_executions(application, whose)
     }
 
-    fn in_states(&self, question: Statement, query: &ExecutionQuery) -> Statement {
-        notes::in_states(question, query)
+    fn open_states(&self, query: &ExecutionQuery) -> Vec<Statement> {
+        vec![notes::open_states(query)]
     }
 
     /// PostgreSQL seeks a list of values in an index only where its statistics say that this pays, and

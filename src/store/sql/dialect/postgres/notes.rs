@@ -64,14 +64,10 @@ pub(crate) fn ended(application: &str, whose: Whose) -> Statement {
     whose.of(claims, "c.node").push(&format!(" AND NOT EXISTS {OF_CLAIM} ORDER BY c.id LIMIT ?)")).bind(SWEPT)
 }
 
-/// Appends that `r` is in one of the query's states. Those of executions not ended are found by claims and by
-/// what PENDING ones have in an index, each where it is asked for. Adding nothing to the ids of schedules
-/// keeps PostgreSQL from reading all executions of these instead.
-pub(super) fn in_states(question: Statement, query: &ExecutionQuery) -> Statement {
-    let question = open_executions::in_states(question, &query.states);
-    if query.states.iter().any(|state| state.is_terminal()) {
-        return question;
-    }
+/// Executions that have not ended are found by claims and by what PENDING ones have in an index, each where
+/// it is asked for. Adding nothing to the ids of schedules keeps PostgreSQL from reading all executions of
+/// these instead.
+pub(super) fn open_states(query: &ExecutionQuery) -> Statement {
     let application = query.application.as_deref();
     let mut found = Vec::new();
     if query.states.iter().any(|state| *state != ExecutionState::Pending) {
@@ -79,8 +75,7 @@ pub(super) fn in_states(question: Statement, query: &ExecutionQuery) -> Statemen
     }
     if query.states.contains(&ExecutionState::Pending) {
         let pending = sql(format!("SELECT p.id FROM QRTZ_RUN p WHERE TRUE{}", Dialect::Postgres.pending()))
-            .given(" AND p.application = ?", application)
-            .given(" AND p.id < ?", query.before.map(|before| before.0));
+            .given(" AND p.application = ?", application);
         let queues = " AND p.queue = ANY (ARRAY(SELECT CAST(0 AS BIGINT) UNION ALL SELECT s.id \
                       FROM QRTZ_EXECUTE s WHERE s.name = ?))";
         let schedules =
@@ -88,8 +83,6 @@ pub(super) fn in_states(question: Statement, query: &ExecutionQuery) -> Statemen
         let schedule = query.schedule.as_deref();
         found.push(pending.given(queues, schedule).given(schedules, schedule));
     }
-    match found.into_iter().reduce(|found, next| found.push(" UNION ALL ").and(next)) {
-        Some(found) => question.push(" AND r.id = ANY (ARRAY(").and(found).push("))"),
-        None => question,
-    }
+    let found = found.into_iter().reduce(|found, next| found.push(" UNION ALL ").and(next));
+    found.map_or(sql(""), |found| sql(" AND r.id = ANY (ARRAY(").and(found).push("))"))
 }

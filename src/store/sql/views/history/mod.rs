@@ -1,0 +1,524 @@
+//! Lists of executions, out of a ledger of any size: no statement reads more than a bounded number of rows
+//! that its list does not show. ADR 65 has the way of each question.
+
+mod stretches;
+
+use std::sync::Arc;
+
+use self::stretches::Stretches;
+use super::covers::generation_before;
+use super::inspect::PAGE;
+use crate::domain::{Cause, ExecutionState, ScheduleId, Timestamp, headers};
+use crate::store::enqueue::read_tags;
+use crate::store::order::CancelRow;
+use crate::store::sql::dialect::{Dialect, LedgerIndex};
+use crate::store::sql::rows::open_executions;
+use crate::store::sql::session::Session;
+use crate::store::sql::session::fault::Step;
+use crate::store::sql::session::statement::{Row, Statement, Value, answer, sql};
+use crate::store::{ExecutionQuery, ExecutionRow, ListPlace};
+
+/// So many rows may be gathered and sorted. What has more of them is so dense in the ledger that reading it
+/// from one end on soon fills a page. In tests a few are many, so that both ways are taken.
+const FEW: usize = if cfg!(test) { 3 } else { 5_000 };
+
+/// The executions of a job with more schedules than this are not gathered schedule by schedule.
+const FEW_SCHEDULES: usize = if cfg!(test) { 3 } else { 1_000 };
+
+/// The rows of a list, in its order, on a connection of firetime's own.
+pub(crate) fn executions(session: &mut dyn Session, query: &ExecutionQuery) -> Step<Vec<ExecutionRow>> {
+    let way = Way::of(session, query)?;
+    let Some((begin, end)) = session.dialect().reads_pages().filter(|_| matches!(way, Way::Times(..))) else {
+        return found(session, query, &way);
+    };
+    session.batch(begin)?;
+    let found = found(session, query, &way);
+    let is_reset = session.batch(end);
+    found.and_then(|found| is_reset.map(|()| found))
+}
+
+/// The same on a caller's connection, whose settings are the caller's.
+pub(crate) fn executions_joined(
+    session: &mut dyn Session,
+    query: &ExecutionQuery,
+) -> Step<Vec<ExecutionRow>> {
+    let way = Way::of(session, query)?;
+    found(session, query, &way)
+}
+
+fn found(session: &mut dyn Session, query: &ExecutionQuery, way: &Way) -> Step<Vec<ExecutionRow>> {
+    let (mut rows, mut after) = (Vec::new(), query.after);
+    loop {
+        let limit = PAGE.min(query.limit - rows.len());
+        let page = Page { query, after, limit }.read(session, way)?;
+        let is_last = page.len() < limit || query.late.is_some();
+        after = page.last().map(ExecutionRow::place);
+        rows.extend(page);
+        if is_last || rows.len() == query.limit {
+            return Ok(rows);
+        }
+    }
+}
+
+/// Rows that one statement finds, in the order of the list: by this index, under this condition.
+struct Branch {
+    index: LedgerIndex,
+    condition: Statement,
+}
+
+/// How the rows of a list are found.
+enum Way {
+    /// By all of these together.
+    Together(Vec<Branch>),
+    /// By ids, stretch by stretch: the lowest, and the one behind the highest.
+    Ids(i64, i64),
+    /// By fire times, stretch by stretch: mostly they lie between these two.
+    Times(i64, i64),
+}
+
+impl Way {
+    fn of(session: &mut dyn Session, query: &ExecutionQuery) -> Step<Self> {
+        if let Some(named) = named(session.dialect(), query) {
+            return Ok(Self::found(LedgerIndex::Any, named));
+        }
+        if has_few_open(session, query)? {
+            let branch = |condition| Branch { index: LedgerIndex::Any, condition };
+            let open = session.dialect().database().open_states(query);
+            return Ok(Self::Together(open.into_iter().map(branch).collect()));
+        }
+        if let Some(tag) = query.tag.as_deref()
+            && is_few(session, sql("SELECT 1 AS one FROM QRTZ_TAG n WHERE n.tag = ?").bind(tag))?
+        {
+            return Ok(Self::found(
+                LedgerIndex::Any,
+                found_by_name(session.dialect(), "QRTZ_TAG", "tag", tag),
+            ));
+        }
+        // No index has all schedules of a job: claims would pay for it, and MariaDB would take it for the one
+        // that polls go by. So they are looked for only where the executions of the job are rare.
+        if query.schedule.is_none() && has_dense_job(session, query)? {
+            return Self::of_many(session, query, None);
+        }
+        let schedules = schedules(session, query)?;
+        if let Some(schedules) = &schedules {
+            let among = |alias: &str| ledger_of(session.dialect(), alias, schedules);
+            let (counted, found) = (among("x."), among("r."));
+            if is_few(session, sql("SELECT 1 AS one FROM QRTZ_RUN x WHERE ").and(counted))? {
+                return Ok(Self::found(LedgerIndex::Schedule, sql(" AND ").and(found)));
+            }
+        }
+        Self::of_many(session, query, schedules)
+    }
+
+    fn found(index: LedgerIndex, condition: Statement) -> Self {
+        Self::Together(vec![Branch { index, condition }])
+    }
+
+    /// By an index that has the order of the list, if there is one; otherwise the ledger is read from one end
+    /// on.
+    fn of_many(session: &mut dyn Session, query: &ExecutionQuery, schedules: Option<Vec<i64>>) -> Step<Self> {
+        let of_application = |condition: &str, value: &str| {
+            query.application.as_deref().map(|own| sql(condition).bind_all((own, value)))
+        };
+        if let Some(group) = query.group.as_deref()
+            && let Some(group) = of_application(" AND r.application = ? AND r.group_key = ?", group)
+        {
+            let counted = sql("SELECT 1 AS one FROM QRTZ_RUN r WHERE 1 = 1").and(group.clone());
+            if !query.ends_rarely() || is_few(session, counted)? {
+                return Ok(Self::found(LedgerIndex::Group, group));
+            }
+        }
+        if query.ends_rarely()
+            && let Some(rare) = query
+                .states
+                .iter()
+                .map(|state| of_application(" AND r.application = ? AND r.ended = ?", state.as_str()))
+                .collect::<Option<Vec<_>>>()
+        {
+            let branch = |condition| Branch { index: LedgerIndex::Ended, condition };
+            return Ok(Self::Together(rare.into_iter().map(branch).collect()));
+        }
+        if let Some(cause) = query.cause.as_deref().filter(|_| query.has_rare_cause())
+            && let Some(cause) =
+                of_application(" AND r.application = ? AND r.cause = ? AND r.cause <> 'enqueued'", cause)
+        {
+            return Ok(Self::found(LedgerIndex::Cause, cause));
+        }
+        if let (Some(_), Some([schedule])) = (&query.schedule, schedules.as_deref()) {
+            return by_generations(session, query, ScheduleId(*schedule)).map(Self::Together);
+        }
+        Self::by_stretches(session, query)
+    }
+
+    fn by_stretches(session: &mut dyn Session, query: &ExecutionQuery) -> Step<Self> {
+        Ok(match (end(session, "MIN")?, end(session, "MAX")?) {
+            (Some(first), Some(last)) if query.by_fire_time() => {
+                Self::Times(first.1.min(last.1), first.1.max(last.1).saturating_add(1))
+            }
+            (Some(first), Some(last)) => Self::Ids(first.0, last.0.saturating_add(1)),
+            _ => Self::Ids(0, 0),
+        })
+    }
+}
+
+/// The id and the fire time of the row with the lowest or the highest id.
+fn end(session: &mut dyn Session, which: &str) -> Step<Option<(i64, i64)>> {
+    let question = sql(format!(
+        "SELECT r.id, r.scheduled_time FROM QRTZ_RUN r WHERE r.id = (SELECT {which}(x.id) FROM QRTZ_RUN x)"
+    ));
+    session.one(&question, |row| Ok((row.int()?, row.loose_int()?)))
+}
+
+/// Whether the end of the ledger at which a list of a job begins has a page of its executions.
+fn has_dense_job(session: &mut dyn Session, query: &ExecutionQuery) -> Step<bool> {
+    /// How many ids are looked at, and how many rows a page has.
+    const LOOK: (i64, i64) = if cfg!(test) { (10, 3) } else { (40_000, 50) };
+    let (Some(job), Some((id, _))) =
+        (query.job.as_deref(), end(session, if query.oldest { "MIN" } else { "MAX" })?)
+    else {
+        return Ok(false);
+    };
+    let near = if query.oldest { (id, id.saturating_add(LOOK.0)) } else { (id.saturating_sub(LOOK.0), id) };
+    let question = sql("SELECT COUNT(*) AS counted FROM (SELECT 1 AS one FROM QRTZ_RUN r \
+         JOIN QRTZ_EXECUTE e ON e.id = r.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+         WHERE r.id >= ? AND r.id <= ? AND COALESCE(j.job_class, '') = ?")
+    .bind_all((near.0, near.1, job))
+    .given(" AND r.application = ?", query.application.as_deref());
+    let found = session.one(&question.push(" LIMIT ?) AS c").bind(LOOK.1), Row::int)?;
+    Ok(found == Some(LOOK.1))
+}
+
+/// Few rows are meant: the attempts at one occurrence, those of a unique key, and late ones.
+fn named(dialect: Dialect, query: &ExecutionQuery) -> Option<Statement> {
+    if let Some(id) = query.of {
+        // By the whole unique key: a queue may have a million others.
+        let same = |question: Statement, column: &&str| {
+            let same = format!(" AND r.{column} = (SELECT x.{column} FROM QRTZ_RUN x WHERE x.id = ?)");
+            question.push(&same).bind(id.0)
+        };
+        return Some(["execute_id", "generation", "origin", "scheduled_time"].iter().fold(sql(""), same));
+    }
+    if let Some(before) = query.late {
+        let late = format!(" AND r.state = 'PENDING'{} AND r.due_time < ?", dialect.pending());
+        return Some(sql(late).bind(before));
+    }
+    query.key.as_deref().map(|key| found_by_name(dialect, "QRTZ_KEY", "unique_key", key))
+}
+
+/// These tables name an execution by its queue and its origin. PostgreSQL is given the ids as an array: of a
+/// join it might read the other end first.
+fn found_by_name(dialect: Dialect, table: &str, column: &str, name: &str) -> Statement {
+    let (among, end) = if dialect.binds_lists() { ("= ANY (ARRAY(", "))") } else { ("IN (", ")") };
+    sql(format!(
+        " AND r.id {among}SELECT x.id FROM {table} n JOIN QRTZ_RUN x ON x.execute_id = n.execute_id \
+         AND x.generation = 0 AND x.origin = n.origin WHERE n.{column} = ?{end}"
+    ))
+    .bind(name)
+}
+
+/// Whether only executions that have not ended are meant, and few are PENDING. Those under way are never
+/// many.
+fn has_few_open(session: &mut dyn Session, query: &ExecutionQuery) -> Step<bool> {
+    if query.states.is_empty() || query.states.iter().any(|state| state.is_terminal()) {
+        return Ok(false);
+    }
+    if !query.states.contains(&ExecutionState::Pending) {
+        return Ok(true);
+    }
+    let pending =
+        format!("SELECT 1 AS one FROM QRTZ_RUN r WHERE r.state = 'PENDING'{}", session.dialect().pending());
+    is_few(session, sql(pending).given(" AND r.application = ?", query.application.as_deref()))
+}
+
+fn is_few(session: &mut dyn Session, question: Statement) -> Step<bool> {
+    let count = sql("SELECT COUNT(*) AS counted FROM (").and(question).push(" LIMIT ?) AS c");
+    let found = session.one(&count.bind(FEW + 1), Row::int)?;
+    Ok(found.is_none_or(|found| usize::try_from(found).is_ok_and(|found| found <= FEW)))
+}
+
+/// The ids of the schedules and of the queue that a list is limited to; none if it is not, or to many.
+fn schedules(session: &mut dyn Session, query: &ExecutionQuery) -> Step<Option<Vec<i64>>> {
+    let application = query.application.as_deref();
+    let named = sql("SELECT s.id FROM QRTZ_EXECUTE s WHERE ");
+    let question = match (query.schedule.as_deref(), query.job.as_deref(), application) {
+        (Some(schedule), _, _) => named.push("s.name = ?").bind(schedule),
+        (None, Some(job), Some(application)) => {
+            let job_id = "s.pid = (SELECT j.id FROM QRTZ_JOB j WHERE j.application = ? AND j.job_class = ?)";
+            named.push(job_id).bind_all((application, job))
+        }
+        (None, _, _) => return Ok(None),
+    };
+    let question = question.given(" AND s.application = ?", application);
+    let found: Vec<i64> = session.all(&question.push(" LIMIT ?").bind(FEW_SCHEDULES + 1), Row::int)?;
+    Ok(Some(found).filter(|found| found.len() <= FEW_SCHEDULES))
+}
+
+/// That a row of the ledger is of one of these schedules, as a condition.
+fn ledger_of(dialect: Dialect, alias: &str, schedules: &[i64]) -> Statement {
+    let column = format!("{alias}execute_id");
+    match dialect.binds_lists() {
+        true => sql(format!("{column} = ANY (?)")).bind(Value::Ints(Arc::new(schedules.to_vec()))),
+        false => sql(format!("{column} IN ")).list(schedules.iter().copied()),
+    }
+}
+
+/// Of each generation what was planned, by the ledger's unique key, and what was asked for: one schedule may
+/// have a million of the former.
+fn by_generations(
+    session: &mut dyn Session,
+    query: &ExecutionQuery,
+    schedule: ScheduleId,
+) -> Step<Vec<Branch>> {
+    let (mut branches, mut next) = (Vec::new(), generation_before(session, schedule, i64::MAX)?);
+    while let Some(generation) = next {
+        let of = |condition: &str| {
+            let of = sql(" AND r.execute_id = ? AND r.generation = ?").bind_all((schedule.0, generation));
+            of.push(condition)
+        };
+        let mut planned = of(" AND r.origin = 0");
+        if let Some(since) = query.since {
+            // The row before may be a span that reaches there.
+            let before = "COALESCE((SELECT MAX(p.scheduled_time) FROM QRTZ_RUN p WHERE p.execute_id = ? \
+                          AND p.generation = ? AND p.origin = 0 AND p.scheduled_time < ?), ?)";
+            planned = planned
+                .push(&format!(" AND r.scheduled_time >= {before}"))
+                .bind_all((schedule.0, generation, since, since));
+        }
+        branches.push(Branch { index: LedgerIndex::Planned, condition: planned });
+        branches.push(Branch { index: LedgerIndex::Schedule, condition: of(" AND r.origin > 0") });
+        next = generation_before(session, schedule, generation)?;
+    }
+    Ok(branches)
+}
+
+/// So many rows of a list.
+struct Page<'a> {
+    query: &'a ExecutionQuery,
+    /// Those that follow this.
+    after: Option<ListPlace>,
+    limit: usize,
+}
+
+impl Page<'_> {
+    fn read(&self, session: &mut dyn Session, way: &Way) -> Step<Vec<ExecutionRow>> {
+        let (dialect, mut rows) = (session.dialect(), Vec::new());
+        match way {
+            Way::Together(branches) => {
+                for branch in branches {
+                    let found: Vec<_> =
+                        session.all(&self.rows(dialect, branch, self.limit), ExecutionRow::read)?;
+                    rows.extend(found);
+                }
+                if branches.len() > 1 {
+                    rows.sort_by(|a, b| self.query.order(a.place(), b.place()));
+                    rows.truncate(self.limit);
+                }
+            }
+            Way::Ids(..) | Way::Times(..) => {
+                let mut stretches = self.stretches(way);
+                while let Some(branch) = stretches.next().filter(|_| rows.len() < self.limit) {
+                    let rest = self.limit - rows.len();
+                    let found: Vec<_> =
+                        session.all(&self.rows(dialect, &branch, rest), ExecutionRow::read)?;
+                    rows.extend(found);
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The stretches that are left, in the order of the list.
+    fn stretches(&self, way: &Way) -> Box<dyn Iterator<Item = Branch>> {
+        /// How many ids the first one has, and the longest.
+        const IDS: (i64, i64) = (2_000, 200_000);
+        /// The same of fire times: about a minute, and three days.
+        const TIMES: (i64, i64) = (1 << 16, 1 << 28);
+        let oldest = self.query.oldest;
+        let left = |(first, end): (i64, i64), place: Option<i64>| match place {
+            None => (first, end),
+            Some(place) if oldest => (first.max(place), end),
+            Some(place) => (first, end.min(place.saturating_add(1))),
+        };
+        let between = |column: &str, (from, until): (i64, i64)| {
+            sql(format!(" AND r.{column} >= ? AND r.{column} < ?")).bind_all((from, until))
+        };
+        match *way {
+            Way::Together(_) => Box::new(std::iter::empty()),
+            Way::Ids(first, end) => {
+                let ids = left((first, end), self.after.map(|after| after.id));
+                let branch = move |ids| Branch { index: LedgerIndex::Id, condition: between("id", ids) };
+                Box::new(Stretches::new(ids, oldest, IDS).map(branch))
+            }
+            Way::Times(first, end) => {
+                let asked =
+                    (self.query.since.unwrap_or(Timestamp::MIN), self.query.until.unwrap_or(Timestamp::MAX));
+                let asked = (asked.0.millis(), asked.1.millis());
+                let (from, until) = left(asked, self.after.map(|after| after.scheduled.millis()));
+                let until = until.max(from);
+                let (first, end) = (first.clamp(from, until), end.clamp(from, until));
+                let inner = Stretches::new((first, end), oldest, TIMES);
+                let branch = move |times| Branch {
+                    index: LedgerIndex::Time,
+                    condition: between("scheduled_time", times),
+                };
+                let whole = |(from, until): (i64, i64)| (from < until).then_some((from, until));
+                let (before, behind) = (whole((from, first)), whole((end, until)));
+                let spans = self.query.since.map(|since| spans(self.query, since));
+                match oldest {
+                    true => {
+                        let times = before.into_iter().chain(inner).chain(behind);
+                        Box::new(spans.into_iter().chain(times.map(branch)))
+                    }
+                    false => {
+                        let times = behind.into_iter().chain(inner).chain(before);
+                        Box::new(times.map(branch).chain(spans))
+                    }
+                }
+            }
+        }
+    }
+
+    fn rows(&self, dialect: Dialect, branch: &Branch, limit: usize) -> Statement {
+        let query = self.query;
+        let question = sql(format!(
+            "SELECT {} \
+             FROM {} LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id \
+             LEFT JOIN QRTZ_CANCEL c ON c.execution_id = r.id LEFT JOIN QRTZ_AUDIT a ON a.id = r.origin \
+             LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1",
+            ExecutionRow::columns(query.of.is_some()),
+            dialect.ledger_by(branch.index)
+        ));
+        let question = conditions(question.and(branch.condition.clone()), query);
+        // COALESCE keeps a database from beginning with the tables beside the ledger, and with all rows of a
+        // schedule or a job. What a branch has by the ids of schedules is not asked for again: PostgreSQL
+        // would take the name for a rare one, and sort all rows, not go by the index until a page is full.
+        let by_schedule = matches!(branch.index, LedgerIndex::Schedule | LedgerIndex::Planned);
+        let of_schedule = query.schedule.as_deref().filter(|_| !by_schedule);
+        let of_job = query.job.as_deref().filter(|_| !by_schedule || query.schedule.is_some());
+        let question = question
+            .given(" AND COALESCE(e.name, '') = ?", of_schedule)
+            .given(" AND COALESCE(j.job_class, '') = ?", of_job);
+        let question = self.behind(question);
+        let (way, last) = (if query.oldest { "" } else { " DESC" }, branch.index.last());
+        let order = match query.late {
+            Some(_) => "r.due_time".to_owned(),
+            None if query.by_fire_time() => format!("r.scheduled_time{way}, r.{last}{way}"),
+            None => format!("r.id{way}"),
+        };
+        question.push(&format!(" ORDER BY {order} LIMIT ?")).bind(limit)
+    }
+
+    /// Appends that rows follow in the list.
+    fn behind(&self, question: Statement) -> Statement {
+        let Some(ListPlace { scheduled, id }) = self.after else { return question };
+        let follows = if self.query.oldest { '>' } else { '<' };
+        match self.query.by_fire_time() {
+            false => question.push(&format!(" AND r.id {follows} ?")).bind(id),
+            true => question
+                .push(&format!(
+                    " AND r.scheduled_time {follows}= ? \
+                     AND (r.scheduled_time {follows} ? OR r.id {follows} ?)"
+                ))
+                .bind_all((scheduled, scheduled, id)),
+        }
+    }
+}
+
+/// The spans of skipped and withdrawn occurrences that begin before this and reach it.
+fn spans(query: &ExecutionQuery, since: Timestamp) -> Branch {
+    let spans = sql(" AND r.until_time >= ? AND r.until_time <> -1 AND r.scheduled_time < ?");
+    let index = if query.application.is_some() { LedgerIndex::Span } else { LedgerIndex::Any };
+    Branch { index, condition: spans.bind_all((since, since)) }
+}
+
+/// Appends what each row of a list is.
+fn conditions(question: Statement, query: &ExecutionQuery) -> Statement {
+    let node =
+        query.node.as_ref().map(|node| node.replace('!', "!!").replace('%', "!%").replace('_', "!_") + "%");
+    let mut question = question
+        .given(" AND r.application = ?", query.application.as_deref())
+        .given(" AND r.group_key = ?", query.group.as_deref())
+        .given(
+            " AND (SELECT COUNT(*) FROM QRTZ_TAG t WHERE t.tag = ? AND t.execute_id = r.execute_id \
+             AND t.origin = r.origin) > 0",
+            query.tag.as_deref(),
+        )
+        .given(" AND r.reason = ?", query.reason.as_deref())
+        .given(" AND r.node LIKE ? ESCAPE '!'", node)
+        .given(" AND r.scheduled_time < ?", query.until);
+    if !query.states.is_empty() {
+        question = open_executions::in_states(question, &query.states);
+    }
+    if let Some(cause) = query.cause.as_deref() {
+        let planned = cause == Cause::Planned.as_str();
+        let named = question.push(if planned { " AND r.cause IS NULL" } else { " AND r.cause = ?" });
+        question = if planned { named } else { named.bind(cause) };
+    }
+    // A span counts if it reaches there.
+    match query.since {
+        None => question,
+        Some(since) => {
+            question.push(" AND (r.scheduled_time >= ? OR r.until_time >= ?)").bind_all((since, since))
+        }
+    }
+}
+
+answer! {
+    ExecutionRow(has_payload: bool) {
+        id = "r.id", Row::int;
+        application = "r.application", Row::loose_text;
+        schedule = "e.name", Row::loose_text;
+        job = "j.job_class", Row::loose_text;
+        state = "r.state", Row::loose_text;
+        reason = "r.reason", Row::loose_text;
+        generation = "r.generation", Row::loose_int;
+        origin = "r.origin", Row::loose_int;
+        scheduled = "r.scheduled_time", Row::loose_instant;
+        until = "r.until_time", Row::time;
+        count = "r.occurrences", Row::loose_int;
+        attempt = "r.attempt", Row::loose_int;
+        node = "r.node", Row::loose_text;
+        claimed = "r.claimed_time", Row::time;
+        started = "r.started_time", Row::time;
+        finished = "r.finished_time", Row::time;
+        error = "r.error", Row::loose_text;
+        cancel = "c.asked_time, c.actor, c.reason AS cancel_reason, c.seen_time", |row| {
+            let (asked, actor, reason) = (row.maybe_instant()?, row.loose_text()?, row.loose_text()?);
+            let seen = row.time()?;
+            Ok(asked.map(|asked| CancelRow { asked, actor, reason, seen }))
+        };
+        cause = "r.cause, a.actor AS ordered_by, a.reason AS ordered_why", |row| {
+            let (word, actor, why) = (row.maybe_text()?, row.maybe_text()?, row.maybe_text()?);
+            Ok(Cause::read(word.as_deref(), actor.zip(why)))
+        };
+        fence = "r.fence", Row::loose_int;
+        due = "r.due_time", Row::loose_instant;
+        payload =
+            if has_payload { "r.payload AS own_payload" } else { "NULL AS own_payload" }, Row::maybe_text;
+        headers = if has_payload { "r.headers" } else { "NULL AS headers" },
+            |row| Ok(headers::read(row.maybe_text()?.as_deref()));
+        checkpoint = if has_payload { "r.checkpoint" } else { "NULL AS checkpoint" }, Row::maybe_text;
+        result = if has_payload { "r.result" } else { "NULL AS result" }, Row::maybe_text;
+        failures = "COALESCE(r.failures, 0) AS failed", Row::loose_int;
+        snoozes = "COALESCE(r.snoozes, 0) AS snoozed", Row::loose_int;
+        stuck = "CASE WHEN r.state = 'TIMED_OUT' AND EXISTS \
+            (SELECT 1 FROM QRTZ_STUCK k WHERE k.execution_id = r.id) THEN 1 ELSE 0 END AS stuck", Row::flag;
+        holder = "r.holder", Row::maybe_int;
+        key = "r.unique_key", Row::maybe_text;
+        group = "r.group_key", Row::maybe_text;
+        lane = "r.lane", Row::maybe_text;
+        tags = "r.tags", |row| Ok(read_tags(row.maybe_text()?.as_deref()));
+        nobody = "CASE WHEN r.state = 'PENDING' THEN j.nobody_time END AS nobody", Row::time;
+    }
+}
+
+/// The statements of a list's first page.
+#[cfg(test)]
+pub(crate) fn statements_for_test(session: &mut dyn Session, query: &ExecutionQuery) -> Vec<Statement> {
+    let (way, dialect) = (Way::of(session, query).unwrap(), session.dialect());
+    let page = Page { query, after: query.after, limit: query.limit };
+    match &way {
+        Way::Together(branches) => branches.iter().map(|it| page.rows(dialect, it, query.limit)).collect(),
+        _ => page.stretches(&way).map(|it| page.rows(dialect, &it, query.limit)).collect(),
+    }
+}
