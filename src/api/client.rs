@@ -344,7 +344,7 @@ impl Client {
         let nodes = self.store.nodes(Some(&self.application))?;
         Ok(Above {
             nodes: claiming(&nodes),
-            left_alone: nodes.into_iter().filter(claims).flat_map(|node| node.left_alone).collect(),
+            left_alone: nodes.into_iter().filter(claims).flat_map(left_by).collect(),
             paused_jobs: paused.map(|job| job.name).collect(),
             application_is_paused: self.store.applications()?.iter().any(is_paused),
         })
@@ -546,7 +546,8 @@ impl Client {
 /// The conditions outside schedules' own rows under which they fire or are held.
 pub(super) struct Above {
     nodes: BTreeMap<String, usize>,
-    left_alone: Vec<LeftAlone>,
+    /// What each node leaves alone.
+    left_alone: Vec<(String, LeftAlone)>,
     paused_jobs: BTreeSet<String>,
     application_is_paused: bool,
 }
@@ -567,17 +568,30 @@ impl Above {
         ScheduleView { nodes, held_by, left_alone, nobody_since, ..view }
     }
 
+    fn leaving<'a>(&'a self, row: &store::ScheduleRow) -> impl Iterator<Item = &'a (String, LeftAlone)> {
+        let (id, version) = (row.id, row.version);
+        self.left_alone.iter().filter(move |(_, it)| (it.schedule, it.version) == (id, version))
+    }
+
+    /// The nodes that leave the schedule alone, as they cannot decode its payload.
+    pub(super) fn left_by(&self, row: &store::ScheduleRow) -> Vec<String> {
+        self.leaving(row).map(|(node, _)| node.clone()).collect()
+    }
+
     /// Why some of so many nodes leave the schedule alone.
     fn left_alone(&self, row: &store::ScheduleRow, nodes: usize) -> String {
-        let is_it = |it: &&LeftAlone| (it.schedule, it.version) == (row.id, row.version);
-        let left: Vec<&LeftAlone> = self.left_alone.iter().filter(is_it).collect();
-        let Some(LeftAlone { reason, .. }) = left.first() else { return String::new() };
-        let count = left.len();
+        let mut left = self.leaving(row);
+        let Some((_, LeftAlone { reason, .. })) = left.next() else { return String::new() };
+        let count = 1 + left.count();
         match count < nodes {
             true => format!("its payload cannot be decoded on {count} of {nodes} live nodes: {reason}"),
             false => format!("its payload cannot be decoded on any live node: {reason}"),
         }
     }
+}
+
+fn left_by(node: store::NodeRow) -> impl Iterator<Item = (String, LeftAlone)> {
+    node.left_alone.into_iter().map(move |left| (node.id.clone(), left))
 }
 
 fn claims(node: &store::NodeRow) -> bool {

@@ -69,6 +69,7 @@ mod tls;
 mod verified;
 mod waited;
 mod why;
+mod why_in_chaos;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -109,6 +110,7 @@ fn main() {
         rerun::add(&mut trials, database);
         waited::add(&mut trials, database);
         why::add(&mut trials, database);
+        why_in_chaos::add(&mut trials, database);
         verified::add(&mut trials, database);
         #[cfg(feature = "tokio")]
         tasks::add(&mut trials, database);

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::because::Because;
+
 /// What became of an occurrence or an execution, or what will.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -60,6 +62,8 @@ pub struct Why {
     /// Why, in one or two words of the ledger's or of what holds it: `paused`, `overlap`, `misfire`,
     /// `no node`, `full`, `retry`. Empty where there is nothing to explain.
     pub reason: String,
+    /// The same with what it is known from: who, until when, which execution, which bound.
+    pub because: Because,
     /// The answer in one sentence, for people.
     pub sentence: String,
     /// The attempts at it, the first first: ids for [`Client::execution`]. Empty if the ledger has none.

@@ -2,11 +2,12 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::because::Because;
 use crate::api::{
     ApplicationView, AuditFilter, AuditView, Client, ExecutionFilter, ExecutionView, JobView, NodeView,
     ScheduleView, config,
 };
-use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, ScheduleId, Timestamp};
+use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, MisfirePolicy, ScheduleId, Timestamp};
 use crate::store::audit::defines;
 use crate::store::ledger::{LedgerPage, TriggerPeriod};
 use crate::store::order::audit_target;
@@ -14,6 +15,9 @@ use crate::trigger::Timing;
 
 /// Of the audit of a schedule, a job or the application so much is looked at, the newest first.
 const CHANGES: usize = 1_000;
+/// The actor of changes that firetime makes by itself, such as the pause of a schedule for its streak.
+pub(super) const FIRETIME: &str = "firetime";
+
 /// So many executions of a job that run are looked at.
 const UNDER_WAY: usize = 1_000;
 
@@ -26,7 +30,10 @@ pub(super) struct Plan {
     pub view: ScheduleView,
     /// None if its columns mean none.
     pub timing: Option<Timing>,
-    pub misfire: String,
+    /// None if its column means none.
+    pub misfire: Option<MisfirePolicy>,
+    /// The live nodes that have a handler and cannot decode its payload.
+    pub left_by: Vec<String>,
 }
 
 /// Everything that an answer may rest on.
@@ -102,8 +109,8 @@ impl Client {
         let row = self.store.schedule(&self.application, &name)?;
         let above = self.above()?;
         let plan = row.map(|row| {
-            let (timing, misfire) = (row.when.timing().ok(), row.settings.misfire.to_string());
-            Plan { view: above.view(row), timing, misfire }
+            let (timing, misfire) = (row.when.timing().ok(), row.settings.misfire.parse().ok());
+            Plan { left_by: above.left_by(&row), view: above.view(row), timing, misfire }
         });
         let last = attempts.last();
         let job = last.map(|it| &it.job).or_else(|| plan.as_ref().map(|plan| &plan.view.job)).cloned();
@@ -257,6 +264,14 @@ impl Facts {
         let held = pauses.filter(|it| it.made <= Some(ended)).map(|it| (it, end_of(it)));
         let held: Vec<_> = held.filter(|(_, end)| lasted(*end)).collect();
         held.iter().find(|(begin, _)| begin.made <= at).or(held.first()).copied()
+    }
+
+    /// That it was missed until `found`. The policy is that of now, unless it was another then.
+    pub(super) fn misfire(&self, at: Option<DateTime<Utc>>, found: Option<DateTime<Utc>>) -> Because {
+        let is_later = |it: &AuditView| it.made > found && it.was.contains("misfire=");
+        let plan = self.plan.as_ref().filter(|_| self.definition(is_later).is_none());
+        let late = at.zip(found).map(|(at, found)| (found - at).num_milliseconds());
+        Because::Misfire { late, policy: plan.and_then(|plan| plan.misfire) }
     }
 
     pub(super) fn live_nodes(&self) -> impl Iterator<Item = &NodeView> {

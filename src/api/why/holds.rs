@@ -2,7 +2,8 @@
 
 use chrono::{DateTime, Utc};
 
-use super::facts::Facts;
+use super::because::{Because, FullBound, FullNode, IdleNode, Who};
+use super::facts::{FIRETIME, Facts};
 use crate::api::words::{between, by, counted, instant, known, listed};
 use crate::api::{ExecutionView, JobView, NodeView};
 use crate::domain::LaneHealth;
@@ -13,8 +14,7 @@ const NAMED: usize = 5;
 /// Something that holds an execution or a schedule.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Hold {
-    /// One or two words: `paused`, `no node`.
-    pub reason: &'static str,
+    pub because: Because,
     /// The rest of a sentence that begins with "it waits: ".
     pub said: String,
     /// When it ends by itself, if it is known to.
@@ -22,41 +22,51 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    fn new(reason: &'static str, said: String) -> Self {
-        Self { reason, said, until: None }
+    fn new(because: Because, said: String) -> Self {
+        Self { because, said, until: None }
+    }
+
+    pub(super) fn is_pause(&self) -> bool {
+        matches!(self.because, Because::Paused { .. } | Because::Contained { .. })
     }
 }
 
 /// A pause of something, in the columns that all its rows have.
 fn paused(
-    what: &str,
+    (what, name): (&str, &str),
     (actor, why): (&str, &str),
     since: Option<DateTime<Utc>>,
     until: Option<DateTime<Utc>>,
 ) -> Hold {
-    let since = since.map_or_else(String::new, |since| format!(" since {}", instant(since)));
+    let from = since.map_or_else(String::new, |since| format!(" since {}", instant(since)));
     let ends = until
         .map_or_else(|| ", until somebody resumes it".to_owned(), |at| format!(", until {}", instant(at)));
-    let said = format!("{what} is paused by {}{since}{ends}", by(actor, why));
-    Hold { until, ..Hold::new("paused", said) }
+    let said = format!("{what} {name:?} is paused by {}{from}{ends}", by(actor, why));
+    let (what, name) = (what.to_owned(), name.to_owned());
+    let because = match actor == FIRETIME && what == "schedule" {
+        true => Because::Contained { schedule: name, streak: why.to_owned(), since, until },
+        false => Because::Paused { what, name, by: Who::named(actor, why, since), until },
+    };
+    Hold { until, ..Hold::new(because, said) }
 }
 
 /// The pauses that hold it, the widest first. A schedule's own holds what it plans, and nothing that was
 /// asked for by hand.
 pub(super) fn pauses(facts: &Facts, is_planned: bool) -> Vec<Hold> {
-    let application = facts.application.iter().filter(|it| it.state == "paused").map(|it| {
-        let what = format!("application {:?}", it.name);
-        paused(&what, (&it.paused_by, &it.reason), it.paused, it.paused_until)
-    });
-    let job = facts.job.iter().filter(|it| it.state == "paused").map(|it| {
-        let what = format!("job {:?}", it.name);
-        paused(&what, (&it.paused_by, &it.reason), it.paused, it.paused_until)
-    });
+    let application =
+        facts.application.iter().filter(|it| it.state == "paused").map(|it| {
+            paused(("application", &it.name), (&it.paused_by, &it.reason), it.paused, it.paused_until)
+        });
+    let job = facts
+        .job
+        .iter()
+        .filter(|it| it.state == "paused")
+        .map(|it| paused(("job", &it.name), (&it.paused_by, &it.reason), it.paused, it.paused_until));
     let plan = facts.plan.as_ref().filter(|_| is_planned);
-    let schedule = plan.iter().map(|plan| &plan.view).filter(|it| it.state == "paused").map(|it| {
-        let what = format!("schedule {:?}", it.name);
-        paused(&what, (&it.paused_by, &it.reason), it.paused, it.paused_until)
-    });
+    let schedule =
+        plan.iter().map(|plan| &plan.view).filter(|it| it.state == "paused").map(|it| {
+            paused(("schedule", &it.name), (&it.paused_by, &it.reason), it.paused, it.paused_until)
+        });
     application.chain(job).chain(schedule).collect()
 }
 
@@ -79,31 +89,38 @@ fn of_nodes(facts: &Facts, waiting: Option<&ExecutionView>) -> Option<Hold> {
     let job = facts.job.as_ref().map(|job| &job.name)?;
     let lists = |node: &&NodeView| node.jobs.contains(job);
     let listing: Vec<&NodeView> = facts.live_nodes().filter(lists).collect();
+    let no_node = |idle| {
+        let since = facts.job.as_ref().and_then(|job| job.nobody_since);
+        Because::NoNode { job: job.clone(), since, idle }
+    };
     if listing.is_empty() {
         let last = facts.nodes.iter().filter(lists).filter_map(|node| node.ended).max();
         let last =
             last.map_or_else(String::new, |at| format!("; the last one that had ended at {}", instant(at)));
         let since = nobody_since(facts);
-        return Some(Hold::new(
-            "no node",
-            format!("no live node has a handler for job {job:?}{since}{last}"),
-        ));
+        let said = format!("no live node has a handler for job {job:?}{since}{last}");
+        return Some(Hold::new(no_node(Vec::new()), said));
     }
     if listing.iter().all(|node| node.state != "active") {
         let states: Vec<String> =
             listing.iter().map(|node| format!("node {} is {}", node.id, node.state)).collect();
-        return Some(Hold::new(
-            "no node",
-            format!("no node that has a handler for it claims{}: {}", nobody_since(facts), listed(&states)),
-        ));
+        let said =
+            format!("no node that has a handler for it claims{}: {}", nobody_since(facts), listed(&states));
+        return Some(Hold::new(no_node(listing.into_iter().map(idle).collect()), said));
     }
-    let left_alone = facts.plan.as_ref().map(|plan| plan.view.left_alone.as_str()).unwrap_or_default();
-    if !left_alone.is_empty() {
-        return Some(Hold::new("undecodable", left_alone.to_owned()));
+    let undecodable =
+        |error: String, nodes| Hold::new(Because::Undecodable { error: error.clone(), nodes }, error);
+    if let Some(plan) = facts.plan.as_ref().filter(|plan| !plan.view.left_alone.is_empty()) {
+        return Some(undecodable(plan.view.left_alone.clone(), plan.left_by.clone()));
     }
     let handed_on = waiting.filter(|it| it.reason == "undecodable")?;
     let said = format!("a node could not decode its payload and left it to others: {}", handed_on.error);
-    Some(Hold::new("undecodable", said.trim_end_matches(": ").to_owned()))
+    Some(undecodable(said.trim_end_matches(": ").to_owned(), Vec::new()))
+}
+
+fn idle(node: &NodeView) -> IdleNode {
+    let by = Who::named(&node.paused_by, &node.reason, node.paused);
+    IdleNode { node: node.id.clone(), state: node.state.clone(), by }
 }
 
 /// Since when nobody can run the job, if that was noted.
@@ -124,36 +141,47 @@ fn of_holder(facts: &Facts, waiting: &ExecutionView) -> Option<Hold> {
         }
         None => format!("it must not overlap execution {holder}"),
     };
-    Some(Hold::new("overlap", said))
+    let ended = facts.holder.as_ref().and_then(|it| it.finished);
+    Some(Hold::new(Because::Overlap { holder: Some(holder), ended }, said))
 }
 
 /// The seats of its job, or of its group, are taken.
 fn of_bounds(facts: &Facts, job: &JobView, waiting: Option<&ExecutionView>) -> Option<Hold> {
     let group = waiting.and_then(|it| it.group.as_deref());
-    let named = |taken: &[&ExecutionView]| {
-        let mut ids: Vec<String> = taken.iter().take(NAMED).map(|it| it.id.to_string()).collect();
-        if taken.len() > NAMED {
-            ids.push(format!("{} more", taken.len() - NAMED));
-        }
-        listed(&ids)
+    let ids = |is_its: &dyn Fn(&ExecutionView) -> bool| -> Vec<i64> {
+        facts.under_way.iter().filter(|it| is_its(it)).map(|it| it.id).collect()
     };
-    let full = |whose: &str, most: u32, taken: &[&ExecutionView]| {
-        let seats = counted(i64::from(most), "seat");
-        let said = match most {
+    let is_full = |seats: u32, taken: &[i64]| taken.len() >= usize::try_from(seats).unwrap_or(usize::MAX);
+    let full = |whose: String, seats: u32, taken: &[i64], bound: FullBound| {
+        let said = match seats {
             1 => format!("the only seat of {whose} is taken by {}", named(taken)),
-            _ => format!("all {seats} of {whose} are taken by {}", named(taken)),
+            _ => {
+                format!("all {} of {whose} are taken by {}", counted(i64::from(seats), "seat"), named(taken))
+            }
         };
-        (taken.len() >= usize::try_from(most).unwrap_or(usize::MAX)).then(|| Hold::new("full", said))
+        Hold::new(Because::Full { bound, rate: job.rate }, said)
     };
-    let all: Vec<&ExecutionView> = facts.under_way.iter().collect();
-    let of_job = job.concurrency.and_then(|most| full(&format!("job {:?}", job.name), most, &all));
+    let of_job = || {
+        let (seats, taken_by) = (job.concurrency?, ids(&|_| true));
+        let bound = FullBound::Job { job: job.name.clone(), seats, taken_by: taken_by.clone() };
+        is_full(seats, &taken_by).then(|| full(format!("job {:?}", job.name), seats, &taken_by, bound))
+    };
     let of_group = || {
-        let (group, most) = (group?, job.group_concurrency?);
-        let its: Vec<&ExecutionView> =
-            all.iter().filter(|it| it.group.as_deref() == Some(group)).copied().collect();
-        full(&format!("group {group:?}"), most, &its)
+        let (group, seats) = (group?, job.group_concurrency?);
+        let taken_by = ids(&|it| it.group.as_deref() == Some(group));
+        let bound = FullBound::Group { group: group.to_owned(), seats, taken_by: taken_by.clone() };
+        is_full(seats, &taken_by).then(|| full(format!("group {group:?}"), seats, &taken_by, bound))
     };
-    of_job.or_else(of_group)
+    of_job().or_else(of_group)
+}
+
+/// Executions by their ids, a few of them.
+fn named(taken: &[i64]) -> String {
+    let mut ids: Vec<String> = taken.iter().take(NAMED).map(ToString::to_string).collect();
+    if taken.len() > NAMED {
+        ids.push(format!("{} more", taken.len() - NAMED));
+    }
+    listed(&ids)
 }
 
 /// No thread or task is free where it may run, as its nodes last told.
@@ -181,5 +209,14 @@ fn of_lanes(facts: &Facts, job: &JobView) -> Option<Hold> {
             )
         })
         .collect();
-    Some(Hold::new("full", format!("lanes of all its nodes are full: {}", said.join("; "))))
+    let full = |node: &NodeView| FullNode {
+        node: node.id.clone(),
+        seats: node.threads,
+        busy: node.busy,
+        queued: node.queued,
+        told: node.last_beat,
+    };
+    let bound = FullBound::Lanes { nodes: nodes.into_iter().map(full).collect() };
+    let said = format!("lanes of all its nodes are full: {}", said.join("; "));
+    Some(Hold::new(Because::Full { bound, rate: job.rate }, said))
 }

@@ -1,15 +1,22 @@
 //! Why an occurrence ran, or did not: what the ledger, the audit and the rows of now tell, in one sentence.
 
 mod answer;
+mod because;
+mod ended;
+mod evidence;
 mod explain;
 mod facts;
 mod holds;
+mod skipped;
 #[cfg(test)]
 mod tests;
+mod told;
+mod unclaimed;
 
 use chrono::{DateTime, Utc};
 
 pub use self::answer::{Evidence, Fate, Why};
+pub use self::because::{Because, FullBound, FullNode, IdleNode, Who};
 use self::explain::explain;
 use super::Client;
 use crate::domain::{Error, ExecutionId};

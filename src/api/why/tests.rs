@@ -4,7 +4,7 @@ use super::answer::{Fate, Why};
 use super::explain::explain;
 use super::facts::{Facts, Plan};
 use crate::api::{ApplicationView, AuditView, ExecutionView, JobView, NodeView, RateView, ScheduleView};
-use crate::domain::LaneHealth;
+use crate::domain::{LaneHealth, MisfirePolicy};
 use crate::store::columns::When;
 use crate::store::ledger::{TriggerEnd, TriggerPeriod};
 use crate::trigger::{Timing, Trigger};
@@ -158,7 +158,12 @@ fn noon() -> Facts {
         now: at(12, 0),
         name: "nightly".to_owned(),
         at: Some(two()),
-        plan: Some(Plan { view: schedule(), timing, misfire: "FIRE_ONCE".to_owned() }),
+        plan: Some(Plan {
+            view: schedule(),
+            timing,
+            misfire: Some(MisfirePolicy::FireOnce),
+            left_by: Vec::new(),
+        }),
         attempts: Vec::new(),
         nodes: vec![node(NODE)],
         job: Some(job()),
@@ -580,7 +585,12 @@ fn what_came_due_and_was_not_claimed_waits() {
     says(&open(noon()), Fate::Waiting, "", &late);
     let error = ScheduleView { state: "error".to_owned(), reason: "bad cron".to_owned(), ..schedule() };
     let broken = Facts { plan: noon().plan.map(|plan| Plan { view: error, ..plan }), ..noon() };
-    says(&open(broken), Fate::Waiting, "error", &format!("{IT} waits: its schedule is in error: bad cron"));
+    says(
+        &open(broken),
+        Fate::Waiting,
+        "quarantined",
+        &format!("{IT} waits: its schedule is in error: bad cron"),
+    );
 }
 
 #[test]
@@ -681,7 +691,7 @@ fn what_is_missed_does_not_wait() {
     let open = |misfire: &str, asked| {
         let timing = Timing::new(Trigger::cron("0 0 * * * ?", "UTC").unwrap(), None, None).ok();
         let view = ScheduleView { next: Some(two()), ..schedule() };
-        let plan = Some(Plan { view, timing, misfire: misfire.to_owned() });
+        let plan = Some(Plan { view, timing, misfire: misfire.parse().ok(), left_by: Vec::new() });
         explain(&Facts { plan, at: Some(asked), nodes: Vec::new(), now: at(12, 90_000), ..noon() })
     };
     let why = open("DO_NOTHING", at(3, 0));
@@ -701,7 +711,7 @@ fn a_fixed_delay_waits_where_its_cursor_stands() {
     let delay = Trigger::fixed_delay(std::time::Duration::from_secs(90)).unwrap();
     let timing = Timing::new(delay, Some(0), None).ok();
     let view = ScheduleView { next: Some(two()), ..schedule() };
-    let plan = Some(Plan { view, timing, misfire: "FIRE_ONCE".to_owned() });
+    let plan = Some(Plan { view, timing, misfire: Some(MisfirePolicy::FireOnce), left_by: Vec::new() });
     let facts = Facts { plan, ..noon() };
     assert_eq!(explain(&facts).fate, Fate::Waiting);
     assert_eq!(explain(&Facts { at: Some(at(3, 0)), ..facts }).reason, "no fire time");
@@ -725,7 +735,7 @@ fn the_last_fire_time_before_is_found_far_back_or_not_at_all() {
     let of = |expression: &str| {
         let timing = Timing::new(Trigger::cron(expression, "UTC").unwrap(), None, None).ok();
         let view = ScheduleView { trigger: "it".to_owned(), ..schedule() };
-        let plan = Some(Plan { view, timing, misfire: String::new() });
+        let plan = Some(Plan { view, timing, misfire: None, left_by: Vec::new() });
         explain(&Facts { plan, at: Some(at(12, TimeDelta::hours(1).num_milliseconds() / 3)), ..noon() })
             .sentence
     };

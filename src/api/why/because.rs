@@ -1,0 +1,308 @@
+//! Reasons, each with what it is known from.
+
+use chrono::{DateTime, Utc};
+use serde::{Serialize, Serializer};
+
+use crate::api::{AuditView, RateView};
+use crate::domain::MisfirePolicy;
+
+/// Who ordered a change, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Who {
+    /// The actor; empty if they gave no name.
+    pub actor: String,
+    /// Why, as far as they said.
+    pub reason: String,
+    /// When, by the database's clock. As JSON epoch milliseconds.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub at: Option<DateTime<Utc>>,
+}
+
+impl Who {
+    pub(super) fn of(entry: &AuditView) -> Self {
+        Self { actor: entry.actor.clone(), reason: entry.reason.clone(), at: entry.made }
+    }
+
+    /// As a row names them; none if it names nobody.
+    pub(super) fn named(actor: &str, reason: &str, at: Option<DateTime<Utc>>) -> Option<Self> {
+        let (actor, reason) = (actor.to_owned(), reason.to_owned());
+        (!actor.is_empty() || !reason.is_empty()).then_some(Self { actor, reason, at })
+    }
+}
+
+/// A bound that leaves no room for another execution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "of", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FullBound {
+    /// The job's [`concurrency`](crate::Job::concurrency).
+    Job {
+        /// The job.
+        job: String,
+        /// How many of its executions may run at once.
+        seats: u32,
+        /// The executions that have the seats, up to 1,000.
+        taken_by: Vec<i64>,
+    },
+    /// The [`group_concurrency`](crate::Job::group_concurrency) of the execution's group.
+    Group {
+        /// The group's key.
+        group: String,
+        /// How many of its executions may run at once.
+        seats: u32,
+        /// The executions that have the seats, up to 1,000.
+        taken_by: Vec<i64>,
+    },
+    /// All lanes of all nodes that have a handler.
+    Lanes {
+        /// What each of these nodes told with its last heartbeat.
+        nodes: Vec<FullNode>,
+    },
+}
+
+/// A node whose lanes are full.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct FullNode {
+    /// Its id.
+    pub node: String,
+    /// How many executions its lanes may run at once.
+    pub seats: usize,
+    /// How many they ran.
+    pub busy: usize,
+    /// How many waited in their queues.
+    pub queued: usize,
+    /// The heartbeat. As JSON epoch milliseconds.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub told: Option<DateTime<Utc>>,
+}
+
+/// A live node that has a handler and claims nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct IdleNode {
+    /// Its id.
+    pub node: String,
+    /// `paused`, `draining` or `drained`.
+    pub state: String,
+    /// Who switched it off.
+    pub by: Option<Who>,
+}
+
+/// Why an occurrence, or an execution, ran or did not, with what that is known from. As JSON an object whose
+/// `kind` names the reason; instants are epoch milliseconds, and spans are milliseconds.
+///
+/// A `by` that is none means that no row and no entry of the audit tells who.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Because {
+    /// There is nothing to explain, or nothing is known: the fate says which.
+    Nothing,
+    /// The attempt follows one that failed, or ran out of time.
+    Retry {
+        /// That execution.
+        after: Option<i64>,
+    },
+    /// The attempt follows one whose node died.
+    Recovery {
+        /// That execution.
+        after: Option<i64>,
+        /// Its node.
+        node: Option<String>,
+    },
+    /// It was missed. With [`Fate::Succeeded`](crate::Fate::Succeeded) and the like it was made up for.
+    Misfire {
+        /// How late it was found, milliseconds.
+        late: Option<i64>,
+        /// By which policy it was decided; none if that was another then, or if its schedule is gone.
+        #[serde(serialize_with = "as_word")]
+        policy: Option<MisfirePolicy>,
+    },
+    /// Somebody skipped it, or asked for the execution.
+    ByHand {
+        /// Who.
+        by: Option<Who>,
+    },
+    /// Somebody had it run again.
+    Rerun {
+        /// Who.
+        by: Option<Who>,
+    },
+    /// Its handler said that no retry would help.
+    GaveUp,
+    /// Its node died while it ran.
+    NodeDied {
+        /// That node.
+        node: String,
+    },
+    /// Too many nodes have died while they ran it.
+    AttemptsExhausted {
+        /// The last of these nodes.
+        node: String,
+        /// How many its job allows; none if its row is gone.
+        most: Option<u32>,
+    },
+    /// Its time limit passed.
+    TimeLimit {
+        /// Where it ran.
+        node: String,
+        /// Since when.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        since: Option<DateTime<Utc>>,
+        /// Whether its handler has returned.
+        has_returned: bool,
+    },
+    /// Somebody cancelled it.
+    Cancelled {
+        /// Who.
+        by: Option<Who>,
+    },
+    /// Its schedule was removed.
+    Removed {
+        /// By whom.
+        by: Option<Who>,
+    },
+    /// Its schedule got another trigger.
+    Edited {
+        /// By whom.
+        by: Option<Who>,
+    },
+    /// Something is, or was, paused.
+    Paused {
+        /// `application`, `job` or `schedule`; empty if nobody knows.
+        what: String,
+        /// Its name.
+        name: String,
+        /// Who paused it.
+        by: Option<Who>,
+        /// When the pause ended, or is to end by itself.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        until: Option<DateTime<Utc>>,
+    },
+    /// Its schedule is, or was, paused by firetime for its streak: occurrences in a row that failed for good
+    /// or killed their nodes.
+    Contained {
+        /// The schedule.
+        schedule: String,
+        /// What failed, and how often.
+        streak: String,
+        /// Since when.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        since: Option<DateTime<Utc>>,
+        /// When somebody resumed it.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        until: Option<DateTime<Utc>>,
+    },
+    /// Another execution of its schedule had not ended, or has not.
+    Overlap {
+        /// That execution; none if the row does not tell.
+        holder: Option<i64>,
+        /// When that one ended.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        ended: Option<DateTime<Utc>>,
+    },
+    /// Another execution of its schedule was due before, and had not begun.
+    HolderLate {
+        /// That execution.
+        holder: Option<i64>,
+    },
+    /// A later repair's work took its place.
+    Superseded,
+    /// No live node has a handler and claims.
+    NoNode {
+        /// For this job.
+        job: String,
+        /// Since when, as the misfire handler has noted.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        since: Option<DateTime<Utc>>,
+        /// Live nodes that have a handler, and are switched off.
+        idle: Vec<IdleNode>,
+    },
+    /// Nodes that have a handler cannot decode its payload.
+    Undecodable {
+        /// Why.
+        error: String,
+        /// Which, of a schedule; of an execution that a node has left to others none are known.
+        nodes: Vec<String>,
+    },
+    /// A bound leaves no room.
+    Full {
+        /// Which.
+        bound: FullBound,
+        /// How many the job may begin within a span of time, too.
+        rate: Option<RateView>,
+    },
+    /// Its schedule's row cannot be understood: it is in state ERROR.
+    Quarantined {
+        /// What is wrong with it.
+        error: String,
+    },
+    /// Its time has not come, for another reason than its trigger: `snoozed`, `enqueued`, `given back`.
+    Pending {
+        /// The ledger's word.
+        word: String,
+    },
+    /// The trigger has no fire time there.
+    NoFireTime {
+        /// The last one before.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        before: Option<DateTime<Utc>>,
+        /// The next one.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        after: Option<DateTime<Utc>>,
+    },
+    /// The schedule was made later.
+    NotMadeYet {
+        /// By whom.
+        by: Option<Who>,
+    },
+    /// The schedule plans nothing, as it is in this state.
+    State {
+        /// `complete` or `init`.
+        state: String,
+    },
+    /// What a row says, which firetime did not write.
+    Other {
+        /// Its word.
+        word: String,
+    },
+}
+
+impl Because {
+    /// The reason in one or two words.
+    pub(super) fn word(&self) -> &str {
+        match self {
+            Self::Nothing => "",
+            Self::Retry { .. } => "retry",
+            Self::Recovery { .. } => "recovery",
+            Self::Misfire { .. } => "misfire",
+            Self::ByHand { .. } => "by hand",
+            Self::Rerun { .. } => "rerun",
+            Self::GaveUp => "gave up",
+            Self::NodeDied { .. } => "node died",
+            Self::AttemptsExhausted { .. } => "attempts exhausted",
+            Self::TimeLimit { .. } => "time limit",
+            Self::Cancelled { .. } => "cancelled",
+            Self::Removed { .. } => "removed",
+            Self::Edited { .. } => "edited",
+            Self::Paused { .. } => "paused",
+            Self::Contained { .. } => "contained",
+            Self::Overlap { .. } => "overlap",
+            Self::HolderLate { .. } => "holder late",
+            Self::Superseded => "superseded",
+            Self::NoNode { .. } => "no node",
+            Self::Undecodable { .. } => "undecodable",
+            Self::Full { .. } => "full",
+            Self::Quarantined { .. } => "quarantined",
+            Self::NoFireTime { .. } => "no fire time",
+            Self::NotMadeYet { .. } => "not made yet",
+            Self::State { state: word } | Self::Pending { word } | Self::Other { word } => word,
+        }
+    }
+}
+
+fn as_word<S: Serializer>(policy: &Option<MisfirePolicy>, serializer: S) -> Result<S::Ok, S::Error> {
+    policy.map(MisfirePolicy::as_str).serialize(serializer)
+}

@@ -1,0 +1,78 @@
+//! What a sentence rests on.
+
+use super::answer::{Evidence, Fate};
+use super::facts::{Facts, Plan};
+use super::holds::{Hold, holds};
+use crate::api::ExecutionView;
+use crate::api::words::{by_whom, counted, error, instant, known, node};
+use crate::domain::{ExecutionState, MisfirePolicy};
+
+pub(super) fn evidence(facts: &Facts, fate: Fate) -> Vec<Evidence> {
+    let mut evidence = Vec::new();
+    let mut add = |what: String, known: String| evidence.push(Evidence { what, known });
+    for it in facts.attempts.iter().filter(|_| fate != Fate::NotDue) {
+        add(format!("attempt {}", it.attempt), attempt(facts, it));
+    }
+    let last = facts.attempts.last();
+    if matches!(fate, Fate::Waiting | Fate::WillBeSkipped) {
+        let waiting = last.filter(|it| it.state == ExecutionState::Pending.as_str());
+        for Hold { because, said, .. } in holds(facts, waiting) {
+            add(because.word().to_owned(), said);
+        }
+        if let Some(rate) = facts.job.as_ref().and_then(|job| job.rate) {
+            add("rate".to_owned(), format!("its job may begin {} within {} ms", rate.count, rate.per));
+        }
+    }
+    if let Some(holder) = &facts.holder {
+        add(format!("execution {}", holder.id), attempt(facts, holder));
+    }
+    if let Some(rerun) = &facts.rerun {
+        add(format!("its rerun, execution {}", rerun.id), attempt(facts, rerun));
+    }
+    if let Some(Plan { view, misfire, .. }) = &facts.plan {
+        let policy = misfire.map_or("unknown", MisfirePolicy::as_str);
+        add("trigger".to_owned(), view.trigger.clone());
+        add("misfire policy".to_owned(), format!("{policy}, from {} ms on", view.misfire_threshold));
+        add(
+            "schedule".to_owned(),
+            format!("{}, next fire time {}", view.state, view.next.map_or("none".to_owned(), instant)),
+        );
+    }
+    for it in facts.changes.iter().take(5) {
+        let states = format!("{} -> {}", it.was, it.became);
+        add(
+            "audit".to_owned(),
+            format!(
+                "{}: {} {} {:?} by {}: {states}",
+                known(it.made),
+                it.verb,
+                it.target_type,
+                it.target,
+                by_whom(it)
+            ),
+        );
+    }
+    evidence
+}
+
+/// One row of the ledger in words.
+fn attempt(facts: &Facts, it: &ExecutionView) -> String {
+    let mut words = vec![it.state.clone()];
+    words.extend((!it.reason.is_empty()).then(|| it.reason.clone()));
+    if let (Some(until), Some(from)) = (it.until, it.fire_time) {
+        words.push(format!(
+            "{} from {} to {}",
+            counted(it.count, "occurrence"),
+            instant(from),
+            instant(until)
+        ));
+    }
+    words.extend((!it.node.is_empty()).then(|| node(&it.node, &facts.nodes)));
+    for (what, at) in
+        [("due", it.due), ("claimed", it.claimed), ("started", it.started), ("finished", it.finished)]
+    {
+        words.extend(at.map(|at| format!("{what} {}", instant(at))));
+    }
+    words.extend((!it.error.is_empty()).then(|| error(&it.error)));
+    words.join(", ")
+}

@@ -1,0 +1,11 @@
+//! What the parts of an answer are made of.
+
+use super::answer::Fate;
+use super::because::Because;
+
+/// What became of it, why, and the sentence without its subject.
+pub(super) type Told = (Fate, Because, String);
+
+pub(super) fn told(fate: Fate, because: Because, predicate: impl Into<String>) -> Told {
+    (fate, because, predicate.into())
+}
