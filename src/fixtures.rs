@@ -70,7 +70,7 @@ pub(crate) fn claim_under(
     let entry = Arc::new(store.find("app", name).unwrap().unwrap());
     let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
     let (token, node) = (Token::fresh(), NodeId::fresh());
-    let request = ClaimRequest { candidate, token, node, at_once, lease, now };
+    let request = ClaimRequest { candidate, token, node, at_once, lease, waited: None, now };
     match store.claim(&[request]).unwrap().pop() {
         Some(Claim::Won(claimed)) => claimed,
         other => panic!("{other:?}"),

@@ -197,6 +197,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     reason VARCHAR(200) NOT NULL DEFAULT '',
     cause VARCHAR(20),
     holder BIGINT,
+    waited_for VARCHAR(100),
     failures BIGINT,
     snoozes BIGINT,
     priority BIGINT,

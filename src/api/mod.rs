@@ -59,4 +59,4 @@ pub use views::{
     ApplicationView, ExecutionFilter, ExecutionPlace, ExecutionView, JobView, NodeView, OwnerView, RateView,
     ScheduleView,
 };
-pub use why::{Because, Evidence, Fate, FullBound, FullNode, IdleNode, Who, Why};
+pub use why::{Because, Evidence, Fate, FullBound, FullNode, IdleNode, Late, LateWait, Who, Why};

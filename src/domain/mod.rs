@@ -27,6 +27,7 @@ mod policy;
 #[cfg(any(feature = "sql", test))]
 mod room;
 mod said;
+mod seat_wait;
 pub(crate) mod shards;
 mod states;
 pub(crate) mod text;
@@ -67,6 +68,7 @@ pub(crate) use policy::{JobPolicy, JobSettings, JobSpec, LONGEST_ERROR};
 pub(crate) use room::{Noted, Room};
 pub(crate) use said::{LONGEST_LINE, Line, MOST_LINES};
 pub use said::{LogLevel, Progress};
+pub(crate) use seat_wait::{SeatKind, SeatWait};
 pub(crate) use states::Reason;
 pub use states::{ExecutionState, MisfirePolicy, ScheduleState, UnknownWord};
 pub(crate) use timing::NextFire;

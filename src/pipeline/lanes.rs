@@ -209,6 +209,11 @@ impl Lanes {
         })
     }
 
+    /// The name of a lane.
+    pub(crate) fn name(&self, lane: LaneId) -> Arc<str> {
+        self.names.get(lane.place()).map_or_else(|| DEFAULT_LANE.into(), |(name, ..)| Arc::clone(name))
+    }
+
     /// Whether these are all lanes there are.
     pub(crate) fn are_all(&self, lanes: LaneSet) -> bool {
         LaneId::all().take(self.names.len()).all(|lane| lanes.contains(lane))

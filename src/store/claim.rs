@@ -7,7 +7,7 @@ use super::change::Unstarted;
 use super::transition::{ExecutionChange, NextAttempt, OwnExecution, RunEnd, Transition};
 use crate::domain::{
     Answer, Attempt, BoundOf, Candidate, Cause, Entry, Error, ExecutionId, Full, Millis, NodeId, PauseAfter,
-    Reason, Timestamp, Token, UNCOMMITTED,
+    Reason, SeatWait, Timestamp, Token, UNCOMMITTED,
 };
 use crate::time::{Lease, Now, millis};
 
@@ -21,6 +21,8 @@ pub(crate) struct ClaimRequest {
     pub at_once: bool,
     /// The lease it is claimed under: the handler starts while that holds, or not at all.
     pub lease: Lease,
+    /// For which seat it had to wait, of one that is claimed late.
+    pub waited: Option<SeatWait>,
     pub now: Timestamp,
 }
 
@@ -333,7 +335,7 @@ mod tests {
         });
         let (token, node) = (token(), NodeId::fresh());
         let lease = Lease { until: Boot::at(5_000), apart: 0 };
-        let request = ClaimRequest { candidate, token, node, at_once, lease, now: NOW };
+        let request = ClaimRequest { candidate, token, node, at_once, lease, waited: None, now: NOW };
         Claimed::won(&request, ExecutionId(6), 9)
     }
 

@@ -192,6 +192,8 @@ pub(crate) struct ExecutionRow {
     pub stuck: bool,
     /// Of one that was skipped because it would have overlapped: which other.
     pub holder: Option<i64>,
+    /// Of one that was claimed late for want of a seat: which, and how long it waited for that.
+    pub waited_for: Option<String>,
     /// Of one that was enqueued with a unique key.
     pub key: Option<String>,
     /// Of one that was enqueued in a group.

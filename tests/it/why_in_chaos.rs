@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use firetime::{
-    Because, Builder, Client, ExecutionState, Fate, FullBound, IdleNode, Job, MisfirePolicy, Schedule,
-    Target, Trigger, Why,
+    Because, Builder, Client, Fate, FullBound, IdleNode, Job, LateWait, MisfirePolicy, Schedule, Trigger, Why,
 };
 use libtest_mimic::Trial;
 use rustix::process::Signal;
@@ -78,7 +77,7 @@ fn quick(database: &Database) -> Builder {
 fn a_killed_and_a_stopped_node(kind: ServerKind) {
     let mut cluster = Cluster::start("a_killed_and_a_stopped_node", kind, 1, QUICK);
     let client = cluster.client.clone();
-    let mut begun = |cluster: &mut Cluster, name: &str| {
+    let begun = |cluster: &mut Cluster, name: &str| {
         let at = soon(500);
         client.ensure(&once(name, HELD, AGES, at)).run().unwrap();
         let node = cluster.await_begin(name);
@@ -168,6 +167,11 @@ fn a_drained_node(kind: ServerKind) {
         Some(ann.why(waits).unwrap()).filter(|why| why.fate == Fate::Succeeded)
     });
     assert!(!ran.sentence.contains(&node), "{ran:#?}");
+    // Late or not: it had no node until the second joined.
+    let joined = ann.nodes().unwrap().into_iter().find(|it| it.id != node).unwrap().started;
+    for wait in ran.late.iter().flat_map(|late| &late.waits) {
+        assert!(matches!(wait, LateWait::Node { until, .. } if Some(*until) == joined), "{ran:#?}");
+    }
     assert!(first.shutdown(SOON) && second.shutdown(SOON));
 }
 
@@ -272,23 +276,36 @@ fn a_hang(kind: ServerKind) {
     assert!(scheduler.shutdown(SOON));
 }
 
+/// While all its seats are taken, and of one that then got a seat.
 fn a_full_lane(kind: ServerKind) {
     const HANG: Job<()> = Job::new("hang");
+    const WORK: Job<u64> = Job::new("work");
     let database = kind.fresh();
     let client = client(&database);
     let (open, hang) = hanging();
-    let scheduler = quick(&database).threads(1, 1).handler(HANG, hang).start().unwrap();
-    let ids: Vec<_> = (0..200).map(|_| client.enqueue(HANG, &()).run().unwrap().id()).collect();
-    let why = until("the last waits for a seat", || {
-        Some(client.why(ids[199]).unwrap()).filter(|why| why.reason == "full")
-    });
-    is(&why, Fate::Waiting, &["lanes of all its nodes are full: node ", " runs 1 of 1 and has "]);
-    let Because::Full { bound: FullBound::Lanes { nodes }, .. } = &why.because else { panic!("{why:#?}") };
+    let builder = quick(&database).threads(1, 1).queue(0);
+    let scheduler = builder.handler(HANG, hang).handler(WORK, |_, _| Ok(())).start().unwrap();
+    let first = client.enqueue(HANG, &()).run().unwrap().id();
+    until("the first runs", || client.execution(first).unwrap().execution.started.is_some().then_some(()));
+    let second = client.enqueue(WORK, &1).run().unwrap().id();
+    let due = client.execution(second).unwrap().execution.due.unwrap();
+    let is_told = || Some(client.why(second).unwrap()).filter(|why| why.reason == "full");
+    let why = until("the second waits for a seat", is_told);
+    is(&why, Fate::Waiting, &["lanes of all its nodes are full: node ", " runs 1 of 1 and has 0 queued, "]);
+    let Because::Full { bound: FullBound::Lanes { nodes, .. }, .. } = &why.because else {
+        panic!("{why:#?}")
+    };
     let [node] = &nodes[..] else { panic!("{why:#?}") };
-    assert_eq!((node.seats, node.busy, node.told.is_some()), (1, 1, true));
-    client.pause(Target::Application).reason("enough").run().unwrap();
+    assert_eq!((node.seats, node.busy, node.told.is_some()), (1, 1, true), "{why:#?}");
+
+    let later = due + TimeDelta::milliseconds(2_000);
+    until("it is late", || (client.now().unwrap() > later).then_some(()));
     drop(open);
+    let ran = || Some(client.why(second).unwrap()).filter(|why| why.fate == Fate::Succeeded);
+    let why = until("the second has run", ran);
+    is(&why, Fate::Succeeded, &[" s: it waited ", " s for a seat of lane \"default\""]);
+    let late = why.late.as_ref().unwrap();
+    let [LateWait::Lane { lane, span }] = &late.waits[..] else { panic!("{why:#?}") };
+    assert!(&**lane == "default" && (1_500..=late.by).contains(span), "{why:#?}");
     assert!(scheduler.shutdown(SOON));
-    let waits = client.execution(ids[199]).unwrap().execution.state;
-    assert!([ExecutionState::Pending, ExecutionState::Succeeded].iter().any(|it| it.as_str() == waits));
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::because::Because;
+use super::late::Late;
 
 /// What became of an occurrence or an execution, or what will.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -64,6 +65,8 @@ pub struct Why {
     pub reason: String,
     /// The same with what it is known from: who, until when, which execution, which bound.
     pub because: Because,
+    /// That the last attempt began a second late or more, and what it waited for.
+    pub late: Option<Late>,
     /// The answer in one sentence, for people.
     pub sentence: String,
     /// The attempts at it, the first first: ids for [`Client::execution`]. Empty if the ledger has none.

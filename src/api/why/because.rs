@@ -54,8 +54,10 @@ pub enum FullBound {
         /// The executions that have the seats, up to 1,000.
         taken_by: Vec<i64>,
     },
-    /// All lanes of all nodes that have a handler.
+    /// The lanes of all nodes that have a handler.
     Lanes {
+        /// The one in which the execution was enqueued; none if all are full: which is the job's no row says.
+        lane: Option<String>,
         /// What each of these nodes told with its last heartbeat.
         nodes: Vec<FullNode>,
     },

@@ -3,6 +3,7 @@
 use super::answer::Fate;
 use super::because::{Because, Who};
 use super::facts::Facts;
+use super::late::{late, said};
 use super::told::{Told, told};
 use crate::api::words::{between, by, by_whom, counted, error, instant, node};
 use crate::api::{AuditView, ExecutionView, JobView};
@@ -34,11 +35,17 @@ pub(super) fn made_for(facts: &Facts, it: &ExecutionView) -> Because {
 }
 
 /// ` (+3 ms), and took 1.2 s`.
-pub(super) fn timing_of(run: &ExecutionView) -> String {
-    let late = between(run.due, run.started).map_or_else(String::new, |late| format!(" (+{late})"));
+pub(super) fn timing_of(facts: &Facts, run: &ExecutionView) -> String {
     let took =
         between(run.started, run.finished).map_or_else(String::new, |took| format!(", and took {took}"));
-    late + &took
+    lateness(facts, run) + &took
+}
+
+/// ` (+3 ms)`, or ` (+41.2 s: it waited 40.1 s for a seat of lane "slow")`.
+fn lateness(facts: &Facts, run: &ExecutionView) -> String {
+    let Some(by) = between(run.due, run.started) else { return String::new() };
+    let why = late(facts, run).map_or_else(String::new, |late| said(&late));
+    format!(" (+{by}{why})")
 }
 
 /// What an attempt that is not the first follows.
@@ -69,7 +76,7 @@ pub(super) fn running(facts: &Facts, last: &ExecutionView, on: &str) -> String {
     let since = last
         .started
         .map_or_else(|| "is about to begin".to_owned(), |at| format!("has run since {}", instant(at)));
-    let late = between(last.due, last.started).map_or_else(String::new, |late| format!(" (+{late})"));
+    let late = lateness(facts, last);
     let is_gone = facts.nodes.iter().any(|it| it.id == last.node && it.ended.is_some());
     let gone = if is_gone { ", which has ended: it will be taken back" } else { "" };
     let asked = last.cancel_asked.map_or_else(String::new, |at| {

@@ -5,6 +5,7 @@ use super::because::Because;
 use super::ended::{cancelled, failed, lost, made_for, nth, running, timed_out, timing_of};
 use super::evidence::evidence;
 use super::facts::Facts;
+use super::late::late;
 use super::skipped::{skipped, withdrawn};
 use super::told::{Told, told};
 use super::unclaimed::{waiting, without_row};
@@ -24,6 +25,7 @@ pub(super) fn explain(facts: &Facts) -> Why {
         fate,
         reason: because.word().to_owned(),
         because,
+        late: facts.attempts.last().filter(|_| is_of_it).and_then(|last| late(facts, last)),
         sentence: format!("{} {predicate}{}", subject(facts), rerun(facts)),
         executions: facts.attempts.iter().filter(|_| is_of_it).map(|it| it.id).collect(),
         evidence: evidence(facts, fate),
@@ -81,9 +83,11 @@ fn of_execution(facts: &Facts, last: &ExecutionView) -> Told {
     let on = node(&last.node, &facts.nodes);
     let made = || made_for(facts, last);
     match last.state.parse::<ExecutionState>() {
-        Ok(Succeeded) => {
-            told(Fate::Succeeded, made(), format!("ran on {on}{}{}", timing_of(last), nth(facts, last)))
-        }
+        Ok(Succeeded) => told(
+            Fate::Succeeded,
+            made(),
+            format!("ran on {on}{}{}", timing_of(facts, last), nth(facts, last)),
+        ),
         Ok(Running) => told(Fate::Running, made(), running(facts, last, &on) + &nth(facts, last)),
         Ok(Claimed) => told(Fate::Running, made(), format!("was claimed by {on} and is about to begin")),
         Ok(Failed) => failed(facts, last, &on),

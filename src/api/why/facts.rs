@@ -250,20 +250,21 @@ impl Facts {
         at: Option<DateTime<Utc>>,
         ended: Option<DateTime<Utc>>,
     ) -> Option<(&AuditView, Option<&AuditView>)> {
-        let end_of = |pause: &AuditView| {
-            let is_its =
-                |it: &&AuditView| (&it.target_type, &it.target) == (&pause.target_type, &pause.target);
-            let ends = |it: &&AuditView| matches!(&*it.verb, "resume" | "remove") && it.id > pause.id;
-            self.changes.iter().rev().filter(is_its).find(ends)
-        };
         let ended = ended?;
         let lasted = |end: Option<&AuditView>| {
             end.is_none_or(|end| end.made.is_some_and(|made| made >= ended - SAME_CHANGE))
         };
         let pauses = self.changes.iter().filter(|it| it.verb == "pause" && it.target_type != "node");
-        let held = pauses.filter(|it| it.made <= Some(ended)).map(|it| (it, end_of(it)));
+        let held = pauses.filter(|it| it.made <= Some(ended)).map(|it| (it, self.end_of_pause(it)));
         let held: Vec<_> = held.filter(|(_, end)| lasted(*end)).collect();
         held.iter().find(|(begin, _)| begin.made <= at).or(held.first()).copied()
+    }
+
+    /// The change that ended a pause.
+    pub(super) fn end_of_pause(&self, pause: &AuditView) -> Option<&AuditView> {
+        let is_its = |it: &&AuditView| (&it.target_type, &it.target) == (&pause.target_type, &pause.target);
+        let ends = |it: &&AuditView| matches!(&*it.verb, "resume" | "remove") && it.id > pause.id;
+        self.changes.iter().rev().filter(is_its).find(ends)
     }
 
     /// That it was missed until `found`. The policy is that of now, unless it was another then.

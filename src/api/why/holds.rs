@@ -79,7 +79,7 @@ pub(super) fn holds(facts: &Facts, waiting: Option<&ExecutionView>) -> Vec<Hold>
     }
     if let Some(job) = &facts.job {
         holds.extend(of_bounds(facts, job, waiting));
-        holds.extend(of_lanes(facts, job));
+        holds.extend(of_lanes(facts, job, waiting));
     }
     holds
 }
@@ -185,38 +185,48 @@ fn named(taken: &[i64]) -> String {
 }
 
 /// No thread or task is free where it may run, as its nodes last told.
-fn of_lanes(facts: &Facts, job: &JobView) -> Option<Hold> {
+fn of_lanes(facts: &Facts, job: &JobView, waiting: Option<&ExecutionView>) -> Option<Hold> {
     let claiming = facts.live_nodes().filter(|node| node.state == "active" && node.jobs.contains(&job.name));
     let nodes: Vec<&NodeView> = claiming.collect();
-    // Which lane is the job's no row says: so only all of them count.
+    // Which lane is the job's no row says: so only all of them count, unless it was enqueued in one.
+    let lane = waiting.and_then(|it| it.lane.as_deref());
+    let lanes = |node: &NodeView| -> Vec<LaneHealth> {
+        let its = node.lanes.iter().filter(|it| lane.is_none_or(|lane| it.name == lane));
+        let its: Vec<LaneHealth> = its.cloned().collect();
+        if its.is_empty() { node.lanes.clone() } else { its }
+    };
     let is_taken = |lane: &LaneHealth| {
         let is_none = lane.threads + lane.concurrency == 0;
         lane.is_blocked || (!is_none && lane.busy >= lane.threads && lane.tasks >= lane.concurrency)
     };
-    let is_full = |node: &&NodeView| !node.lanes.is_empty() && node.lanes.iter().all(is_taken);
+    let is_full = |node: &&NodeView| !node.lanes.is_empty() && lanes(node).iter().all(is_taken);
     if nodes.is_empty() || !nodes.iter().all(is_full) {
         return None;
     }
-    let said: Vec<String> = nodes
-        .iter()
-        .map(|node| {
-            let told = between(node.last_beat, Some(facts.now))
-                .map(|ago| format!(", {ago} ago"))
-                .unwrap_or_default();
-            format!(
-                "node {} runs {} of {} and has {} queued{told}",
-                node.id, node.busy, node.threads, node.queued
-            )
-        })
-        .collect();
-    let full = |node: &NodeView| FullNode {
-        node: node.id.clone(),
-        seats: node.threads,
-        busy: node.busy,
-        queued: node.queued,
-        told: node.last_beat,
-    };
-    let bound = FullBound::Lanes { nodes: nodes.into_iter().map(full).collect() };
-    let said = format!("lanes of all its nodes are full: {}", said.join("; "));
+    let nodes: Vec<FullNode> = nodes.into_iter().map(|node| full_node(node, &lanes(node))).collect();
+    let said: Vec<String> = nodes.iter().map(|node| how_full(node, facts.now)).collect();
+    let which = lane.map_or_else(
+        || "lanes of all its nodes are full".to_owned(),
+        |lane| format!("lane {lane:?} is full on all its nodes"),
+    );
+    let said = format!("{which}: {}", said.join("; "));
+    let bound = FullBound::Lanes { lane: lane.map(str::to_owned), nodes };
     Some(Hold::new(Because::Full { bound, rate: job.rate }, said))
+}
+
+fn full_node(node: &NodeView, lanes: &[LaneHealth]) -> FullNode {
+    let sum = |of: fn(&LaneHealth) -> usize| lanes.iter().map(of).sum();
+    FullNode {
+        node: node.id.clone(),
+        seats: sum(|lane| lane.threads + lane.concurrency),
+        busy: sum(|lane| lane.busy + lane.tasks),
+        queued: sum(|lane| lane.queued),
+        told: node.last_beat,
+    }
+}
+
+fn how_full(node: &FullNode, now: DateTime<Utc>) -> String {
+    let told = between(node.told, Some(now)).map(|ago| format!(", {ago} ago")).unwrap_or_default();
+    let FullNode { node, seats, busy, queued, .. } = node;
+    format!("node {node} runs {busy} of {seats} and has {queued} queued{told}")
 }

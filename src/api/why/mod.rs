@@ -7,6 +7,7 @@ mod evidence;
 mod explain;
 mod facts;
 mod holds;
+mod late;
 mod skipped;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use chrono::{DateTime, Utc};
 pub use self::answer::{Evidence, Fate, Why};
 pub use self::because::{Because, FullBound, FullNode, IdleNode, Who};
 use self::explain::explain;
+pub use self::late::{Late, LateWait};
 use super::Client;
 use crate::domain::{Error, ExecutionId};
 

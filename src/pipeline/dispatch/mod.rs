@@ -139,6 +139,9 @@ impl<S: Seats> DispatchMachine<S> {
     /// Occurrences due a little later come along.
     fn batch(&mut self, now: Now) -> Option<Sent<S::Permit>> {
         if !self.may_claim(now) {
+            if !self.lease.holds(now) {
+                self.plan.forget_waits();
+            }
             return None;
         }
         self.plan.advance(now.db + CLAIM_AHEAD);
@@ -154,7 +157,8 @@ impl<S: Seats> DispatchMachine<S> {
         let mut requests = Vec::with_capacity(picked.len());
         let mut seats = Vec::with_capacity(picked.len());
         for (item, candidate, permit) in picked {
-            requests.push(self.request(candidate, token, S::seat(&permit), now));
+            let waited = self.plan.waited(item).cloned();
+            requests.push(ClaimRequest { waited, ..self.request(candidate, token, S::seat(&permit), now) });
             seats.push((item, Some(permit)));
             token = token.next();
         }
@@ -165,7 +169,8 @@ impl<S: Seats> DispatchMachine<S> {
     fn request(&self, candidate: Candidate, token: Token, seat: Seat, now: Now) -> ClaimRequest {
         let at_once = counts_as_begun(&candidate, seat, now.db);
         self.own_tokens.add(token);
-        ClaimRequest { candidate, token, node: self.node, at_once, lease: self.lease, now: now.db }
+        let (node, lease) = (self.node, self.lease);
+        ClaimRequest { candidate, token, node, at_once, lease, waited: None, now: now.db }
     }
 
     /// The next claims whose commit is unknown.
@@ -254,6 +259,8 @@ impl<S: Seats> DispatchMachine<S> {
             Claim::Blocked(blocked) => self.blocked(item, request, blocked, now),
             Claim::Full(Full { scope, until }) => {
                 let of = self.hold_back(item, &request.candidate, scope);
+                let earlier = request.waited.as_ref().map_or(0, |wait| wait.span);
+                self.plan.waits_for(&of, until.is_some(), request.now - earlier);
                 self.holds.full(of, until.map(|until| now.boot_at(until)), now.boot);
             }
             Claim::Busy => {
@@ -328,6 +335,7 @@ impl<S: Seats> DispatchMachine<S> {
     fn failed(&mut self, asked: Asked<S::Permit>, error: Error, now: Now) {
         let operation = asked.name();
         self.paused_until = now.boot + FAILURE_PAUSE;
+        self.plan.forget_waits();
         match asked {
             Asked::Claim(sent) if error.is_unknown() => {
                 let claims = sent.seats.len();

@@ -3,6 +3,7 @@
 
 mod item;
 mod ready;
+mod waits;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,12 +13,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(crate) use self::item::ItemKey;
 use self::item::ItemKind;
 use self::ready::{Admitted, Batch, Group, LineKey, Rank, Ready, rank};
+use self::waits::Waits;
 use super::lanes::{LaneId, LaneSet, Lanes};
 use super::poll::{Covered, PollPlan};
 use super::wheel::{Due, Handle, Refused, Wheel};
 use crate::domain::shards::{self, Share};
 use crate::domain::{
-    Boot, BoundOf, Candidate, DEFAULT_PRIORITY, ExecutionId, Occurrence, Pending, ScheduleId, Timestamp,
+    Boot, BoundOf, Candidate, DEFAULT_PRIORITY, ExecutionId, Occurrence, Pending, ScheduleId, SeatWait,
+    Timestamp,
 };
 use crate::time::CLAIM_AHEAD;
 
@@ -44,6 +47,8 @@ struct Item {
     retried: bool,
     /// While it is in flight: its group's turn before, which comes back if the claim fails.
     turn: u64,
+    /// While it is in flight: for which seat it had waited.
+    waited: Option<Box<SeatWait>>,
 }
 
 pub(crate) struct Plan {
@@ -60,6 +65,8 @@ pub(crate) struct Plan {
     full: LaneSet,
     /// Jobs whose bounds leave no room.
     full_jobs: FxHashSet<Arc<str>>,
+    /// Since when something due has waited for a seat.
+    waits: Waits,
     /// Occurrences that are not tried before they are due, and when that is.
     deferred: BTreeSet<(Timestamp, ItemKey)>,
     /// By schedule, the execution that keeps its slot, and those that wait for it.
@@ -84,6 +91,7 @@ impl Plan {
             lanes,
             full: LaneSet::NONE,
             full_jobs: FxHashSet::default(),
+            waits: Waits::default(),
             deferred: BTreeSet::new(),
             parked: FxHashMap::default(),
             cap,
@@ -143,6 +151,36 @@ impl Plan {
         }
     }
 
+    /// A claim found no room in a bound, as earlier ones since then; whether time alone makes some.
+    pub(crate) fn waits_for(&mut self, of: &BoundOf, is_rate: bool, since: Timestamp) {
+        self.waits.bound_is_full(of, is_rate, since);
+    }
+
+    /// Nobody knows what due items wait for now: claims fail, or may not be made.
+    pub(crate) fn forget_waits(&mut self) {
+        self.waits = Waits::default();
+    }
+
+    /// For which seat an item in flight had waited.
+    pub(crate) fn waited(&self, key: ItemKey) -> Option<&SeatWait> {
+        self.items.get(&key)?.waited.as_deref()
+    }
+
+    /// Ends the waits of lanes, jobs and groups for which nothing waits any more.
+    fn end_waits(&mut self) {
+        if self.waits.is_empty() {
+            return;
+        }
+        let mut waits = std::mem::take(&mut self.waits);
+        let of_lane = |lane| self.ready.has_some(|line, _| self.lane_of_line(line) == lane);
+        let of_bound = |of: &BoundOf| {
+            self.ready
+                .has_some(|line, group| line.job == of.job && (of.group.is_none() || *group == of.group))
+        };
+        waits.retain(of_lane, of_bound);
+        self.waits = waits;
+    }
+
     /// There may be room.
     pub(crate) fn free(&mut self, of: &BoundOf) {
         match of.group {
@@ -195,6 +233,7 @@ impl Plan {
         self.ready = Ready::default();
         self.parked.clear();
         self.deferred.clear();
+        self.forget_waits();
         self.wheel = Wheel::new(now.millis(), self.cap);
     }
 
@@ -234,6 +273,7 @@ impl Plan {
         if !is_short {
             self.brought = (self.items.len(), self.bytes);
         }
+        self.end_waits();
     }
 
     /// Tries all items again that wait for a seat, a place or a slot.
@@ -355,7 +395,14 @@ impl Plan {
             return;
         }
         let due = candidate.due();
-        let item = Item { candidate, place: ItemPlace::InFlight, touched: boot, retried: false, turn: 0 };
+        let item = Item {
+            candidate,
+            place: ItemPlace::InFlight,
+            touched: boot,
+            retried: false,
+            turn: 0,
+            waited: None,
+        };
         self.bytes += size(&item.candidate);
         self.items.insert(key, Box::new(item));
         if !rest.is_empty() {
@@ -430,7 +477,7 @@ impl Plan {
     ) -> Vec<(ItemKey, Candidate, P)> {
         let (mut ranks, mut permits) = (Vec::new(), Vec::new());
         let (mut granting, mut refusing) = (LaneSet::NONE, LaneSet::NONE);
-        let mut batch = Batch::new(most);
+        let (mut batch, present) = (Batch::new(most), now.saturating_sub(CLAIM_AHEAD));
         let mut turns = self.ready.lines_due(now, |line| !self.waits(line));
         while let Some(line) = turns.pop_front().filter(|_| ranks.len() < most) {
             let lane = self.lane_of_line(&line);
@@ -442,12 +489,15 @@ impl Plan {
             };
             let Some(granted) = permit(lane) else {
                 refusing.insert(lane);
+                self.waits.lane_is_full(lane, present);
                 continue;
             };
             granting.insert(lane);
             let before = self.ready.take(&line, &group, &rank);
+            let waited = self.wait_of(lane, &line, group, (rank.due, present));
             if let Some(item) = self.items.get_mut(&rank.key) {
                 item.turn = before;
+                item.waited = waited.map(Box::new);
             }
             ranks.push((lane, rank));
             permits.push((lane, granted));
@@ -455,6 +505,7 @@ impl Plan {
         }
         batch.passed.iter().for_each(|(line, group, rank)| self.ready.insert(line, group, *rank));
         self.full.add(refusing, granting);
+        self.end_waits();
         let seated = seat(ranks, permits, batch.is_bounded());
         let picked = seated.filter_map(|(rank, permit)| {
             let item = self.items.get_mut(&rank.key)?;
@@ -462,6 +513,21 @@ impl Plan {
             Some((rank.key, item.candidate.clone(), permit))
         });
         picked.collect()
+    }
+
+    /// For which seat an item of this line and group had to wait since it was due.
+    fn wait_of(
+        &self,
+        lane: LaneId,
+        line: &LineKey,
+        group: Group,
+        (due, now): (Timestamp, Timestamp),
+    ) -> Option<SeatWait> {
+        if self.waits.is_empty() {
+            return None;
+        }
+        let name = || self.lanes.name(lane);
+        self.waits.of((due, now), (lane, name), BoundOf { job: Arc::clone(&line.job), group })
     }
 
     /// The next due item of a line that can be claimed in this batch. Those that cannot are put aside.

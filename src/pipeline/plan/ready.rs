@@ -84,6 +84,11 @@ impl Ready {
         self.lines.get(key).and_then(|line| line.groups.get(group)).map_or(0, |turn| turn.due.len())
     }
 
+    /// Whether a group that counts has something due.
+    pub(super) fn has_some(&self, counts: impl Fn(&LineKey, &Group) -> bool) -> bool {
+        self.lines.iter().any(|(key, line)| line.groups.keys().any(|group| counts(key, group)))
+    }
+
     /// When the first item of the lines that count is due.
     pub(super) fn first_due(&self, counts: impl Fn(&LineKey) -> bool) -> Option<Timestamp> {
         let lines = self.lines.iter().filter(|(key, _)| counts(key));

@@ -8,6 +8,7 @@ macro_rules! conformance {
             claims {
                 claim_moves_the_cursor_and_leaves_a_row,
                 claim_for_an_idle_thread_leaves_it_running,
+                what_was_claimed_late_keeps_what_it_waited_for,
                 the_links_of_a_chain_are_claimed_under_one_version,
                 the_last_occurrence_of_a_finite_schedule_is_claimed_and_leaves_complete,
                 an_answer_stands_where_its_request_stood,

@@ -1,7 +1,7 @@
 //! Claims: what a won one leaves behind, and what happens to its neighbours in the batch.
 
 use super::*;
-use crate::domain::{ExecutionState, NextFire};
+use crate::domain::{BoundScope, ExecutionState, NextFire, SeatKind, SeatWait};
 
 pub(crate) fn claim_moves_the_cursor_and_leaves_a_row(db: &Bench) {
     let entry = db.schedule("s");
@@ -45,6 +45,34 @@ pub(crate) fn claim_for_an_idle_thread_leaves_it_running(db: &Bench) {
     let late = ClaimRequest { at_once: true, now: db.base + 1, ..db.head(&db.schedule("late")) };
     let shown = db.execution(drop_claimed(db.claim(&late)));
     assert_eq!((shown.claimed, shown.started), (Some(late.now), Some(late.now)), "not before it is claimed");
+}
+
+/// Of planned occurrences and PENDING executions alike, also beside others that were in time.
+pub(crate) fn what_was_claimed_late_keeps_what_it_waited_for(db: &Bench) {
+    let waited = |seat| Some(SeatWait { seat, span: 41_200 });
+    let lane = |request| ClaimRequest { waited: waited(SeatKind::Lane("slow".into())), ..request };
+    let shown = |claim: Claim| db.execution(drop_claimed(claim)).waited_for;
+    let (first, second) = (db.schedule("a"), db.schedule("b"));
+    let requests = [db.head(&first), lane(db.head(&second))];
+    let claims: Vec<Option<String>> = requests.iter().map(|request| shown(db.claim(request))).collect();
+    assert_eq!(claims, [None, Some("lane slow 41200".to_owned())]);
+    let batch = [db.head(&db.entry("a")), lane(db.head(&db.entry("b")))];
+    let claims: Vec<Option<String>> = db.store.claim(&batch).unwrap().into_iter().map(shown).collect();
+    assert_eq!(claims, [None, Some("lane slow 41200".to_owned())]);
+
+    let back = db.claim_head(&db.schedule("c"));
+    let execution = back.execution();
+    assert_eq!(db.settle(&back.give_back(db.now)), Applied::Done);
+    let again = |waited| {
+        let pending = db.find_pending(execution).expect("it waits");
+        won(db.claim(&ClaimRequest { waited, ..db.request(Candidate::Pending(pending)) }))
+    };
+    let claimed = again(waited(SeatKind::Rate(BoundScope::Group)));
+    assert_eq!(db.execution(execution).waited_for.as_deref(), Some("group rate 41200"));
+    // What a first claim waited for made the second late, too.
+    assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
+    drop(again(None).give_back(db.now));
+    assert_eq!(db.execution(execution).waited_for.as_deref(), Some("group rate 41200"));
 }
 
 pub(crate) fn the_links_of_a_chain_are_claimed_under_one_version(db: &Bench) {

@@ -244,7 +244,8 @@ impl Bench {
     /// A request of the case's own node, not at once.
     pub fn request(&self, candidate: Candidate) -> ClaimRequest {
         let (node, now) = (self.node, self.now);
-        ClaimRequest { candidate, token: Token::fresh(), node, at_once: false, lease: ENDLESS, now }
+        let (token, lease) = (Token::fresh(), ENDLESS);
+        ClaimRequest { candidate, token, node, at_once: false, lease, waited: None, now }
     }
 
     /// A request for the occurrence the entry's cursor points at.

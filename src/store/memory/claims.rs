@@ -142,6 +142,7 @@ impl Tables {
             node: Some(request.node),
             claimed: Some(request.now),
             started: request.started(),
+            waited_for: request.waited.clone(),
             prev: occurrence.prev,
             following: occurrence.following.column(),
             ..Execution::new(id, &row.application, occurrence.at, owned_state(request))
@@ -192,6 +193,7 @@ impl Tables {
             run.node = Some(request.node);
             run.claimed = Some(request.now);
             run.started = request.started();
+            run.waited_for = request.waited.clone().or_else(|| run.waited_for.take());
         });
         Claimed::won(request, pending.id, fence)
     }

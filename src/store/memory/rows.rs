@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::domain::shards::SHARDS;
 use crate::domain::{
     Cursor, Entry, ExecutionId, ExecutionState, JobId, JobSettings, LaneHealth, Millis, NodeId, Overlap,
-    Reason, ScheduleId, ScheduleState, Timestamp, Token,
+    Reason, ScheduleId, ScheduleState, SeatWait, Timestamp, Token,
 };
 use crate::store::columns::{
     Column, Datum, NO_TIME, NONE, Ownership, QUEUE, Settings, When, instant, number,
@@ -452,6 +452,8 @@ pub(super) struct Execution {
     pub error: String,
     /// Of one that was skipped because it would have overlapped: the execution that ran.
     pub holder: Option<i64>,
+    /// Of one that was claimed late for want of a seat.
+    pub waited_for: Option<SeatWait>,
     /// How many attempts before it failed, and how often it was snoozed.
     pub failures: u32,
     pub snoozes: u32,
@@ -513,6 +515,7 @@ impl Execution {
             following: None,
             error: String::new(),
             holder: None,
+            waited_for: None,
             failures: 0,
             snoozes: 0,
         }

@@ -246,6 +246,7 @@ impl Tables {
             tags: run.tags.clone(),
             stuck: self.stuck.contains_key(&id),
             holder: run.holder,
+            waited_for: run.waited_for.as_ref().map(ToString::to_string),
             nobody: job.filter(|_| run.is(ExecutionState::Pending)).and_then(|job| job.nobody.since),
         }
     }

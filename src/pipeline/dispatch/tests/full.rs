@@ -56,6 +56,20 @@ fn a_full_job_is_not_tried_until_one_of_it_ends_and_delays_no_other() {
 }
 
 #[test]
+fn what_waits_for_a_seat_of_its_job_says_for_how_long() {
+    let mut bench = bench();
+    bench.poll(START + 1_500);
+    bench.run(START + 1_000);
+    bench.run(START + 2_400);
+    end_one(&mut bench);
+    bench.run(START + 2_500);
+    let query = ExecutionQuery { application: Some("app".to_owned()), limit: 99, ..Default::default() };
+    let rows = bench.store.executions(&query).unwrap();
+    let waits: Vec<String> = rows.into_iter().filter_map(|row| row.waited_for).collect();
+    assert_eq!(waits, ["job 1500"]);
+}
+
+#[test]
 fn a_poll_tries_a_full_job_again() {
     let mut bench = bench();
     bench.poll(START + 1_500);

@@ -61,6 +61,52 @@ fn who_waits_for_a_seat_in_a_lane_gets_the_one_that_is_free() {
     assert_eq!(ran(&bench), (1, 2));
 }
 
+/// What each execution waited for, as its row says, the first claimed first.
+fn waited(bench: &Bench) -> Vec<Option<String>> {
+    let query = ExecutionQuery { application: Some("app".to_owned()), limit: 99, ..Default::default() };
+    let mut rows = bench.store.executions(&query).unwrap();
+    rows.sort_by_key(|row| row.id);
+    rows.into_iter().map(|row| row.waited_for).collect()
+}
+
+#[test]
+fn what_waits_for_a_seat_says_so_once_it_is_late() {
+    let (mut bench, chairs) = bench(0, true);
+    bench.poll(START + 6_000);
+    bench.run(START + 1_000);
+    let free = |bench: &mut Bench, at: Timestamp, seats: usize| {
+        chairs.store(seats, Ordering::Relaxed);
+        bench.machine.receive(bench.now(), DispatchInput::SeatFreed(second()));
+        bench.run(at);
+    };
+    free(&mut bench, START + 1_900, 1);
+    assert_eq!(waited(&bench), [None, None], "0.9 s are no wait");
+    free(&mut bench, START + 2_500, 1);
+    bench.run(START + 2_500);
+    let late = Some("lane second 1500".to_owned());
+    assert_eq!(waited(&bench).into_iter().flatten().collect::<Vec<_>>(), [late.unwrap()]);
+    // Once nothing waits any more, a later one has not waited since then.
+    free(&mut bench, START + 2_600, 9);
+    bench.run(START + 5_900);
+    let waits: Vec<String> = waited(&bench).into_iter().flatten().collect();
+    assert_eq!(waits, ["lane second 1500", "lane second 1600"]);
+}
+
+#[test]
+fn a_call_that_fails_ends_what_is_known_of_a_wait() {
+    let (mut bench, chairs) = bench(0, true);
+    bench.poll(START + 6_000);
+    bench.run(START + 1_000);
+    bench.now = START + 2_000;
+    assert!(matches!(bench.next(), Some(Op::Claim(_))), "the other job's second");
+    bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unavailable, "away")));
+    chairs.store(9, Ordering::Relaxed);
+    bench.machine.receive(bench.now(), DispatchInput::SeatFreed(second()));
+    bench.run(START + 2_000 + FAILURE_PAUSE);
+    assert!(ran(&bench).1 > 0);
+    assert_eq!(waited(&bench).into_iter().flatten().count(), 0);
+}
+
 #[test]
 fn without_a_seat_in_any_lane_it_waits_for_one() {
     let (mut bench, _) = bench(0, true);

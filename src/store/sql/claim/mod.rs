@@ -21,8 +21,8 @@ use std::sync::atomic::Ordering;
 
 use self::bounds::Lock;
 use self::planned::{
-    CLAIMED_OR_RUNNING, Found, IS_LATE, LOCKED, PlannedRequest, Win, claimable, in_batches, join_holders,
-    mine, planned_want,
+    CLAIMED_OR_RUNNING, Found, IS_LATE, LOCKED, NULL_IF_NONE, PlannedRequest, WAITED, Win, claimable,
+    in_batches, join_holders, mine, planned_want,
 };
 use super::connection::call::SqlStore;
 use super::dialect::Dialect;
@@ -317,6 +317,7 @@ fn pending_want<'a>(pending: impl Iterator<Item = &'a PendingRequest<'a>> + Clon
         .alike("node", requests().map(|it| it.node))
         .alike("claimed", requests().map(|it| it.now))
         .times("started", requests().map(ClaimRequest::started))
+        .waited(requests())
 }
 
 /// The schedules whose PENDING executions may be claimed: by their states, and by a fence that can grow.
@@ -371,7 +372,7 @@ fn take_all(session: &mut dyn Session, want: &BatchRows, fence: &str) -> Step<Fo
         return Ok(Found::default());
     }
     let dialect = session.dialect();
-    let sets = [
+    let mut sets = vec![
         ("state", CLAIMED_OR_RUNNING),
         ("claim_token", "w.token"),
         ("fence", fence),
@@ -379,6 +380,7 @@ fn take_all(session: &mut dyn Session, want: &BatchRows, fence: &str) -> Step<Fo
         ("claimed_time", "w.claimed"),
         ("started_time", "w.started"),
     ];
+    sets.extend(want.has(WAITED).then_some(("waited_for", NULL_IF_NONE)));
     let take = guarded(dialect, &guard::TAKE, "r");
     session.execute(&update(dialect, ("QRTZ_RUN", "r"), &sets, want, &take))?;
     let won = mine(session, want, "r.id", &dialect.seek("r.id", "w.id"))?;

@@ -17,7 +17,23 @@ pub(crate) type PlannedRequest<'a> = (&'a ClaimRequest, &'a Occurrence);
 pub(crate) const LOCKED: &[&str] = &["id", "state", "prev_fire_time", "next_fire_time", "version"];
 const MOVED: &[&str] = &["id", "state", "prev_fire_time", "next_fire_time", "version", "following"];
 const INSERTED: &[&str] =
-    &["id", "prev_fire_time", "next_fire_time", "following", "token", "node", "claimed", "started"];
+    &["id", "prev_fire_time", "next_fire_time", "following", "token", "node", "claimed", "started", WAITED];
+
+/// The column of a batch that has what each execution waited for; there only if one of them did.
+pub(crate) const WAITED: &str = "waited";
+/// What is stored of that.
+pub(crate) const NULL_IF_NONE: &str = "NULLIF(w.waited, '')";
+
+impl BatchRows {
+    /// With what each request waited for, if one of them did.
+    pub(crate) fn waited<'a>(self, requests: impl Iterator<Item = &'a ClaimRequest> + Clone) -> Self {
+        if requests.clone().all(|request| request.waited.is_none()) {
+            return self;
+        }
+        let text = |it: &ClaimRequest| it.waited.as_ref().map_or_else(String::new, ToString::to_string);
+        self.texts(WAITED, requests.map(text))
+    }
+}
 
 pub(crate) fn planned_want(planned: &[PlannedRequest<'_>]) -> BatchRows {
     let requests = || planned.iter().map(|(request, _)| *request);
@@ -32,6 +48,7 @@ pub(crate) fn planned_want(planned: &[PlannedRequest<'_>]) -> BatchRows {
         .alike("node", requests().map(|it| it.node))
         .alike("claimed", requests().map(|it| it.now))
         .times("started", requests().map(ClaimRequest::started))
+        .waited(requests())
 }
 
 /// A claim puts its execution into this state.
@@ -114,13 +131,17 @@ pub(crate) fn claimable(dialect: Dialect) -> String {
 }
 
 /// The executions of claims `w`, whose schedules' columns are those of `schedule`; their source follows.
-pub(crate) fn insert_of(schedule: &str) -> String {
+pub(crate) fn insert_of(schedule: &str, want: &BatchRows) -> String {
+    let (column, value) = match want.has(WAITED) {
+        true => (", waited_for", format!(", {NULL_IF_NONE}")),
+        false => ("", String::new()),
+    };
     format!(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, \
          due_time, claim_token, fence, node, claimed_time, started_time, prev_fire_time, \
-         following_fire_time) SELECT {schedule}.application, {schedule}.id, {schedule}.generation, \
+         following_fire_time{column}) SELECT {schedule}.application, {schedule}.id, {schedule}.generation, \
          w.next_fire_time, 1, {CLAIMED_OR_RUNNING}, w.next_fire_time, w.token, {schedule}.fence, w.node, \
-         w.claimed, w.started, w.prev_fire_time, w.following FROM "
+         w.claimed, w.started, w.prev_fire_time, w.following{value} FROM "
     )
 }
 
@@ -143,8 +164,9 @@ pub(crate) fn take_slots(dialect: Dialect, want: &BatchRows) -> Statement {
 
 /// Inserts an execution for each row of `want`, whose cursor has been moved by this transaction.
 pub(crate) fn insert_moved(dialect: Dialect, want: &BatchRows) -> Statement {
-    sql(insert_of("e"))
-        .want(dialect, &want.of(INSERTED))
+    let want = want.of(INSERTED);
+    sql(insert_of("e", &want))
+        .want(dialect, &want)
         .push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", dialect.join()))
 }
 

@@ -106,6 +106,11 @@ impl BatchRows {
         self.rows
     }
 
+    /// Whether it has this column.
+    pub(crate) fn has(&self, column: &str) -> bool {
+        self.each.iter().any(|(name, _)| *name == column) || self.same.iter().any(|(name, _)| *name == column)
+    }
+
     /// Only the rows whose id is one of `ids`.
     pub(crate) fn only(mut self, ids: &[i64]) -> Self {
         if let (Some((_, Values::Ints(mine))), true) = (self.each.first(), ids.len() < self.rows) {

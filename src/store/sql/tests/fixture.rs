@@ -66,6 +66,7 @@ pub(super) fn request(entry: &Arc<Entry>, node: NodeId) -> ClaimRequest {
         node,
         at_once: true,
         lease: Lease { until: Boot::MAX, apart: 0 },
+        waited: None,
         now: AT + 5,
     }
 }

@@ -265,6 +265,7 @@ fn requests(count: i64) -> Vec<ClaimRequest> {
             node,
             at_once: false,
             lease: Lease { until: Boot::at(0), apart: 0 },
+            waited: None,
             now: START,
         }
     };

@@ -2,7 +2,7 @@
 
 use super::notes::NOTE;
 use crate::store::sql::claim::planned::{
-    Found, PlannedRequest, by_first_column, claimable, have_slots, insert_of, moves, planned_want,
+    Found, PlannedRequest, WAITED, by_first_column, claimable, have_slots, insert_of, moves, planned_want,
     slot_is_free,
 };
 use crate::store::sql::dialect::{Dialect, assigned};
@@ -40,7 +40,7 @@ pub(crate) fn claim_waiting(want: &BatchRows, has_slots: bool) -> Statement {
         assigned("", &moves(Dialect::Postgres, has_slots))
     ))
     .want(Dialect::Postgres, want)
-    .push(&guarded_and_inserted(has_slots))
+    .push(&guarded_and_inserted(want, has_slots))
 }
 
 /// PostgreSQL's claim of what nobody holds. The UPDATE repeats the guard: a row may have changed between the
@@ -51,21 +51,22 @@ pub(crate) fn claim_skipping(want: &BatchRows, has_slots: bool) -> Statement {
         " JOIN QRTZ_EXECUTE e ON {}{free}), moved AS (UPDATE QRTZ_EXECUTE AS e SET {} FROM locked AS w{}",
         claimable(Dialect::Postgres),
         assigned("", &moves(Dialect::Postgres, has_slots)),
-        guarded_and_inserted(has_slots)
+        guarded_and_inserted(want, has_slots)
     ))
 }
 
 /// The end of PostgreSQL's claim, behind what its UPDATE is from.
-fn guarded_and_inserted(has_slots: bool) -> String {
+fn guarded_and_inserted(want: &BatchRows, has_slots: bool) -> String {
+    let waited = if want.has(WAITED) { ", w.waited" } else { "" };
     let free = if has_slots { format!(" AND {}", slot_is_free(Dialect::Postgres)) } else { String::new() };
     format!(
         " WHERE {}{free} RETURNING e.application, e.id, e.generation, w.next_fire_time, w.token, e.fence, \
-         w.node, w.claimed, w.started, w.prev_fire_time, w.following), \
+         w.node, w.claimed, w.started, w.prev_fire_time, w.following{waited}), \
          won AS ({} moved AS w RETURNING execute_id, id, fence, application, node), \
          noted AS ({} MIN(id), MAX(id), application, node FROM won GROUP BY application, node) \
          SELECT execute_id, id, fence FROM won",
         claimable(Dialect::Postgres),
-        insert_of("w"),
+        insert_of("w", want),
         NOTE
     )
 }

@@ -504,6 +504,7 @@ answer! {
         stuck = "CASE WHEN r.state = 'TIMED_OUT' AND EXISTS \
             (SELECT 1 FROM QRTZ_STUCK k WHERE k.execution_id = r.id) THEN 1 ELSE 0 END AS stuck", Row::flag;
         holder = "r.holder", Row::maybe_int;
+        waited_for = "r.waited_for", Row::maybe_text;
         key = "r.unique_key", Row::maybe_text;
         group = "r.group_key", Row::maybe_text;
         lane = "r.lane", Row::maybe_text;

@@ -1,0 +1,190 @@
+//! Why an execution began late, as far as that is known.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::Serialize;
+
+use super::facts::Facts;
+use crate::api::words::{instant, span};
+use crate::api::{AuditView, ExecutionView, NodeView};
+use crate::domain::{BoundScope, Reason, SeatKind, SeatWait};
+
+/// From so late on an execution is late.
+const LATE: TimeDelta = TimeDelta::seconds(1);
+
+/// That an execution began a second late or more, and what it waited for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Late {
+    /// How late, milliseconds.
+    pub by: i64,
+    /// What it waited for. Empty if nothing is known of it: its node was slow to claim it, or the database.
+    pub waits: Vec<LateWait>,
+}
+
+/// Something that an execution waited for after it was due. As JSON an object whose `for` names it; instants
+/// are epoch milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "for", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LateWait {
+    /// No live node had a handler for its job and claimed.
+    Node {
+        /// From when: it was due, or the last of these nodes ended, was heard of, or was switched off.
+        from: DateTime<Utc>,
+        /// When one joined.
+        until: DateTime<Utc>,
+    },
+    /// Its application, its job or its schedule was paused.
+    PauseEnd {
+        /// `application`, `job` or `schedule`.
+        what: String,
+        /// Its name.
+        name: String,
+        /// Who had paused it.
+        actor: String,
+        /// When the pause ended.
+        until: DateTime<Utc>,
+    },
+    /// Another execution of its schedule had not ended.
+    Holder {
+        /// That execution.
+        holder: i64,
+    },
+    /// All threads, tasks and places in the queue of its lane were taken on its node, or given to others that
+    /// were due before.
+    Lane {
+        /// The lane.
+        lane: String,
+        /// For how long, milliseconds.
+        span: i64,
+    },
+    /// So many executions of its job, or of its group, ran as may run at once.
+    Bound {
+        /// `job` or `group`.
+        of: String,
+        /// For how long, milliseconds.
+        span: i64,
+    },
+    /// So many of its job, or of its group, had begun as may begin within a span of time.
+    Rate {
+        /// `job` or `group`.
+        of: String,
+        /// For how long, milliseconds.
+        span: i64,
+    },
+    /// It was claimed, and waited in the queue of its node.
+    Queue {
+        /// For how long, milliseconds.
+        span: i64,
+    },
+}
+
+/// How late an execution began that has begun, if it was late, and why.
+pub(super) fn late(facts: &Facts, it: &ExecutionView) -> Option<Late> {
+    let (due, claimed, started) = (it.due?, it.claimed?, it.started?);
+    let late = started - due;
+    // How late something was found that was missed is told by its reason.
+    if late < LATE || it.cause == Reason::Misfire.as_str() && it.attempt == 1 {
+        return None;
+    }
+    let holder = it.holder.filter(|_| it.attempt == 1).map(|holder| LateWait::Holder { holder });
+    let queued = started - claimed;
+    let queue = (queued >= LATE).then(|| LateWait::Queue { span: queued.num_milliseconds() });
+    let seat = it.waited_for.as_deref().and_then(|text| text.parse().ok()).map(of_seat);
+    let waits = pauses(facts, it, (due, claimed)).chain(no_node(facts, it, (due, claimed)));
+    let waits = waits.chain(holder).chain(seat).chain(queue).collect();
+    Some(Late { by: late.num_milliseconds(), waits })
+}
+
+fn of_seat(SeatWait { seat, span }: SeatWait) -> LateWait {
+    let of = |scope| if scope == BoundScope::Job { "job" } else { "group" }.to_owned();
+    match seat {
+        SeatKind::Lane(lane) => LateWait::Lane { lane: lane.to_string(), span },
+        SeatKind::Bound(scope) => LateWait::Bound { of: of(scope), span },
+        SeatKind::Rate(scope) => LateWait::Rate { of: of(scope), span },
+    }
+}
+
+/// Pauses that had begun when it was due and ended before it was claimed.
+/// A schedule's own holds what it plans, and nothing that was asked for by hand.
+fn pauses(
+    facts: &Facts,
+    it: &ExecutionView,
+    (due, claimed): (DateTime<Utc>, DateTime<Utc>),
+) -> impl Iterator<Item = LateWait> {
+    let is_planned = it.origin == 0;
+    let holds = move |target: &str| target != "node" && (is_planned || target != "schedule");
+    let is_pause = move |it: &&AuditView| it.verb == "pause" && holds(&it.target_type);
+    let held = facts.changes.iter().rev().filter(is_pause).filter_map(move |begin| {
+        let until = facts.end_of_pause(begin)?.made?;
+        let is_its = begin.made? <= claimed && until - due >= LATE && until <= claimed;
+        is_its.then(|| LateWait::PauseEnd {
+            what: begin.target_type.clone(),
+            name: begin.target.clone(),
+            actor: begin.actor.clone(),
+            until,
+        })
+    });
+    held
+}
+
+/// The time in which no node had a handler and claimed, from its due time on. A node that died lived until it
+/// was heard of last; one that is switched off claims nothing since then.
+fn no_node(
+    facts: &Facts,
+    it: &ExecutionView,
+    (due, claimed): (DateTime<Utc>, DateTime<Utc>),
+) -> Option<LateWait> {
+    let lists = |node: &&NodeView| node.jobs.contains(&it.job);
+    let last = |node: &NodeView| match node.ended {
+        Some(ended) if node.end_reason == "dead" => node.last_beat.map_or(ended, |beat| beat.min(ended)),
+        Some(ended) => ended,
+        None if node.state != "active" => node.paused.unwrap_or(claimed),
+        None => claimed,
+    };
+    let lives = facts.nodes.iter().filter(lists).filter_map(|node| Some((node.started?, last(node))));
+    let lives: Vec<_> = lives.filter(|(begun, ended)| *ended > due && *begun < claimed).collect();
+    // Its own node's row is there, unless retention has removed it: then nothing is known.
+    let first = lives.iter().map(|(begun, _)| *begun).min()?;
+    let covered = lives.iter().filter(|(begun, _)| *begun <= due).map(|(_, ended)| *ended).max();
+    let (from, until) = match covered {
+        None => (due, first),
+        Some(ended) => {
+            let next = lives.iter().map(|(begun, _)| *begun).filter(|begun| *begun > ended).min()?;
+            let is_bridged = lives.iter().any(|(begun, until)| *begun <= ended && *until > ended);
+            if is_bridged {
+                return None;
+            }
+            (ended, next)
+        }
+    };
+    (until - from >= LATE).then_some(LateWait::Node { from, until })
+}
+
+/// `: it waited 40.1 s for a seat of lane "slow"`; nothing if nothing is known.
+pub(super) fn said(late: &Late) -> String {
+    let waits: Vec<String> = late.waits.iter().map(waited).collect();
+    if waits.is_empty() { String::new() } else { format!(": {}", waits.join(", and ")) }
+}
+
+fn waited(wait: &LateWait) -> String {
+    let millis = |millis: i64| span(TimeDelta::milliseconds(millis));
+    match wait {
+        LateWait::Node { from, until } => {
+            format!(
+                "no node that claimed had a handler for it from {} until {}",
+                instant(*from),
+                instant(*until)
+            )
+        }
+        LateWait::PauseEnd { what, name, actor, until } => {
+            let actor = if actor.is_empty() { "somebody" } else { actor };
+            format!("{what} {name:?} was paused by {actor} until {}", instant(*until))
+        }
+        LateWait::Holder { holder } => format!("it must not overlap execution {holder}"),
+        LateWait::Lane { lane, span } => format!("it waited {} for a seat of lane {lane:?}", millis(*span)),
+        LateWait::Bound { of, span } => format!("it waited {} for a seat of its {of}", millis(*span)),
+        LateWait::Rate { of, span } => format!("it waited {} for the rate of its {of}", millis(*span)),
+        LateWait::Queue { span } => format!("it waited {} in its node's queue", millis(*span)),
+    }
+}

@@ -1,0 +1,163 @@
+use super::*;
+
+#[test]
+fn a_retry_waits_for_its_time() {
+    let failed = ExecutionView { error: "no route".to_owned(), ..ran("FAILED", "") };
+    let retry = ExecutionView { due: Some(at(12, 90_000)), ..pending() };
+    let said = format!(
+        "{IT} is due at 2026-11-29 12:01:30.000 UTC, in 1 min 30 s, as attempt 2 after attempt 1 \
+         failed on {ON}: no route"
+    );
+    says(&with(vec![failed, retry]), Fate::Planned, "retry", &said);
+}
+
+#[test]
+fn what_waits_names_what_holds_it() {
+    let waiting = |facts: Facts, reason: &str, said: &str| {
+        says(
+            &Facts { attempts: vec![pending()], ..facts },
+            Fate::Waiting,
+            reason,
+            &format!("{IT} waits: {said}"),
+        );
+    };
+    let job_of_nobody = Some(JobView { nobody_since: Some(at(4, 0)), ..job() });
+    let none =
+        Facts { nodes: vec![NodeView { ended: Some(at(3, 0)), ..node(NODE) }], job: job_of_nobody, ..noon() };
+    waiting(
+        none,
+        "no node",
+        "no live node has a handler for job \"report\", since 2026-11-29 04:00:00.000 UTC; the last one that \
+         had ended at 2026-11-29 03:00:00.000 UTC",
+    );
+    let drained = Facts { nodes: vec![NodeView { state: "drained".to_owned(), ..node(NODE) }], ..noon() };
+    waiting(drained, "no node", "no node that has a handler for it claims: node n1 is drained");
+    let job_paused = JobView {
+        state: "paused".to_owned(),
+        paused_by: "ann".to_owned(),
+        paused_until: Some(at(13, 0)),
+        ..job()
+    };
+    waiting(
+        Facts { job: Some(job_paused), ..noon() },
+        "paused",
+        "job \"report\" is paused by ann, until 2026-11-29 13:00:00.000 UTC",
+    );
+    let bounded = Facts {
+        job: Some(JobView { concurrency: Some(2), rate: None::<RateView>, ..job() }),
+        under_way: vec![ExecutionView { id: 41, ..pending() }, ExecutionView { id: 42, ..pending() }],
+        ..noon()
+    };
+    waiting(bounded, "full", "all 2 seats of job \"report\" are taken by 41 and 42");
+    let lane = |name: &str, busy| LaneHealth {
+        name: name.to_owned(),
+        threads: 4,
+        busy,
+        queued: 9,
+        ..LaneHealth::default()
+    };
+    let of = |lanes| NodeView { lanes, last_beat: Some(at(12, -2_000)), ..node(NODE) };
+    let full = of(vec![lane("default", 4)]);
+    waiting(
+        Facts { nodes: vec![full], ..noon() },
+        "full",
+        "lanes of all its nodes are full: node n1 runs 4 of 4 and has 9 queued, 2.0 s ago",
+    );
+}
+
+#[test]
+fn seats_of_a_group_are_its_own() {
+    let group = |name: &str| Some(name.to_owned());
+    let of = |id, name| ExecutionView { id, group: group(name), ..pending() };
+    let facts = Facts {
+        job: Some(JobView { group_concurrency: Some(1), ..job() }),
+        under_way: vec![of(41, "other"), of(42, "seven")],
+        ..with(vec![ExecutionView { group: group("seven"), ..pending() }])
+    };
+    says(
+        &facts,
+        Fate::Waiting,
+        "full",
+        &format!("{IT} waits: the only seat of group \"seven\" is taken by 42"),
+    );
+    let free = Facts { under_way: vec![of(41, "other")], ..facts };
+    assert!(explain(&free).sentence.contains("nothing that is known holds it"));
+}
+
+#[test]
+fn what_came_due_and_was_not_claimed_waits() {
+    let open = |facts: Facts| {
+        let view = |plan: Plan| Plan { view: ScheduleView { next: Some(two()), ..plan.view }, ..plan };
+        Facts { plan: facts.plan.map(view), ..facts }
+    };
+    let late = format!("{IT} has been due for 10 h, and nothing that is known holds it");
+    says(&open(noon()), Fate::Waiting, "", &late);
+    let error = ScheduleView { state: "error".to_owned(), reason: "bad cron".to_owned(), ..schedule() };
+    let broken = Facts { plan: noon().plan.map(|plan| Plan { view: error, ..plan }), ..noon() };
+    says(
+        &open(broken),
+        Fate::Waiting,
+        "quarantined",
+        &format!("{IT} waits: its schedule is in error: bad cron"),
+    );
+}
+
+#[test]
+fn what_is_missed_does_not_wait() {
+    let open = |misfire: &str, asked| {
+        let timing = Timing::new(Trigger::cron("0 0 * * * ?", "UTC").unwrap(), None, None).ok();
+        let view = ScheduleView { next: Some(two()), ..schedule() };
+        let plan = Some(Plan { view, timing, misfire: misfire.parse().ok(), left_by: Vec::new() });
+        explain(&Facts { plan, at: Some(asked), nodes: Vec::new(), now: at(12, 90_000), ..noon() })
+    };
+    let why = open("DO_NOTHING", at(3, 0));
+    assert_eq!((why.fate, &*why.reason), (Fate::WillBeSkipped, "misfire"));
+    let said = "was missed, and will be skipped by the misfire handler (DO_NOTHING); no live node";
+    assert!(why.sentence.contains(said), "{why:?}");
+    assert_eq!(open("FIRE_ONCE", at(3, 0)).fate, Fate::WillBeSkipped);
+    assert_eq!(
+        (open("FIRE_ONCE", at(12, 0)).fate, open("FIRE_ALL", at(3, 0)).fate),
+        (Fate::Waiting, Fate::Waiting)
+    );
+}
+
+/// Only the cursor tells its next fire time.
+#[test]
+fn a_fixed_delay_waits_where_its_cursor_stands() {
+    let delay = Trigger::fixed_delay(std::time::Duration::from_secs(90)).unwrap();
+    let timing = Timing::new(delay, Some(0), None).ok();
+    let view = ScheduleView { next: Some(two()), ..schedule() };
+    let plan = Some(Plan { view, timing, misfire: Some(MisfirePolicy::FireOnce), left_by: Vec::new() });
+    let facts = Facts { plan, ..noon() };
+    assert_eq!(explain(&facts).fate, Fate::Waiting);
+    assert_eq!(explain(&Facts { at: Some(at(3, 0)), ..facts }).reason, "no fire time");
+}
+
+/// A pause of its schedule holds what is planned alone.
+#[test]
+fn what_is_asked_for_by_hand_does_not_wait_for_the_schedules_pause() {
+    let (state, paused_by) = ("paused".to_owned(), "ann".to_owned());
+    let view = ScheduleView { state, paused_by, ..schedule() };
+    let plan = noon().plan.map(|plan| Plan { view, ..plan });
+    let by_hand = ExecutionView { origin: 5, cause: "by hand".to_owned(), ..planned("PENDING", "by hand") };
+    let paused = Facts { plan, at: None, ..with(vec![by_hand]) };
+    assert!(explain(&paused).sentence.contains("nothing that is known holds it"));
+    assert_eq!(explain(&Facts { attempts: vec![pending()], ..paused }).reason, "paused");
+}
+
+/// Of what was enqueued in a lane that one alone counts.
+#[test]
+fn a_lane_in_which_it_was_enqueued_is_full_by_itself() {
+    let lane =
+        |name: &str, busy| LaneHealth { name: name.to_owned(), threads: 4, busy, ..LaneHealth::default() };
+    let lanes = vec![lane("default", 0), lane("slow", 4)];
+    let node = NodeView { lanes, last_beat: Some(at(12, -2_000)), ..node(NODE) };
+    let of = |lane: Option<&str>| {
+        let waits = ExecutionView { lane: lane.map(str::to_owned), ..pending() };
+        explain(&Facts { nodes: vec![node.clone()], ..with(vec![waits]) })
+    };
+    let why = of(Some("slow"));
+    let said = "lane \"slow\" is full on all its nodes: node n1 runs 4 of 4 and has 0 queued, 2.0 s ago";
+    assert_eq!((&*why.reason, why.sentence), ("full", format!("{IT} waits: {said}")));
+    assert_eq!((&*of(Some("default")).reason, &*of(None).reason), ("retry", "retry"));
+}
