@@ -62,11 +62,11 @@ pub mod trigger;
 pub use api::{
     Accounted, ApplicationView, AuditFilter, AuditView, Because, Builder, Cancelled, Client, Draining,
     EditPlan, Edited, Enqueued, Evidence, ExecutionDetails, ExecutionFilter, ExecutionLogs, ExecutionPlace,
-    ExecutionView, Fate, FieldEdit, Flaw, FlawKind, FullBound, FullNode, Health, IdleNode, Job, JobView,
-    Lane, Late, LateWait, LogLine, Metrics, NodeView, Outgoing, OwnerView, Paused, RateView, Removed, Reran,
-    RerunCancelled, RerunFate, RerunOccurrence, RerunPlan, Resumed, Retried, Schedule, ScheduleDetails,
-    ScheduleView, Scheduler, Skipped, SyncPlan, Synced, Target, Triggered, Undecodable, UnknownSpan,
-    Verification, Waited, Who, Why,
+    ExecutionView, Expected, Fate, FieldEdit, Flaw, FlawKind, FullBound, FullNode, Health, IdleNode, Job,
+    JobView, Lane, Late, LateWait, LogLine, Metrics, NodeView, Outgoing, OwnerView, Paused, RateView,
+    Removed, Reran, RerunCancelled, RerunFate, RerunOccurrence, RerunPlan, Resumed, Retried, Schedule,
+    ScheduleDetails, ScheduleView, Scheduler, Skipped, SyncPlan, Synced, Target, Triggered, Undecodable,
+    UnknownSpan, Verification, Waited, Who, Why, WhyList,
 };
 #[cfg(feature = "certificate")]
 pub use api::{Certificate, CertifiedSchedule, CertifiedTrigger};

@@ -59,4 +59,6 @@ pub use views::{
     ApplicationView, ExecutionFilter, ExecutionPlace, ExecutionView, JobView, NodeView, OwnerView, RateView,
     ScheduleView,
 };
-pub use why::{Because, Evidence, Fate, FullBound, FullNode, IdleNode, Late, LateWait, Who, Why};
+pub use why::{
+    Because, Evidence, Expected, Fate, FullBound, FullNode, IdleNode, Late, LateWait, Who, Why, WhyList,
+};

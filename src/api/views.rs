@@ -418,8 +418,8 @@ view! {
         /// Of one that was skipped because it would have overlapped: the execution that had not ended. Of one
         /// that was withdrawn: the id of the audit's entry on the change.
         holder: Option<i64> = row.holder,
-        /// Of one that was claimed a second late or more for want of a seat: whose seat it waited for, and how
-        /// many milliseconds. `lane slow 41200`, `job 3100`, `group 3100`, `job rate 3100` or
+        /// Of one that was claimed a second late or more for want of a seat: whose seat it waited for, and
+        /// how many milliseconds. `lane slow 41200`, `job 3100`, `group 3100`, `job rate 3100` or
         /// `group rate 3100`.
         waited_for: Option<String> = row.waited_for,
         /// Its unique key, of one that was enqueued with one.

@@ -70,7 +70,7 @@ fn firetime(arguments: &[&str]) -> Command {
     command
 }
 
-fn on(database: &Database, arguments: &[&str]) -> Output {
+pub fn on(database: &Database, arguments: &[&str]) -> Output {
     firetime(arguments)
         .env("FIRETIME_DATABASE_URL", &database.url)
         .env("FIRETIME_APPLICATION", APPLICATION)
@@ -82,7 +82,7 @@ fn text(output: &[u8]) -> String {
     String::from_utf8(output.to_vec()).unwrap()
 }
 
-fn succeeded(output: &Output) -> String {
+pub fn succeeded(output: &Output) -> String {
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout)
 }
@@ -100,7 +100,8 @@ fn it_says_why(database: &Database, skipped: &str, cancelled: &str) {
     assert!(why.starts_with("\"nightly\" of 2090-01-01 00:00:00.000 UTC was skipped: "), "{why}");
     assert!(why.contains("\nattempt 1 ") && why.contains("\ntrigger "), "{why}");
     let why = said(&["why", "--execution", cancelled, "--output", "json"]);
-    assert!(why.starts_with("{\"fate\":\"cancelled\",\"reason\":\"cancelled\",\"sentence\":"), "{why}");
+    let begin = "{\"fate\":\"cancelled\",\"reason\":\"cancelled\",\"because\":{\"kind\":\"cancelled\",";
+    assert!(why.starts_with(begin), "{why}");
     refused(&on(database, &["why"]), 2);
     let mistyped = refused(&on(database, &["why", "nihgtly"]), 4);
     assert!(mistyped.contains("nightly"), "{mistyped}");

@@ -10,7 +10,7 @@ use firetime::{
 use libtest_mimic::Trial;
 
 use crate::support::database::ServerKind;
-use crate::support::scheduler::{SOON, builder, client, hanging, until};
+use crate::support::scheduler::{APPLICATION, SOON, builder, client, hanging, until};
 use crate::trial;
 
 pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
@@ -22,6 +22,10 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
             what_somebody_skipped_paused_or_removed_tells_who,
         ),
         ("what_was_missed_or_would_overlap_tells_so", what_was_missed_or_would_overlap_tells_so),
+        ("a_span_of_time_has_all_its_occurrences_by_pages", a_span_of_time_has_all_its_occurrences),
+        ("an_unmet_expectation_is_told", an_unmet_expectation_is_told),
+        #[cfg(feature = "cli")]
+        ("the_program_tells_of_a_day", the_program_tells_of_a_day),
     ];
     for (name, test) in tests {
         trials.push(trial(format!("{}::why::{name}", kind.name()), move || test(kind)));
@@ -170,4 +174,105 @@ fn what_was_missed_or_would_overlap_tells_so(kind: ServerKind) {
     tells(&why, Fate::Skipped, "overlap", &["was skipped: execution ", " had not ended, and has not yet"]);
     drop(open);
     assert!(scheduler.shutdown(SOON));
+}
+
+/// Of each trigger that it has had, and of those to come.
+fn a_span_of_time_has_all_its_occurrences(kind: ServerKind) {
+    const WORK: Job<()> = Job::new("work");
+    let database = kind.fresh();
+    let client = client(&database).acting_as("ann");
+    let often = |millis| Trigger::every(Duration::from_millis(millis)).unwrap();
+    let schedule = |trigger| Schedule::new("often", WORK, &(), trigger).unwrap();
+    client.ensure(&schedule(often(100))).run().unwrap();
+    let first = client.schedule("often").unwrap().schedule.next.unwrap();
+    let third = first + TimeDelta::milliseconds(200);
+    until("three have come due", || (client.now().unwrap() > third).then_some(()));
+    client.ensure(&schedule(often(3_600_000))).run().unwrap();
+    let next = client.schedule("often").unwrap().next_five[0];
+    let page = client.why_between("often", first, next).unwrap();
+    assert!(page.next.is_none() && page.answers.len() >= 3, "{page:#?}");
+    assert!(page.answers.iter().all(|why| why.fate == Fate::Withdrawn), "{page:#?}");
+    for (why, at) in page.answers.iter().zip((0..).map(|n| first + TimeDelta::milliseconds(100 * n))) {
+        assert_eq!(why.at, Some(at));
+        assert_eq!(*why, client.why_at("often", at).unwrap());
+    }
+    // That one has come.
+    let next = next + TimeDelta::hours(1);
+    let until = next + TimeDelta::hours(60);
+    let page = client.why_between("often", next, until).unwrap();
+    let is_planned = |why: &Why| why.fate == Fate::Planned;
+    assert!(page.answers.len() == 50 && page.answers.iter().all(is_planned), "{page:#?}");
+    assert_eq!(page.next, Some(next + TimeDelta::hours(50)));
+    let rest = client.why_between("often", page.next.unwrap(), until).unwrap();
+    assert_eq!((rest.answers.len(), rest.next), (10, None));
+    let none = client.why_between("often", next + TimeDelta::seconds(1), next + TimeDelta::seconds(2));
+    assert_eq!(none.unwrap().answers, []);
+    let unknown = client.why_between("weekly", first, next).unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::NotFound);
+}
+
+fn an_unmet_expectation_is_told(kind: ServerKind) {
+    const FAIL: Job<()> = Job::new("fail");
+    let database = kind.fresh();
+    let client = client(&database);
+    let once = Trigger::once(Utc::now()).unwrap();
+    let soon = Duration::from_millis(500);
+    client.ensure(&Schedule::new("nightly", FAIL, &(), once).unwrap().expected_by(soon)).run().unwrap();
+    let scheduler =
+        builder(&database).handler(FAIL, |_, ()| -> Result<(), HandlerError> { Err("no".into()) });
+    let scheduler = scheduler.start().unwrap();
+    let at = fire_time(&client, "nightly", ExecutionState::Failed);
+    let why = client.why_at("nightly", at).unwrap();
+    let expected = why.expected.as_ref().unwrap();
+    assert_eq!(
+        (expected.within, expected.until - at, expected.met),
+        (500, TimeDelta::milliseconds(500), None)
+    );
+    let is_up = || {
+        client.why_at("nightly", at).unwrap().evidence.into_iter().find(|it| it.known.ends_with("not met"))
+    };
+    assert_eq!(until("its time is up", is_up).what, "expected");
+    assert!(scheduler.shutdown(SOON));
+}
+
+#[cfg(feature = "cli")]
+fn the_program_tells_of_a_day(kind: ServerKind) {
+    use crate::command::{on, succeeded};
+
+    const WORK: Job<()> = Job::new("work");
+    let database = kind.fresh();
+    let client = client(&database);
+    let make = |name: &str, cron: &str| {
+        let trigger = Trigger::cron(cron, "Asia/Kathmandu").unwrap();
+        client.ensure(&Schedule::new(name, WORK, &(), trigger).unwrap()).run().unwrap();
+    };
+    make("nightly", "0 0 2 * * ?");
+    make("hourly", "0 0 * * * ?");
+    make("often", "0 0/10 * * * ?");
+    make("monthly", "0 0 2 1 * ?");
+    let why = |name: &str, more: &[&str]| {
+        succeeded(&on(
+            &database,
+            &[&["--application", APPLICATION, "why", name, "2099-03-29"], more].concat(),
+        ))
+    };
+    assert!(why("nightly", &[]).starts_with("\"nightly\" of 2099-03-28 20:15:00.000 UTC will run in "));
+    let hourly = why("hourly", &[]);
+    assert_eq!(hourly.lines().filter(|line| line.contains("planned")).count(), 24, "{hourly}");
+    assert!(
+        hourly.contains("2099-03-28 18:15:00.000") && hourly.contains("2099-03-29 17:15:00.000"),
+        "{hourly}"
+    );
+    let often = why("often", &[]);
+    assert!(
+        often.contains("144    planned") && often.contains("The first 50 of 144 that did not succeed:"),
+        "{often}"
+    );
+    assert_eq!(often.lines().filter(|line| line.contains("will run in")).count(), 50, "{often}");
+    assert!(
+        why("monthly", &[]).contains("\"monthly\" has no fire time on 2099-03-29, from 2099-03-28 18:15")
+    );
+    let json: serde_json::Value = serde_json::from_str(&why("often", &["--output", "json"])).unwrap();
+    assert_eq!((json["answers"].as_array().unwrap().len(), &json["next"]), (144, &serde_json::Value::Null));
+    assert_eq!(json["answers"][0]["because"]["kind"], "nothing");
 }

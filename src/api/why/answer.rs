@@ -1,42 +1,12 @@
 //! The answer, for people and programs.
 
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::because::Because;
+use super::expected::Expected;
+use super::fate::Fate;
 use super::late::Late;
-
-/// What became of an occurrence or an execution, or what will.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Fate {
-    /// It ran, and its handler returned `Ok`.
-    Succeeded,
-    /// A node has claimed it, and its handler runs or is about to.
-    Running,
-    /// Its last attempt failed, and none follows.
-    Failed,
-    /// Its node died while it ran, and nobody tries it again.
-    Abandoned,
-    /// Its time limit passed, and no attempt follows.
-    TimedOut,
-    /// Somebody cancelled it, or it went with its schedule.
-    Cancelled,
-    /// It was not run, on purpose.
-    Skipped,
-    /// It was due and not claimed as its schedule's trigger was changed, or its schedule removed.
-    Withdrawn,
-    /// It is due, and no node has claimed it yet.
-    Waiting,
-    /// It is not due yet.
-    Planned,
-    /// It has not run, and will be skipped as things stand: its pause lasts longer, or it was missed.
-    WillBeSkipped,
-    /// The schedule's trigger has no fire time there, or the schedule does not fire any more.
-    NotDue,
-    /// Neither the ledger nor the audit tells.
-    Unknown,
-}
 
 /// Something that an answer rests on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -65,8 +35,13 @@ pub struct Why {
     pub reason: String,
     /// The same with what it is known from: who, until when, which execution, which bound.
     pub because: Because,
+    /// The fire time that was asked for, or that of the execution. As JSON epoch milliseconds.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub at: Option<DateTime<Utc>>,
     /// That the last attempt began a second late or more, and what it waited for.
     pub late: Option<Late>,
+    /// By when it is to have succeeded, and whether it has; none if nobody waits for it.
+    pub expected: Option<Expected>,
     /// The answer in one sentence, for people.
     pub sentence: String,
     /// The attempts at it, the first first: ids for [`Client::execution`]. Empty if the ledger has none.

@@ -1,8 +1,8 @@
 //! What is told of an attempt that a node had, or that somebody cancelled.
 
-use super::answer::Fate;
 use super::because::{Because, Who};
 use super::facts::Facts;
+use super::fate::Fate;
 use super::late::{late, said};
 use super::told::{Told, told};
 use crate::api::words::{between, by, by_whom, counted, error, instant, node};

@@ -1,13 +1,15 @@
 //! What a sentence rests on.
 
-use super::answer::{Evidence, Fate};
+use super::answer::Evidence;
+use super::expected::{Expected, known as known_of};
 use super::facts::{Facts, Plan};
+use super::fate::Fate;
 use super::holds::{Hold, holds};
 use crate::api::ExecutionView;
 use crate::api::words::{by_whom, counted, error, instant, known, node};
 use crate::domain::{ExecutionState, MisfirePolicy};
 
-pub(super) fn evidence(facts: &Facts, fate: Fate) -> Vec<Evidence> {
+pub(super) fn evidence(facts: &Facts, fate: Fate, expected: Option<&Expected>) -> Vec<Evidence> {
     let mut evidence = Vec::new();
     let mut add = |what: String, known: String| evidence.push(Evidence { what, known });
     for it in facts.attempts.iter().filter(|_| fate != Fate::NotDue) {
@@ -25,6 +27,9 @@ pub(super) fn evidence(facts: &Facts, fate: Fate) -> Vec<Evidence> {
     }
     if let Some(holder) = &facts.holder {
         add(format!("execution {}", holder.id), attempt(facts, holder));
+    }
+    if let Some(expected) = expected {
+        add("expected".to_owned(), known_of(expected, facts.now));
     }
     if let Some(rerun) = &facts.rerun {
         add(format!("its rerun, execution {}", rerun.id), attempt(facts, rerun));

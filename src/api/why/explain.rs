@@ -1,10 +1,12 @@
 //! The answer: pure, from the facts.
 
-use super::answer::{Fate, Why};
+use super::answer::Why;
 use super::because::Because;
 use super::ended::{cancelled, failed, lost, made_for, nth, running, timed_out, timing_of};
 use super::evidence::evidence;
+use super::expected::expected;
 use super::facts::Facts;
+use super::fate::Fate;
 use super::late::late;
 use super::skipped::{skipped, withdrawn};
 use super::told::{Told, told};
@@ -21,14 +23,17 @@ pub(super) fn explain(facts: &Facts) -> Why {
         _ => without_row(facts),
     };
     let is_of_it = fate != Fate::NotDue;
+    let expected = expected(facts, fate, &because);
     Why {
+        at: facts.at.or_else(|| facts.attempts.last().and_then(|it| it.fire_time)),
         fate,
         reason: because.word().to_owned(),
         because,
         late: facts.attempts.last().filter(|_| is_of_it).and_then(|last| late(facts, last)),
         sentence: format!("{} {predicate}{}", subject(facts), rerun(facts)),
         executions: facts.attempts.iter().filter(|_| is_of_it).map(|it| it.id).collect(),
-        evidence: evidence(facts, fate),
+        evidence: evidence(facts, fate, expected.as_ref()),
+        expected,
     }
 }
 

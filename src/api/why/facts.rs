@@ -25,7 +25,7 @@ const UNDER_WAY: usize = 1_000;
 const SAME_CHANGE: TimeDelta = TimeDelta::seconds(5);
 
 /// A schedule as it is now.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub view: ScheduleView,
     /// None if its columns mean none.
@@ -34,6 +34,20 @@ pub(super) struct Plan {
     pub misfire: Option<MisfirePolicy>,
     /// The live nodes that have a handler and cannot decode its payload.
     pub left_by: Vec<String>,
+}
+
+/// What all occurrences of a schedule have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Around {
+    pub schedule: ScheduleId,
+    pub now: DateTime<Utc>,
+    pub plan: Option<Plan>,
+    pub nodes: Vec<NodeView>,
+    pub job: Option<JobView>,
+    pub application: Option<ApplicationView>,
+    pub triggers: Vec<TriggerPeriod>,
+    /// Changes of the schedule, its job and the application.
+    pub changes: Vec<AuditView>,
 }
 
 /// Everything that an answer may rest on.
@@ -106,15 +120,67 @@ impl Client {
         at: Option<DateTime<Utc>>,
         attempts: Vec<ExecutionView>,
     ) -> Result<Facts, Error> {
-        let row = self.store.schedule(&self.application, &name)?;
+        let job = attempts.last().map(|it| it.job.clone());
+        let around = self.around_job(&name, job)?;
+        self.facts_with(around, name, (at, attempts))
+    }
+
+    /// What the answers about several occurrences of a schedule rest on together.
+    pub(super) fn around(&self, name: &str) -> Result<Around, Error> {
+        config::check_schedule_name(name)?;
+        let seen = self.store.seen(&self.application, name)?.ok_or_else(|| self.unknown(name))?;
+        Ok(Around { schedule: seen.id, ..self.around_job(name, None)? })
+    }
+
+    /// One of these occurrences.
+    pub(super) fn facts_near(&self, around: &Around, name: &str, at: DateTime<Utc>) -> Result<Facts, Error> {
+        let found = self.store.execution_at(around.schedule, Timestamp::from(at))?;
+        let attempts = found.map(|id| self.execution(id)).transpose()?.map(|it| it.attempts);
+        let attempts = attempts.unwrap_or_default();
+        // It may have had another job then.
+        let is_other = |it: &ExecutionView| around.job.as_ref().is_none_or(|job| job.name != it.job);
+        if attempts.last().is_some_and(is_other) {
+            return self.facts_at(name, at);
+        }
+        let rerun = self.store.rerun_at(around.schedule, Timestamp::from(at))?;
+        let facts = self.facts_with(around.clone(), name.to_owned(), (Some(at), attempts))?;
+        let rerun = rerun.map(|id| self.found(id.0)).transpose()?.flatten();
+        Ok(Facts { rerun, ..facts })
+    }
+
+    /// By the name of the job, or else that of the schedule.
+    fn around_job(&self, name: &str, job: Option<String>) -> Result<Around, Error> {
+        let row = self.store.schedule(&self.application, name)?;
         let above = self.above()?;
         let plan = row.map(|row| {
             let (timing, misfire) = (row.when.timing().ok(), row.settings.misfire.parse().ok());
             Plan { left_by: above.left_by(&row), view: above.view(row), timing, misfire }
         });
-        let last = attempts.last();
-        let job = last.map(|it| &it.job).or_else(|| plan.as_ref().map(|plan| &plan.view.job)).cloned();
+        let job = job.or_else(|| plan.as_ref().map(|plan| plan.view.job.clone()));
         let job = self.jobs()?.into_iter().find(|it| Some(&it.name) == job.as_ref());
+        let targets = [
+            (Some(name.to_owned()), "schedule"),
+            (job.as_ref().map(|job| job.name.clone()), "job"),
+            (Some(self.application.clone()), "application"),
+        ];
+        let mut changes = Vec::new();
+        for (target, target_type) in targets {
+            changes.extend(self.changes_of(target, target_type)?);
+        }
+        let application = self.applications()?.into_iter().find(|it| it.name == self.application);
+        let (now, nodes, triggers) = (self.now()?, self.nodes()?, self.triggers(name)?);
+        let schedule = ScheduleId(0);
+        Ok(Around { schedule, now, plan, nodes, job, application, triggers, changes })
+    }
+
+    fn facts_with(
+        &self,
+        around: Around,
+        name: String,
+        (at, attempts): (Option<DateTime<Utc>>, Vec<ExecutionView>),
+    ) -> Result<Facts, Error> {
+        let Around { now, plan, nodes, job, application, triggers, mut changes, .. } = around;
+        let last = attempts.last();
         let waits = last.is_none_or(|it| it.state == ExecutionState::Pending.as_str());
         let under_way = match &job {
             Some(job) if waits => self.executions(&ExecutionFilter {
@@ -129,10 +195,10 @@ impl Client {
         let withdrawn = ExecutionState::Withdrawn.as_str();
         let holder = last.filter(|it| it.state != withdrawn).and_then(|it| it.holder);
         let holder = holder.map(|id| self.found(id)).transpose()?.flatten();
-        let changes = self.changes(&name, job.as_ref(), last)?;
-        let application = self.applications()?.into_iter().find(|it| it.name == self.application);
-        let (now, nodes) = (self.now()?, self.nodes()?);
-        let (rerun, triggers) = (None, self.triggers(&name)?);
+        let execution = last.map(|it| audit_target(it.id.into(), &it.schedule));
+        changes.extend(self.changes_of(execution, "execution")?);
+        changes.sort_by_key(|it| std::cmp::Reverse(it.id));
+        let rerun = None;
         Ok(Facts {
             now,
             name,
@@ -166,28 +232,11 @@ impl Client {
         }
     }
 
-    /// What the audit has of everything that may have held, changed or ended it.
-    fn changes(
-        &self,
-        name: &str,
-        job: Option<&JobView>,
-        last: Option<&ExecutionView>,
-    ) -> Result<Vec<AuditView>, Error> {
-        let execution = last.map(|it| audit_target(it.id.into(), &it.schedule));
-        let targets = [
-            (Some(name.to_owned()), "schedule"),
-            (execution, "execution"),
-            (job.map(|job| job.name.clone()), "job"),
-            (Some(self.application.clone()), "application"),
-        ];
-        let mut changes = Vec::new();
-        for (target, target_type) in targets {
-            let Some(target) = target else { continue };
-            let filter = AuditFilter { target: Some(target), limit: CHANGES, ..AuditFilter::default() };
-            changes.extend(self.audit(&filter)?.into_iter().filter(|it| it.target_type == target_type));
-        }
-        changes.sort_by_key(|it| std::cmp::Reverse(it.id));
-        Ok(changes)
+    /// What the audit has of something that may have held, changed or ended it.
+    fn changes_of(&self, target: Option<String>, target_type: &str) -> Result<Vec<AuditView>, Error> {
+        let Some(target) = target else { return Ok(Vec::new()) };
+        let filter = AuditFilter { target: Some(target), limit: CHANGES, ..AuditFilter::default() };
+        Ok(self.audit(&filter)?.into_iter().filter(|it| it.target_type == target_type).collect())
     }
 }
 

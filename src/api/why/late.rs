@@ -30,8 +30,10 @@ pub enum LateWait {
     /// No live node had a handler for its job and claimed.
     Node {
         /// From when: it was due, or the last of these nodes ended, was heard of, or was switched off.
+        #[serde(with = "chrono::serde::ts_milliseconds")]
         from: DateTime<Utc>,
         /// When one joined.
+        #[serde(with = "chrono::serde::ts_milliseconds")]
         until: DateTime<Utc>,
     },
     /// Its application, its job or its schedule was paused.
@@ -43,6 +45,7 @@ pub enum LateWait {
         /// Who had paused it.
         actor: String,
         /// When the pause ended.
+        #[serde(with = "chrono::serde::ts_milliseconds")]
         until: DateTime<Utc>,
     },
     /// Another execution of its schedule had not ended.
@@ -115,7 +118,7 @@ fn pauses(
     let is_planned = it.origin == 0;
     let holds = move |target: &str| target != "node" && (is_planned || target != "schedule");
     let is_pause = move |it: &&AuditView| it.verb == "pause" && holds(&it.target_type);
-    let held = facts.changes.iter().rev().filter(is_pause).filter_map(move |begin| {
+    facts.changes.iter().rev().filter(is_pause).filter_map(move |begin| {
         let until = facts.end_of_pause(begin)?.made?;
         let is_its = begin.made? <= claimed && until - due >= LATE && until <= claimed;
         is_its.then(|| LateWait::PauseEnd {
@@ -124,8 +127,7 @@ fn pauses(
             actor: begin.actor.clone(),
             until,
         })
-    });
-    held
+    })
 }
 
 /// The time in which no node had a handler and claimed, from its due time on. A node that died lived until it

@@ -2,10 +2,13 @@
 
 mod answer;
 mod because;
+mod day;
 mod ended;
 mod evidence;
+mod expected;
 mod explain;
 mod facts;
+mod fate;
 mod holds;
 mod late;
 mod skipped;
@@ -16,9 +19,12 @@ mod unclaimed;
 
 use chrono::{DateTime, Utc};
 
-pub use self::answer::{Evidence, Fate, Why};
+pub use self::answer::{Evidence, Why};
 pub use self::because::{Because, FullBound, FullNode, IdleNode, Who};
+pub use self::day::WhyList;
+pub use self::expected::Expected;
 use self::explain::explain;
+pub use self::fate::Fate;
 pub use self::late::{Late, LateWait};
 use super::Client;
 use crate::domain::{Error, ExecutionId};

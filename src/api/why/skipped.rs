@@ -1,8 +1,8 @@
 //! Occurrences that were not run on purpose, or that an edit or a removal withdrew.
 
-use super::answer::Fate;
 use super::because::{Because, Who};
 use super::facts::{FIRETIME, Facts};
+use super::fate::Fate;
 use super::told::{Told, told};
 use crate::api::words::{between, by_whom, instant, known};
 use crate::api::{AuditView, ExecutionView};

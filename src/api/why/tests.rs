@@ -1,3 +1,4 @@
+mod expected;
 mod late;
 mod not_due;
 mod ran;
@@ -6,9 +7,10 @@ mod waiting;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::answer::{Fate, Why};
+use super::answer::Why;
 use super::explain::explain;
 use super::facts::{Facts, Plan};
+use super::fate::Fate;
 use crate::api::{ApplicationView, AuditView, ExecutionView, JobView, NodeView, RateView, ScheduleView};
 use crate::domain::{LaneHealth, MisfirePolicy};
 use crate::store::columns::When;

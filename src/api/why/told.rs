@@ -1,7 +1,7 @@
 //! What the parts of an answer are made of.
 
-use super::answer::Fate;
 use super::because::Because;
+use super::fate::Fate;
 
 /// What became of it, why, and the sentence without its subject.
 pub(super) type Told = (Fate, Because, String);

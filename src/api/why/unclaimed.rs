@@ -2,10 +2,10 @@
 
 use chrono::{DateTime, Utc};
 
-use super::answer::Fate;
 use super::because::{Because, Who};
 use super::ended::{made_for, nth};
 use super::facts::{Facts, Plan};
+use super::fate::Fate;
 use super::holds::{holds, pauses};
 use super::told::{Told, told};
 use crate::api::ExecutionView;

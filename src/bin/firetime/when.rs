@@ -1,6 +1,6 @@
 //! Instants as people write and read them.
 
-use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeDelta, Utc};
 
 /// The present.
 #[expect(clippy::disallowed_methods, reason = "the program's own clock: the library's is not public")]
@@ -67,6 +67,21 @@ pub(crate) fn parse_fire_time(text: &str) -> Result<DateTime<Utc>, String> {
     })
 }
 
+/// A fire time, or all of a day by the wall clock of its schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    At(DateTime<Utc>),
+    Day(NaiveDate),
+}
+
+/// As [`parse_fire_time`], or a day: `2025-01-31`.
+pub(crate) fn parse_moment(text: &str) -> Result<Moment, String> {
+    if let Ok(day) = NaiveDate::parse_from_str(text, "%Y-%m-%d") {
+        return Ok(Moment::Day(day));
+    }
+    parse_fire_time(text).map(Moment::At).map_err(|help| format!("{help}, or a day as 2025-01-31"))
+}
+
 /// Reads the id of an execution.
 pub(crate) fn parse_id(text: &str) -> Result<i64, String> {
     text.parse().map_err(|_| "an execution's id is a number, as `firetime executions` shows it".to_owned())
@@ -126,6 +141,12 @@ mod tests {
         assert_eq!(parse_fire_time("2025-01-31 09:00:00"), Ok(at("2025-01-31T09:00:00Z")));
         for text in ["tomorrow", "2025-01-31", "09:00"] {
             assert!(parse_fire_time(text).unwrap_err().contains("RFC 3339"), "{text}");
+        }
+        let day = NaiveDate::from_ymd_opt(2025, 1, 31).unwrap();
+        assert_eq!(parse_moment("2025-01-31"), Ok(Moment::Day(day)));
+        assert_eq!(parse_moment(&listed), Ok(Moment::At(shown)));
+        for text in ["tuesday", "2025-02-30", "2025-01"] {
+            assert!(parse_moment(text).unwrap_err().contains("a day as"), "{text}");
         }
         assert!(parse_id("abc").unwrap_err().contains("is a number"));
     }

@@ -1,22 +1,43 @@
-//! `why`: what became of an occurrence or an execution, in one sentence, and what it is known from.
+//! `why`: what became of an occurrence or an execution, in one sentence, and what it is known from; or of all
+//! occurrences of a day, in a line each.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
-use chrono::{DateTime, Utc};
-use firetime::{Client, ErrorKind, Why};
+use chrono::{DateTime, NaiveDate, Utc};
+use firetime::{Client, ErrorKind, Fate, Why};
+use serde_json::{Value, json};
 
 use crate::failure::{Failure, Result};
 use crate::inspect::{Kind, connect, find_application, names, of_execution};
 use crate::output::{self, Output};
 use crate::target::Target;
 use crate::text::escaped;
+use crate::when::{Moment, utc};
+
+/// Of a day so many occurrences are looked at.
+const MOST: usize = 1_000;
+/// Of more than so many those that did not succeed are shown, at most so many.
+const SHOWN: usize = 50;
 
 /// What is asked about.
 #[derive(Debug)]
 pub(crate) enum Occasion {
     /// Of a schedule of this name: at this fire time, or the last that has come.
     Occurrence(String, Option<DateTime<Utc>>),
+    /// All of a day, by the wall clock of the schedule's time zone.
+    Day(String, NaiveDate),
     Execution(i64),
+}
+
+impl Occasion {
+    pub(crate) fn of(schedule: String, moment: Option<Moment>) -> Self {
+        match moment {
+            Some(Moment::Day(day)) => Self::Day(schedule, day),
+            Some(Moment::At(at)) => Self::Occurrence(schedule, Some(at)),
+            None => Self::Occurrence(schedule, None),
+        }
+    }
 }
 
 pub(crate) fn why(target: &Target, occasion: &Occasion, output: Output, out: &mut dyn Write) -> Result {
@@ -24,14 +45,90 @@ pub(crate) fn why(target: &Target, occasion: &Occasion, output: Output, out: &mu
     let why = match occasion {
         Occasion::Execution(id) => of_execution(&client, target, *id, client.why(*id))?,
         Occasion::Occurrence(name, at) => of_occurrence(&client, target, name, *at)?,
+        Occasion::Day(name, day) => return of_day(&client, (target, name), *day, output, out),
     };
     if output == Output::Json {
         return output::json(out, &why);
     }
+    tell(&why, out)
+}
+
+fn tell(why: &Why, out: &mut dyn Write) -> Result {
     writeln!(out, "{}", escaped(&why.sentence))?;
     writeln!(out)?;
     let evidence: Vec<_> = why.evidence.iter().map(|it| (it.what.as_str(), it.known.clone())).collect();
     output::properties(out, &evidence)
+}
+
+fn of_day(
+    client: &Client,
+    (target, name): (&Target, &str),
+    day: NaiveDate,
+    output: Output,
+    out: &mut dyn Write,
+) -> Result {
+    let (from, until) = found(client, target, name, client.day_of(name, day))?;
+    let (mut answers, mut next) = (Vec::new(), Some(from));
+    while let Some(from) = next.filter(|_| answers.len() < MOST) {
+        let page = client.why_between(name, from, until)?;
+        answers.extend(page.answers);
+        next = page.next;
+    }
+    if output == Output::Json {
+        let next = next.map(|at| at.timestamp_millis());
+        return output::json(out, &json!({ "answers": answers, "next": next }));
+    }
+    match &answers[..] {
+        [] => {
+            let (from, until) = (utc(Some(from)), utc(Some(until)));
+            writeln!(out, "{:?} has no fire time on {day}, from {from} until {until} (UTC)", escaped(name))?;
+        }
+        [one] => tell(one, out)?,
+        some if some.len() <= SHOWN => lines(out, some.iter())?,
+        many => summary(out, many)?,
+    }
+    if let Some(next) = next {
+        let (count, next) = (answers.len(), utc(Some(next)));
+        writeln!(
+            out,
+            "\nThese are the first {count} of the day: ask for those from {next} (UTC) on one by one"
+        )?;
+    }
+    Ok(())
+}
+
+/// A line for each.
+fn lines<'a>(out: &mut dyn Write, answers: impl Iterator<Item = &'a Why>) -> Result {
+    let late = |why: &Why| why.late.as_ref().map_or_else(|| "-".to_owned(), |late| format!("{} ms", late.by));
+    let row =
+        |why: &Why| vec![utc(why.at), word(why.fate), why.reason.clone(), late(why), why.sentence.clone()];
+    output::table(out, ["FIRE TIME (UTC)", "FATE", "REASON", "LATE", "WHY"], answers.map(row))
+}
+
+/// How many there are of each fate and reason, and the first that did not succeed.
+fn summary(out: &mut dyn Write, answers: &[Why]) -> Result {
+    let mut counts: BTreeMap<(String, &str), usize> = BTreeMap::new();
+    for why in answers {
+        *counts.entry((word(why.fate), &why.reason)).or_default() += 1;
+    }
+    let rows =
+        counts.into_iter().map(|((fate, reason), count)| vec![count.to_string(), fate, reason.to_owned()]);
+    output::table(out, ["COUNT", "FATE", "REASON"], rows)?;
+    let others: Vec<&Why> = answers.iter().filter(|why| why.fate != Fate::Succeeded).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let (shown, all) = (others.len().min(SHOWN), others.len());
+    writeln!(out, "\nThe first {shown} of {all} that did not succeed:")?;
+    lines(out, others.into_iter().take(SHOWN))
+}
+
+/// As JSON has it, with blanks.
+fn word(fate: Fate) -> String {
+    match serde_json::to_value(fate) {
+        Ok(Value::String(word)) => word.replace('_', " "),
+        _ => format!("{fate:?}"),
+    }
 }
 
 fn of_occurrence(
@@ -40,7 +137,7 @@ fn of_occurrence(
     name: &str,
     at: Option<DateTime<Utc>>,
 ) -> std::result::Result<Why, Failure> {
-    let found = match at {
+    let answer = match at {
         Some(at) => client.why_at(name, at),
         None => match last_come(client, name) {
             Ok(Some(at)) => client.why_at(name, at),
@@ -55,12 +152,22 @@ fn of_occurrence(
             Err(error) => Err(error),
         },
     };
-    match found {
+    found(client, target, name, answer)
+}
+
+/// The answer about a schedule, or which names there are.
+fn found<T>(
+    client: &Client,
+    target: &Target,
+    name: &str,
+    answer: std::result::Result<T, firetime::Error>,
+) -> std::result::Result<T, Failure> {
+    match answer {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             find_application(client, target)?;
             Err(Failure::not_found("schedule", name, names(client, Kind::Schedule)?))
         }
-        found => Ok(found?),
+        answer => Ok(answer?),
     }
 }
 

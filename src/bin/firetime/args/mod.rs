@@ -103,7 +103,7 @@ impl RawArgs {
             RawCommand::Check(output) => Command::Check(around.target()?, output.output),
             RawCommand::Why { schedule, fire_time, execution, output } => {
                 let occasion = match (schedule, execution) {
-                    (Some(name), _) => Occasion::Occurrence(name, fire_time),
+                    (Some(name), _) => Occasion::of(name, fire_time),
                     (None, id) => Occasion::Execution(id.unwrap_or_default()),
                 };
                 Command::Why(around.target()?, occasion, output.output)

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use crate::failure::EXIT_CODES;
 use crate::output::{ListOutput, Output};
 use crate::target::APPLICATION_VARIABLE;
-use crate::when::{self, When};
+use crate::when::{self, Moment, When};
 
 const DATABASE_HELP: &str = "\
 The database's URL (sqlite:FILE, postgres://..., mysql://...) is read from the environment variable
@@ -69,10 +69,11 @@ pub(super) enum RawCommand {
         /// The schedule's name
         #[arg(value_name = "SCHEDULE")]
         schedule: Option<String>,
-        /// The occurrence's fire time: '2025-01-31 09:00:00.000' (UTC), or 2025-01-31T09:00:00Z (RFC 3339);
-        /// default: the last one that has come
-        #[arg(value_name = "TIME", value_parser = when::parse_fire_time, conflicts_with = "execution")]
-        fire_time: Option<DateTime<Utc>>,
+        /// The occurrence's fire time: '2025-01-31 09:00:00.000' (UTC), or 2025-01-31T09:00:00Z (RFC 3339); or
+        /// the day of several, 2025-01-31, in the time zone of the schedule; default: the last fire time that
+        /// has come
+        #[arg(value_name = "TIME", value_parser = when::parse_moment, conflicts_with = "execution")]
+        fire_time: Option<Moment>,
         /// The execution of this id instead
         #[arg(long, value_name = "ID", value_parser = when::parse_id)]
         execution: Option<i64>,

@@ -1,0 +1,202 @@
+//! Why the occurrences of a day, or of any span of time, ran or did not.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Days, NaiveDate, NaiveTime, TimeDelta, TimeZone, Utc};
+use chrono_tz::Tz;
+use serde::Serialize;
+
+use super::answer::Why;
+use super::explain::explain;
+use super::facts::Around;
+use crate::api::{Client, ExecutionFilter};
+use crate::domain::Error;
+use crate::store::ledger::TriggerPeriod;
+use crate::trigger::Trigger;
+
+/// The most occurrences of a page.
+const PAGE: usize = 50;
+
+/// The answers about some of a schedule's occurrences.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct WhyList {
+    /// One for each occurrence, by fire time, 50 at most.
+    pub answers: Vec<Why>,
+    /// The first fire time that they leave out; none if there is no other. As JSON epoch milliseconds.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub next: Option<DateTime<Utc>>,
+}
+
+impl Client {
+    /// Why each occurrence of a schedule between two instants ran or did not, or whether it will: those at or
+    /// after `from` and before `until`, the first 50 of them. The next page begins at [`WhyList::next`].
+    ///
+    /// They are the fire times that the schedule's triggers had then, and have. Of a fixed delay they are
+    /// those that the ledger has. It takes some twenty statements, and a few for each occurrence.
+    ///
+    /// ```
+    /// use chrono::{TimeZone, Utc};
+    /// use firetime::{Client, Fate, Job, Schedule, Trigger};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// const REPORT: Job<()> = Job::new("report");
+    /// let client = Client::connect("shop", &url)?;
+    /// let hourly = Trigger::cron("0 0 * * * ?", "UTC")?;
+    /// client.ensure(&Schedule::new("hourly", REPORT, &(), hourly)?).run()?;
+    /// let at = |day| Utc.with_ymd_and_hms(2099, 1, day, 0, 0, 0).unwrap();
+    /// let page = client.why_between("hourly", at(1), at(2))?;
+    /// assert_eq!((page.answers.len(), page.next), (24, None));
+    /// assert!(page.answers.iter().all(|why| why.fate == Fate::Planned));
+    /// let page = client.why_between("hourly", at(1), at(4))?;
+    /// assert_eq!((page.answers.len(), page.next), (50, Some(at(3) + chrono::TimeDelta::hours(2))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if the application has no such schedule; or the database's failure.
+    ///
+    /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
+    pub fn why_between(
+        &self,
+        schedule: &str,
+        from: DateTime<Utc>,
+        until: DateTime<Utc>,
+    ) -> Result<WhyList, Error> {
+        let around = self.around(schedule)?;
+        let mut times = fire_times(&around, from, until);
+        if around.is_delay() {
+            times.extend(self.delayed(schedule, from, until)?);
+        }
+        let times: Vec<DateTime<Utc>> = times.into_iter().take(PAGE + 1).collect();
+        let answer = |at: &DateTime<Utc>| Ok(explain(&self.facts_near(&around, schedule, *at)?));
+        let answers = times.iter().take(PAGE).map(answer).collect::<Result<_, Error>>()?;
+        Ok(WhyList { answers, next: times.get(PAGE).copied() })
+    }
+
+    /// Between which instants a day lies, by the wall clock of the schedule's time zone. That is the one of
+    /// its cron, and UTC of other triggers.
+    ///
+    /// ```
+    /// use chrono::NaiveDate;
+    /// use firetime::{Client, Job, Schedule, Trigger};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// const REPORT: Job<()> = Job::new("report");
+    /// let client = Client::connect("shop", &url)?;
+    /// let nightly = Trigger::cron("0 0 2 * * ?", "Europe/Berlin")?;
+    /// client.ensure(&Schedule::new("nightly", REPORT, &(), nightly)?).run()?;
+    /// let day = NaiveDate::from_ymd_opt(2099, 3, 29).ok_or("no such day")?;
+    /// let (from, until) = client.day_of("nightly", day)?;
+    /// assert_eq!((until - from).num_hours(), 23); // The clock goes forward.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Client::why_between`].
+    pub fn day_of(&self, schedule: &str, day: NaiveDate) -> Result<(DateTime<Utc>, DateTime<Utc>), Error> {
+        let zone = self.around(schedule)?.zone();
+        Ok((midnight(zone, day), midnight(zone, day.checked_add_days(Days::new(1)).unwrap_or(day))))
+    }
+
+    /// The fire times of runs whose ends say when the next is.
+    fn delayed(
+        &self,
+        schedule: &str,
+        from: DateTime<Utc>,
+        until: DateTime<Utc>,
+    ) -> Result<Vec<DateTime<Utc>>, Error> {
+        let runs = self.executions(&ExecutionFilter {
+            schedule: Some(schedule.to_owned()),
+            since: Some(from),
+            until: Some(until),
+            limit: usize::MAX,
+            ..ExecutionFilter::default()
+        })?;
+        let planned = runs.into_iter().filter(|it| it.origin == 0);
+        Ok(planned.filter_map(|it| it.fire_time.filter(|at| *at >= from)).collect())
+    }
+}
+
+impl Around {
+    /// Whether a trigger of the schedule has no fixed fire times.
+    fn is_delay(&self) -> bool {
+        let of_now = self.plan.as_ref().and_then(|plan| plan.timing.as_ref());
+        let past = self.triggers.iter().filter_map(|period| period.when.timing().ok());
+        of_now.is_some_and(|timing| timing.delay_ms().is_some())
+            || past.into_iter().any(|it| it.delay_ms().is_some())
+    }
+
+    /// The time zone of the trigger that it has, or had last.
+    fn zone(&self) -> Tz {
+        let last = || self.triggers.last().and_then(|period| period.when.timing().ok());
+        let timing = self.plan.as_ref().and_then(|plan| plan.timing.clone()).or_else(last);
+        let zone = timing.and_then(|timing| match timing.trigger() {
+            Trigger::Cron(cron) => cron.zone().parse().ok(),
+            _ => None,
+        });
+        zone.unwrap_or(Tz::UTC)
+    }
+}
+
+/// The first fire times of a span, one more than a page at least, if there are so many.
+fn fire_times(around: &Around, from: DateTime<Utc>, until: DateTime<Utc>) -> BTreeSet<DateTime<Utc>> {
+    let mut times = BTreeSet::new();
+    if around.triggers.is_empty() {
+        let timing = around.plan.as_ref().and_then(|plan| plan.timing.as_ref());
+        times.extend(timing.into_iter().flat_map(|timing| some(timing, from, until)));
+    }
+    for period in &around.triggers {
+        let Some((from, until)) = part_of(period, from, until) else { continue };
+        times.extend(period.when.timing().ok().into_iter().flat_map(|timing| some(&timing, from, until)));
+    }
+    times
+}
+
+fn some(timing: &crate::trigger::Timing, from: DateTime<Utc>, until: DateTime<Utc>) -> Vec<DateTime<Utc>> {
+    if timing.delay_ms().is_some() || from >= until {
+        return Vec::new();
+    }
+    let times = timing.fire_times(from.timestamp_millis(), until.timestamp_millis() - 1);
+    times.take(PAGE + 1).filter_map(DateTime::from_timestamp_millis).collect()
+}
+
+/// The part of a span in which the trigger was that of this period.
+fn part_of(
+    period: &TriggerPeriod,
+    from: DateTime<Utc>,
+    until: DateTime<Utc>,
+) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
+    let first = period.first?.utc()?;
+    let end = period.end.as_ref().and_then(|end| end.at.utc());
+    // What came due in its last millisecond was its own.
+    let end = end.map_or(until, |end| until.min(end + TimeDelta::milliseconds(1)));
+    Some((from.max(first), end)).filter(|(from, until)| from < until)
+}
+
+/// The first instant of a day. Where the clock goes forward at midnight that is a later one.
+fn midnight(zone: Tz, day: NaiveDate) -> DateTime<Utc> {
+    let quarters = (0..96).map(|quarter| TimeDelta::minutes(15 * quarter));
+    let wall = day.and_time(NaiveTime::MIN);
+    let first = quarters.filter_map(|later| zone.from_local_datetime(&(wall + later)).earliest()).next();
+    first.map_or_else(|| wall.and_utc(), |at| at.to_utc())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_begins_where_its_clock_does() {
+        let begin =
+            |zone: &str, day: &str| midnight(zone.parse().unwrap(), day.parse().unwrap()).to_rfc3339();
+        assert_eq!(begin("UTC", "2026-11-29"), "2026-11-29T00:00:00+00:00");
+        assert_eq!(begin("Europe/Berlin", "2026-11-29"), "2026-11-28T23:00:00+00:00");
+        // Its clock went from midnight to one.
+        assert_eq!(begin("America/Sao_Paulo", "2018-11-04"), "2018-11-04T03:00:00+00:00");
+        // Midnight came twice.
+        assert_eq!(begin("America/Havana", "2026-11-01"), "2026-11-01T04:00:00+00:00");
+    }
+}
