@@ -1,8 +1,11 @@
 //! Schedules that live in code: two releases, two owners, and an operator with the program.
 
+use std::collections::HashMap;
 use std::sync::Barrier;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use firetime::{
     AuditFilter, Client, Edited, Ensured, ErrorKind, ExecutionFilter, Schedule, ScheduleField, Synced,
@@ -22,6 +25,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("what_an_operator_owns_survives_restarts", what_an_operator_owns_survives_restarts),
         ("a_running_cluster_follows_a_sync", a_running_cluster_follows_a_sync),
         ("a_sync_joins_the_callers_transaction", a_sync_joins_the_callers_transaction),
+        ("an_open_sync_holds_back_only_what_it_changes", an_open_sync_holds_back_only_what_it_changes),
         #[cfg(feature = "cli")]
         ("the_program_tells_whose_a_field_is", program::the_program_tells_whose_a_field_is),
         #[cfg(feature = "cli")]
@@ -36,6 +40,12 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
 fn yearly(name: &str, hour: u32) -> Schedule {
     let trigger = Trigger::cron(&format!("0 0 {hour} 1 1 ? 2090-2099"), "UTC").unwrap();
     Schedule::new(name, TEXT, &name.to_owned(), trigger).unwrap()
+}
+
+/// A schedule that fires five times a second.
+fn often(name: &str) -> Schedule {
+    let every = Trigger::every(Duration::from_millis(200)).unwrap();
+    Schedule::new(name, TEXT, &name.to_owned(), every).unwrap()
 }
 
 fn names(client: &Client) -> Vec<(String, String)> {
@@ -162,10 +172,6 @@ fn a_running_cluster_follows_a_sync(kind: ServerKind) {
         .start()
         .unwrap();
     let client = scheduler.client();
-    let often = |name: &str| {
-        let every = Trigger::every(Duration::from_millis(200)).unwrap();
-        Schedule::new(name, TEXT, &name.to_owned(), every).unwrap()
-    };
     let both = [often("one"), often("two")];
     client.sync("billing", 1, &both).run().unwrap();
     let heard = |name: &str| {
@@ -221,6 +227,52 @@ fn a_sync_joins_the_callers_transaction(kind: ServerKind) {
         assert_eq!(names(&client), expected);
     }
 }
+
+/// A node goes on with the owner's other schedules, and with nobody's, while a caller's transaction that has
+/// synced stays open. On SQLite such a transaction keeps all others from writing.
+fn an_open_sync_holds_back_only_what_it_changes(kind: ServerKind) {
+    fn run<C: Connection + Blocking>(mut connection: C, client: &Client, told: &Receiver<Fired>) {
+        let times = |count: i32, names: &[&str], since: DateTime<Utc>| {
+            let mut left: HashMap<&str, i32> = names.iter().map(|name| (*name, count)).collect();
+            while left.values().any(|count| *count > 0) {
+                let (name, at) = told.recv_timeout(SOON).unwrap();
+                let count = left.get_mut(&*name).filter(|_| at > since);
+                count.into_iter().for_each(|count| *count -= 1);
+            }
+        };
+        times(1, &["one", "two", "nobodys"], DateTime::UNIX_EPOCH);
+        let result = connection.transaction::<_, diesel::result::Error, _>(|connection| {
+            let listed = [often("one").priority(7), often("two"), often("three")];
+            let synced = C::answered(client.sync("billing", 2, &listed).run_in(connection)).unwrap();
+            let Synced::Changed(plan) = synced else { panic!("{synced:?}") };
+            assert!(plan.changed().eq(["one"]) && plan.created().eq(["three"]));
+            times(3, &["two", "nobodys"], Utc::now());
+            Ok(())
+        });
+        result.unwrap();
+        times(1, &["one", "two", "three", "nobodys"], Utc::now());
+    }
+    let database = kind.fresh();
+    if kind.name() == "sqlite" {
+        return;
+    }
+    let (tell, told) = crate::support::scheduler::teller();
+    let scheduler = builder(&database)
+        .handler(TEXT, move |context, _| {
+            let fired = (context.schedule().to_owned(), context.fire_time());
+            Ok(tell.lock().unwrap().send(fired).map_err(|_| "gone")?)
+        })
+        .start()
+        .unwrap();
+    let client = scheduler.client();
+    client.sync("billing", 1, &[often("one"), often("two")]).run().unwrap();
+    client.ensure(&often("nobodys")).run().unwrap();
+    on_own_connection!(database, run(&client, &told));
+    assert!(scheduler.shutdown(SOON));
+}
+
+/// The schedule and the fire time of an execution.
+type Fired = (String, DateTime<Utc>);
 
 #[cfg(feature = "cli")]
 mod program {

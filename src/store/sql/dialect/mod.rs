@@ -111,6 +111,10 @@ properties! {
     /// Whether transactions that write hold locks on rows; otherwise one of them runs at a time.
     has_row_locks = Postgres | Mysql;
 
+    /// Whether a lock on a row that is sought by another key than the primary one also keeps others from
+    /// inserting beside it, at REPEATABLE READ.
+    locks_gaps = Mysql;
+
     /// Whether the database ends a statement that takes too long.
     limits_statements = Postgres | Mysql;
 
@@ -272,6 +276,14 @@ impl Dialect {
         match self {
             Self::Sqlite | Self::Postgres => String::new(),
             Self::Mysql => self.lock(alias),
+        }
+    }
+
+    /// A table that is read beside rows that a SELECT locks, and whose own rows it is to leave unlocked.
+    pub(crate) fn unlocked(self, table: &str, alias: &str) -> String {
+        match self {
+            Self::Sqlite | Self::Postgres => format!("{table} AS {alias}"),
+            Self::Mysql => format!("(SELECT * FROM {table}) AS {alias}"),
         }
     }
 

@@ -68,6 +68,10 @@ impl Raw {
         usize::try_from(self.payload.1).unwrap_or(0)
     }
 
+    pub(crate) fn lacks_job(&self) -> bool {
+        !self.has_job
+    }
+
     /// Its place among the due ones.
     pub(crate) fn key(&self) -> (Timestamp, i64) {
         (self.next.map_or(Timestamp::MIN, Timestamp::at), self.id)

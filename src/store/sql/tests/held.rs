@@ -8,25 +8,42 @@ use diesel::Connection;
 use super::caller::{Blocking, repeat_reads};
 use super::fixture::{self, Database, LIMITS};
 use crate::domain::headers::Headers;
-use crate::domain::{Entry, ErrorKind, ExecutionId, JobPolicy, JobSpec};
+use crate::domain::{
+    Answer, Bound, Bounds, Entry, ErrorKind, ExecutionId, ExecutionState, FieldSet, JobPolicy, JobSpec,
+    NodeId, Timestamp,
+};
 use crate::repair::skip;
 use crate::store::audit::Attribution;
 use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, OnConflict, UniqueKey};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+use crate::store::rerun::{EndedSo, Reran, RerunCancel, RerunCancelled, RerunOrder, RerunWanted};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::{joined, open};
+use crate::store::switch::{Scope, SwitchOrder, SwitchVerb, Switched};
+use crate::store::sync::{SyncAnswer, SyncOrder};
 use crate::store::{
-    Applied, Change, Claim, Definition, Ensured, PauseChange, RemoveChange, Result, Store, Verbs,
+    Applied, Author, Change, Claim, Definition, Ensured, NewNode, OnlyIf, PauseChange, RemoveChange, Result,
+    Store, SyncStep, Verbs,
 };
 use crate::time::Clock;
-use crate::trigger::{Delay, Trigger};
+use crate::trigger::{Delay, Simple, Trigger};
 
-/// Two schedules, two jobs with queues, and executions that wait and have ended.
+/// When the first occurrence of the schedule "failed" was due.
+const PAST: Timestamp = Timestamp::at(1_000_000_000_000);
+
+/// Schedules of one job, whose claims lock its row; two jobs with queues; an owner of three schedules; and
+/// executions that wait and have ended.
 struct Case {
     store: Arc<dyn Store>,
     application: String,
     held: Arc<Entry>,
     other: Arc<Entry>,
+    /// The owner's second and third.
+    owned: [Arc<Entry>; 2],
+    /// The last of all.
+    last: Arc<Entry>,
+    /// A rerun that waits.
+    rerun: i64,
     waits: ExecutionId,
     ended: ExecutionId,
     ended_in_queue: ExecutionId,
@@ -38,11 +55,32 @@ impl Case {
     fn new(database: &Database) -> Self {
         let store = open(&database.url, LIMITS, Arc::new(Clock::default())).unwrap();
         let application = super::application();
+        register(&*store, &application);
         let [held, other] = <[_; 2]>::try_from(fixture::schedules(&*store, &application, 2)).unwrap();
+        store.sync(&list(&application, 1, &[("a", 1), ("b", 1), ("c", 1)])).unwrap();
+        let expecting = Definition { expected_by: Some(60_000), ..fixture::definition(&application, "last") };
+        store.ensure(&expecting).unwrap();
+        let entry = |name| store.find(&application, name).unwrap().map(Arc::new).expect("it was made");
+        let (owned, last) = ([entry("b"), entry("c")], entry("last"));
         let nobodys = ExecutionId(0);
         let [waits, ended, ended_in_queue, delayed] = [nobodys; 4];
-        let mut case = Self { store, application, held, other, waits, ended, ended_in_queue, delayed };
+        let (store, rerun) = (Arc::clone(&store), 0);
+        let mut case = Self {
+            store,
+            application,
+            held,
+            other,
+            owned,
+            last,
+            rerun,
+            waits,
+            ended,
+            ended_in_queue,
+            delayed,
+        };
         let store = Arc::clone(&case.store);
+        case.failed(database);
+        case.rerun = case.rerun(&*store, Some(PAST + 1)).unwrap();
         case.ended = case.trigger(&*store, &case.held).unwrap();
         case.waits = case.trigger(&*store, &case.held).unwrap();
         case.delayed = case.delayed();
@@ -67,6 +105,70 @@ impl Case {
         let back = claimed.give_back(fixture::AT).into();
         assert_eq!(self.store.apply(&[back]).unwrap(), [Applied::Done]);
         id
+    }
+
+    /// The first two occurrences of the schedule "failed" have failed.
+    fn failed(&self, database: &Database) {
+        let trigger = Trigger::Simple(Simple::new(Some(PAST.millis()), 1_000, -1).unwrap());
+        let definition = Definition { trigger, ..fixture::definition(&self.application, "failed") };
+        self.store.ensure(&definition).unwrap();
+        let past = format!("SET prev_fire_time = -1, next_fire_time = {PAST} WHERE name = 'failed'");
+        let past = format!("UPDATE QRTZ_EXECUTE {past} AND application = '{}'", self.application);
+        database.session().batch(&past).unwrap();
+        for _ in 0..2 {
+            let entry = self.store.find(&self.application, "failed").unwrap().map(Arc::new);
+            let claim = fixture::claim(&*self.store, &entry.expect("it was made")).unwrap();
+            let Claim::Won(claimed) = claim else { panic!("not won") };
+            let outcome = claimed.finish(Answer::Failed("so".to_owned()), None, fixture::AT).into();
+            assert_eq!(self.store.apply(&[outcome]).unwrap(), [Applied::Done]);
+        }
+    }
+
+    /// Runs those once more that were due before.
+    fn rerun(&self, verbs: &dyn Verbs, until: Option<Timestamp>) -> Result<i64> {
+        let (application, schedule) = (self.application.clone(), "failed".to_owned());
+        let so = EndedSo { states: vec![ExecutionState::Failed], reason: None };
+        let wanted = RerunWanted::Ended(so, None, until);
+        match verbs.rerun(&RerunOrder { application, schedule, wanted, pace: 1, by: by() })? {
+            Reran::Ordered { origin, .. } => Ok(origin),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// How many schedules of its owner this sync writes.
+    fn sync(&self, verbs: &dyn Verbs, order: &SyncOrder) -> Result<usize> {
+        let SyncAnswer { schedules, .. } = verbs.sync(order)?;
+        Ok(schedules.iter().filter(|schedule| schedule.step != SyncStep::Unchanged).count())
+    }
+
+    /// What was not changed, by the owner's next revision.
+    fn list(&self, schedules: &[(&str, i32)]) -> SyncOrder {
+        list(&self.application, 2, schedules)
+    }
+
+    fn edit(&self, verbs: &dyn Verbs, trigger: Option<Trigger>) -> Result<Ensured> {
+        self.edit_of(verbs, &self.held.name, trigger)
+    }
+
+    /// As a client's edit does.
+    fn edit_of(&self, verbs: &dyn Verbs, name: &str, trigger: Option<Trigger>) -> Result<Ensured> {
+        let row = verbs.schedule(&self.application, name)?.expect("the schedule exists");
+        let definition = fixture::definition(&self.application, name);
+        let there = definition.trigger.clone();
+        verbs.ensure(&Definition {
+            priority: 7,
+            trigger: trigger.unwrap_or(there),
+            only_if: OnlyIf::Version(row.version),
+            author: Author::Hand { gives_back: FieldSet::default() },
+            ..definition
+        })
+    }
+
+    fn claim(&self, entry: &Arc<Entry>) -> Result<bool> {
+        match self.store.claim(&[fixture::request(entry, NodeId::fresh())])?.remove(0) {
+            Claim::Won(claimed) => Ok(claimed.execution() != ExecutionId(0)),
+            _ => Ok(false),
+        }
     }
 
     fn order(&self, execution: ExecutionId) -> ExecutionOrder {
@@ -142,6 +244,34 @@ fn by() -> Attribution {
     Attribution { actor: "ann".to_owned(), reason: "why".to_owned() }
 }
 
+/// Makes the job of the schedules one with bounds.
+fn register(store: &dyn Store, application: &str) {
+    let job = Bound { concurrency: Some(1_000), ..Bound::NONE };
+    let policy = JobPolicy { bounds: Bounds { job, ..Bounds::NONE }, ..JobPolicy::DEFAULT };
+    let node = NewNode {
+        id: NodeId::fresh(),
+        application: application.to_owned(),
+        host_ip: String::new(),
+        host_name: String::new(),
+        pid: 1,
+        jobs: vec![JobSpec::new("work", policy)],
+        now: fixture::AT,
+    };
+    store.register(&node).unwrap();
+}
+
+/// The schedules of the owner "billing", with these priorities.
+fn list(application: &str, revision: i64, schedules: &[(&str, i32)]) -> SyncOrder {
+    let owner = "billing".to_owned();
+    let definition = |(name, priority): &(&str, i32)| Definition {
+        priority: *priority,
+        author: Author::Owner(owner.clone()),
+        ..fixture::definition(application, name)
+    };
+    let definitions = schedules.iter().map(definition).collect();
+    SyncOrder { application: application.to_owned(), owner, revision, definitions, adopts: false, by: by() }
+}
+
 /// What a caller asks for in a transaction that stays open.
 type Held = fn(&Case, &dyn Verbs) -> Result<bool>;
 
@@ -154,7 +284,45 @@ const HELD: &[(&str, Held)] = &[
     ("ensure a new one", |case, verbs| Ok(case.ensure(verbs, "new")? == Ensured::Created)),
     ("trigger", |case, verbs| case.trigger(verbs, &case.held).map(|_| true)),
     ("pause", |case, verbs| Ok(case.pause(verbs)? == [Applied::Done])),
+    ("pause a job", |case, verbs| {
+        let (application, scope) = (case.application.clone(), Scope::Job("held".to_owned()));
+        let order = SwitchOrder { application, scope, verb: SwitchVerb::Pause { until: None }, by: by() };
+        Ok(verbs.switch(&order)? == Switched::Done)
+    }),
     ("skip", |case, verbs| Ok(case.skip(verbs)? == [Applied::Done])),
+    ("ensure another trigger", |case, verbs| {
+        let trigger = Trigger::Delay(Delay::new(None, 60_000).unwrap());
+        let definition = fixture::definition(&case.application, &case.held.name);
+        Ok(verbs.ensure(&Definition { trigger, ..definition })? == Ensured::Changed)
+    }),
+    ("edit", |case, verbs| Ok(case.edit(verbs, None)? == Ensured::Changed)),
+    ("edit of the trigger", |case, verbs| {
+        let trigger = Trigger::Delay(Delay::new(None, 60_000).unwrap());
+        Ok(case.edit(verbs, Some(trigger))? == Ensured::Changed)
+    }),
+    ("rerun", |case, verbs| Ok(case.rerun(verbs, None)? > case.rerun)),
+    ("cancel a rerun", |case, verbs| {
+        let (application, origin) = (case.application.clone(), case.rerun);
+        let cancelled = verbs.cancel_rerun(&RerunCancel { application, origin, by: by() })?;
+        Ok(cancelled == RerunCancelled::Done { cancelled: 1, asked: 0 })
+    }),
+    ("sync", |case, verbs| Ok(case.sync(verbs, &case.list(&[("a", 2), ("b", 1), ("c", 1)]))? == 1)),
+    ("sync of a revision alone", |case, verbs| {
+        Ok(case.sync(verbs, &case.list(&[("a", 1), ("b", 1), ("c", 1)]))? == 0)
+    }),
+    ("sync of what is so", |case, verbs| {
+        let same = list(&case.application, 1, &[("a", 1), ("b", 1), ("c", 1)]);
+        Ok(case.sync(verbs, &same)? == 0)
+    }),
+    ("sync a new schedule", |case, verbs| {
+        Ok(case.sync(verbs, &case.list(&[("a", 1), ("aa", 1), ("b", 1), ("c", 1), ("z", 1)]))? == 2)
+    }),
+    ("sync without a schedule", |case, verbs| Ok(case.sync(verbs, &case.list(&[("b", 1), ("c", 1)]))? == 1)),
+    ("sync a new owner", |case, verbs| {
+        let owner = "accounting".to_owned();
+        let order = SyncOrder { owner, ..list(&case.application, 1, &[("d", 1), ("e", 1)]) };
+        Ok(case.sync(verbs, &order)? == 2)
+    }),
     ("cancel", |case, verbs| Ok(verbs.cancel(&case.order(case.waits))? == Cancel::Done)),
     ("cancel of a fixed delay", |case, verbs| Ok(verbs.cancel(&case.order(case.delayed))? == Cancel::Done)),
     ("cancel one that has ended", |case, verbs| {
@@ -176,9 +344,27 @@ const HELD: &[(&str, Held)] = &[
 type Meanwhile = fn(&Case) -> Result<bool>;
 
 const MEANWHILE: &[(&str, Meanwhile)] = &[
-    ("claim", |case| match fixture::claim(&*case.store, &case.other)? {
-        Claim::Won(claimed) => Ok(claimed.execution() != ExecutionId(0)),
-        _ => Ok(false),
+    ("claim", |case| case.claim(&case.other)),
+    ("claim of another of the owner's", |case| case.claim(&case.owned[0])),
+    ("claim of the owner's last", |case| case.claim(&case.owned[1])),
+    ("claim of the last of all", |case| case.claim(&case.last)),
+    ("expect", |case| case.store.expect(&[case.last.id]).map(|()| true)),
+    ("ensure", |case| {
+        // One beside each that there is.
+        let names =
+            ["A", "ab", "bb", "cc", "e0", "g0", "meanwhile", "pa", "r", "schedule-", "schedule-00", "zz"];
+        let is_made = |name| Ok(case.ensure(&*case.store, name)? == Ensured::Created);
+        names.into_iter().try_fold(true, |all, name| Ok(is_made(name)? && all))
+    }),
+    ("ensure of another application", |case| {
+        let application = format!("{}-", case.application);
+        Ok(case.store.ensure(&fixture::definition(&application, "a"))? == Ensured::Created)
+    }),
+    ("enqueue of a new job", |case| case.enqueue(&*case.store, "hel").map(|_| true)),
+    ("sync of another owner", |case| {
+        let owner = "shop".to_owned();
+        let order = SyncOrder { owner, ..list(&case.application, 1, &[("f", 1), ("g", 1)]) };
+        Ok(case.sync(&*case.store, &order)? == 2)
     }),
     ("trigger", |case| case.trigger(&*case.store, &case.other).map(|_| true)),
     ("enqueue", |case| case.enqueue(&*case.store, "other").map(|_| true)),
@@ -251,6 +437,39 @@ where
     assert_eq!(rolled_back, Err(diesel::result::Error::RollbackTransaction));
 }
 
+/// An owner whose list was synced, or whose schedule was edited, since the snapshot of the caller's
+/// transaction: no sync undoes that unseen.
+fn what_was_synced_since_an_older_snapshot_is_seen_or_told<C>(database: &Database, connection: &mut C)
+where
+    C: Connection + Blocking,
+{
+    repeat_reads(database, connection);
+    // Another list of the same revision, and an operator's edit; the priorities of "a" and "b" if ours is made.
+    let others: [(fn(&Case), [i64; 2]); 2] = [
+        (|case| assert_eq!(case.sync(&*case.store, &case.list(&[("b", 7), ("c", 1)])).unwrap(), 2), [2, 1]),
+        (|case| assert_eq!(case.edit_of(&*case.store, "a", None).unwrap(), Ensured::Changed), [7, 1]),
+    ];
+    for (other, expected) in others {
+        let case = Arc::new(Case::new(database));
+        let ended = connection.transaction(|connection| {
+            connection.batch_execute("SELECT * FROM QRTZ_EXECUTE LIMIT 1")?;
+            other(&case);
+            let list = case.list(&[("a", 2), ("b", 1), ("c", 1)]);
+            in_transaction(&case, connection, move |case, verbs| case.sync(verbs, &list)).map_err(|error| {
+                assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                diesel::result::Error::RollbackTransaction
+            })
+        });
+        let priority = |name| {
+            let row = case.store.schedule(&case.application, name).unwrap();
+            row.and_then(|row| row.settings.priority).unwrap()
+        };
+        if ended.is_ok() {
+            assert_eq!(["a", "b"].map(priority), expected);
+        }
+    }
+}
+
 /// Of a database of its own: a small table may be read, and locked, as a whole.
 fn name() -> String {
     super::application().replace('-', "_")
@@ -265,6 +484,13 @@ mod postgres {
         let database = Database::postgres().beside(&super::name());
         let mut connection = diesel::PgConnection::establish(&database.url).unwrap();
         super::a_request_in_an_open_transaction_holds_up_no_other(&database, &mut connection);
+    }
+
+    #[test]
+    fn what_was_synced_since_an_older_snapshot_is_seen_or_told() {
+        let database = Database::postgres();
+        let mut connection = diesel::PgConnection::establish(&database.url).unwrap();
+        super::what_was_synced_since_an_older_snapshot_is_seen_or_told(&database, &mut connection);
     }
 
     #[test]
@@ -284,6 +510,13 @@ mod mariadb {
         let database = Database::mariadb().beside(&super::name());
         let mut connection = diesel::MysqlConnection::establish(&database.url).unwrap();
         super::a_request_in_an_open_transaction_holds_up_no_other(&database, &mut connection);
+    }
+
+    #[test]
+    fn what_was_synced_since_an_older_snapshot_is_seen_or_told() {
+        let database = Database::mariadb();
+        let mut connection = diesel::MysqlConnection::establish(&database.url).unwrap();
+        super::what_was_synced_since_an_older_snapshot_is_seen_or_told(&database, &mut connection);
     }
 
     #[test]

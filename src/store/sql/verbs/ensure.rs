@@ -1,6 +1,6 @@
 //! Definitions: making and changing schedules.
 
-use super::{audit, change, node, triggers};
+use super::{audit, change, named, node, triggers};
 use crate::domain::{Entry, JobId, ScheduleId, ScheduleState, Timestamp, shards};
 use crate::store::columns::{Cell, Column, NONE, Ownership, Settings, When};
 use crate::store::definition::{Becomes, Edit, PlannedRow, StoredSchedule, WorkedOut};
@@ -52,12 +52,8 @@ fn ensured(session: &mut dyn Session, definition: &Definition, prepared: Option<
     let present = present(session, definition, &timing, now)?;
     let wanted = WorkedOut { definition, timing, when, present };
     let lock = session.dialect().lock("e");
-    let seen = match load(session, definition, "")? {
-        // A snapshot of the caller's may be older than the row. One that is not there is not locked: on
-        // MariaDB that would keep others from making their own beside it.
-        Some(_) if prepared.is_some() => load(session, definition, &lock)?,
-        seen => seen,
-    };
+    // A snapshot of the caller's may be older than the row.
+    let seen = load(session, definition, if prepared.is_some() { &lock } else { "" })?;
     if let Some(row) = seen {
         return change(session, &wanted, prepared, &row);
     }
@@ -68,9 +64,9 @@ fn ensured(session: &mut dyn Session, definition: &Definition, prepared: Option<
         return Ok(Ensured::Created);
     }
     // Another made it first, perhaps since the caller's snapshot.
-    let deleted = format!("schedule {:?} was deleted meanwhile", definition.name);
+    let made = format!("schedule {:?} was made or deleted meanwhile", definition.name);
     let found = load(session, definition, &lock)?;
-    let row = found.ok_or_else(|| Fault::new(FaultKind::Conflict, deleted))?;
+    let row = found.ok_or_else(|| Fault::new(FaultKind::Conflict, made))?;
     change(session, &wanted, prepared, &row)
 }
 
@@ -130,12 +126,10 @@ impl Loaded {
 }
 
 fn load(session: &mut dyn Session, definition: &Definition, lock: &str) -> Step<Option<Loaded>> {
-    let question = sql(format!(
-        "SELECT {} FROM QRTZ_EXECUTE e WHERE application = ? AND name = ?{lock}",
-        Loaded::columns()
-    ));
-    let question = question.bind_all((definition.application.as_str(), definition.name.as_str()));
-    session.one(&question, Loaded::read)
+    let name = (&*definition.application, &*definition.name);
+    let Some(named) = named::schedule(session, name, lock)? else { return Ok(None) };
+    let question = sql(format!("SELECT {} FROM QRTZ_EXECUTE e WHERE ", Loaded::columns()));
+    session.one(&question.and(named).push(lock), Loaded::read)
 }
 
 /// Makes the row, and records that, unless there is one; whether it did.
@@ -311,9 +305,9 @@ pub(crate) fn seen(
     name: &str,
     lock: &str,
 ) -> Step<Option<SeenSchedule>> {
-    let question = "SELECT e.id, e.version, e.state, e.next_fire_time FROM QRTZ_EXECUTE e \
-                    WHERE e.application = ? AND e.name = ?";
-    session.one(&sql(format!("{question}{lock}")).bind_all((application, name)), |row| {
+    let Some(named) = named::schedule(session, (application, name), lock)? else { return Ok(None) };
+    let question = sql("SELECT e.id, e.version, e.state, e.next_fire_time FROM QRTZ_EXECUTE e WHERE ");
+    session.one(&question.and(named).push(lock), |row| {
         let (id, version, state) = (ScheduleId(row.int()?), row.loose_int()?, row.loose_text()?);
         Ok(SeenSchedule { id, version, state, next: row.time()? })
     })
@@ -326,12 +320,19 @@ pub(crate) fn find(
     name: &str,
     lock: &str,
 ) -> Step<Option<Entry>> {
-    let question = sql(format!(
-        "SELECT {} FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-         WHERE e.application = ? AND e.name = ?{lock}",
-        Raw::columns(Payload::Whole)
-    ));
-    let raw = session.one(&question.bind_all((application, name)), Raw::read)?;
+    let dialect = session.dialect();
+    let Some(named) = named::schedule(session, (application, name), lock)? else { return Ok(None) };
+    let mut raw_with = |job: &str| {
+        let columns = Raw::columns(Payload::Whole);
+        let question =
+            sql(format!("SELECT {columns} FROM QRTZ_EXECUTE e LEFT JOIN {job} ON j.id = e.pid WHERE "));
+        session.one(&question.and(named.clone()).push(lock), Raw::read)
+    };
+    let raw = match raw_with(&dialect.unlocked("QRTZ_JOB", "j"))? {
+        // A job that is younger than a caller's snapshot is seen under a lock alone.
+        Some(raw) if raw.lacks_job() && dialect.locks_gaps() => raw_with("QRTZ_JOB AS j")?,
+        raw => raw,
+    };
     let unreadable = |reason| Fault::undecodable(format!("schedule {name:?} of {application:?}: {reason}"));
     raw.map(Raw::understand).transpose().map_err(unreadable)
 }

@@ -122,7 +122,7 @@ impl Verbs for OnConnection<'_> {
     }
 
     fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
-        self.with(|session| queue::enqueue(session, order))
+        self.with(|session| queue::enqueue_joined(session, order))
     }
 
     fn executions(&self, query: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {

@@ -6,6 +6,7 @@ pub(super) mod calls;
 pub(super) mod change;
 pub(super) mod ensure;
 pub(super) mod joined;
+pub(super) mod named;
 pub(super) mod node;
 pub(super) mod order;
 pub(super) mod queue;

@@ -1,7 +1,7 @@
 //! Executions made, retried or cancelled by hand.
 
 use super::change::insert_again;
-use super::{audit, change, queue};
+use super::{audit, change, named, queue};
 use crate::domain::headers;
 use crate::domain::{ExecutionId, ExecutionState, Reason, ScheduleId, Token};
 use crate::store::order::{Cancel, ExecutionOrder, KeyAndTags, Ordered, Retry, RunOrder};
@@ -14,12 +14,12 @@ use crate::store::{Applied, Change, ExecutionChange, Repair, Transition};
 
 /// Makes the execution. The schedule's row is locked first, as by a claim: a removal comes before or after.
 pub(crate) fn order(session: &mut dyn Session, order: &RunOrder) -> Step<Ordered> {
-    let question = sql(format!(
-        "SELECT e.id, e.generation, e.state FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name = ?{}",
-        session.dialect().lock("e")
-    ));
-    let question = question.bind(order.application.as_str()).bind(order.schedule.as_str());
-    let Some(mut row) = session.rows(&question)?.pop() else { return Ok(Ordered::Unknown) };
+    let lock = session.dialect().lock("e");
+    let name = (&*order.application, &*order.schedule);
+    let Some(named) = named::schedule(session, name, &lock)? else { return Ok(Ordered::Unknown) };
+    let question = sql("SELECT e.id, e.generation, e.state FROM QRTZ_EXECUTE e WHERE ");
+    let found = session.rows(&question.and(named).push(&lock))?.pop();
+    let Some(mut row) = found else { return Ok(Ordered::Unknown) };
     let (schedule, generation, state) = (row.int()?, row.loose_int()?, row.loose_text()?);
     if let Some(refusal) = Ordered::refusal(&state) {
         return Ok(refusal);

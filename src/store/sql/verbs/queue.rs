@@ -9,6 +9,7 @@ use crate::store::enqueue::{
 };
 use crate::store::news::News;
 use crate::store::order::ExecutionOrder;
+use crate::store::sql::dialect::Dialect;
 use crate::store::sql::misfire::purge;
 use crate::store::sql::poll::news;
 use crate::store::sql::session::batch::{BatchRows, delete};
@@ -20,17 +21,34 @@ use crate::time::{Clock, Now};
 
 /// Inserts the executions, and before the first of a job its queue.
 pub(crate) fn enqueue(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Vec<ExecutionId>> {
+    enqueue_into(session, order, None)
+}
+
+/// The same within a caller's transaction. An INSERT with a SELECT locks what it reads, too: see
+/// [`named`](super::named).
+pub(crate) fn enqueue_joined(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Vec<ExecutionId>> {
+    let queue = if session.dialect().locks_gaps() { queue_id(session, order)? } else { None };
+    enqueue_into(session, order, queue)
+}
+
+/// The job's queue is found by its id, if that is known.
+fn enqueue_into(
+    session: &mut dyn Session,
+    order: &EnqueueOrder,
+    queue: Option<ScheduleId>,
+) -> Step<Vec<ExecutionId>> {
     if order.payloads.is_empty() {
         return Ok(Vec::new());
     }
     let origins: Vec<i64> = (fresh_origin()..).take(order.payloads.len()).collect();
     let now = host_time();
     let news = order.news(order.due(now.db), now.db, now.boot);
-    if let Some(ids) = insert(session, order, &origins, news)? {
+    if let Some(ids) = insert(session, order, queue, &origins, news)? {
         return Ok(ids);
     }
     make_queue(session, &order.application, &order.job)?;
-    insert(session, order, &origins, news)?.ok_or_else(|| unseen(order))
+    let queue = queue_id(session, order)?;
+    insert(session, order, queue, &origins, news)?.ok_or_else(|| unseen(order))
 }
 
 /// The job's queue is there, but an older snapshot of the caller's does not show it.
@@ -74,7 +92,7 @@ pub(crate) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) ->
             return Ok(Keyed::Existing(open.id));
         }
         remove_tags(session, queue, &[(keeper, &open.tags)])?;
-        insert_tags(session, order, &[keeper])?;
+        insert_tags(session, order, Some(queue), &[keeper])?;
         news::tell_of(session, order.news(due, now, host_time().boot), &order.application)?;
         return Ok(Keyed::Replaced(open.id));
     }
@@ -83,8 +101,8 @@ pub(crate) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) ->
     }
     let (news, order) =
         (order.news(due, now, host_time().boot), EnqueueOrder { due: DueAt::Instant(due), ..order.clone() });
-    let ids = insert_some(session, &order, 0, &[origin], Some(&key), news)?;
-    insert_tags(session, &order, &[origin])?;
+    let ids = insert_some(session, &order, (Some(queue), Some(&key)), 0, &[origin], news)?;
+    insert_tags(session, &order, Some(queue), &[origin])?;
     ids.first().copied().map(Keyed::Created).ok_or_else(|| missing("nothing was inserted"))
 }
 
@@ -249,36 +267,48 @@ impl KeyedExecution {
 fn insert(
     session: &mut dyn Session,
     order: &EnqueueOrder,
+    queue: Option<ScheduleId>,
     origins: &[i64],
     news: News,
 ) -> Step<Option<Vec<ExecutionId>>> {
     let mut ids = Vec::with_capacity(order.payloads.len());
     let size = session.dialect().batch();
     for (first, origins) in (0..).step_by(size).zip(origins.chunks(size)) {
-        let inserted = insert_some(session, order, first, origins, None, news)?;
+        let inserted = insert_some(session, order, (queue, None), first, origins, news)?;
         if inserted.is_empty() {
             return Ok(None);
         }
         ids.extend(inserted);
-        insert_tags(session, order, origins)?;
+        insert_tags(session, order, queue, origins)?;
     }
     Ok(Some(ids))
 }
 
 /// Lets executions of these origins be found by their tags, if they have some.
-fn insert_tags(session: &mut dyn Session, order: &EnqueueOrder, origins: &[i64]) -> Step<()> {
+fn insert_tags(
+    session: &mut dyn Session,
+    order: &EnqueueOrder,
+    queue: Option<ScheduleId>,
+    origins: &[i64],
+) -> Step<()> {
     let dialect = session.dialect();
     for tag in &order.tags {
         let want = BatchRows::new(origins.iter().copied()).same("tag", tag.as_str());
         let insert = sql("INSERT INTO QRTZ_TAG (tag, execute_id, origin) SELECT w.tag, e.id, w.id FROM ");
-        let insert = insert.want(dialect, &want).push(&format!(
-            " {} QRTZ_EXECUTE e ON e.application = ? AND e.name = ? WHERE w.id <> -1",
-            dialect.join()
-        ));
-        let insert = insert.bind(order.application.as_str()).bind(queue_of(&order.job.name));
+        let insert = insert.want(dialect, &want).push(&format!(" {} ", dialect.join()));
+        let insert = insert.and(queue_row(dialect, order, queue)).push(" WHERE w.id <> -1");
         session.execute(&insert).map_err(taken)?;
     }
     Ok(())
+}
+
+/// The row `e` of the job's queue, as what is joined.
+fn queue_row(dialect: Dialect, order: &EnqueueOrder, queue: Option<ScheduleId>) -> Statement {
+    match queue {
+        Some(id) => sql(format!("{} ON e.id = ?", dialect.by_id("QRTZ_EXECUTE", "e"))).bind(id),
+        None => sql("QRTZ_EXECUTE e ON e.application = ? AND e.name = ?")
+            .bind_all((order.application.as_str(), queue_of(&order.job.name))),
+    }
 }
 
 /// An origin has to be drawn anew.
@@ -312,13 +342,14 @@ pub(crate) fn remove_tags(
     Ok(())
 }
 
-/// Inserts as many executions as there are origins, from the order's `first` on.
+/// Inserts as many executions as there are origins, from the order's `first` on; into a queue that is known,
+/// and under a key.
 fn insert_some(
     session: &mut dyn Session,
     order: &EnqueueOrder,
+    (queue, key): (Option<ScheduleId>, Option<&KeyRow>),
     first: usize,
     origins: &[i64],
-    key: Option<&KeyRow>,
     news: News,
 ) -> Step<Vec<ExecutionId>> {
     let dialect = session.dialect();
@@ -353,12 +384,12 @@ fn insert_some(
     ))
     .want(dialect, &want)
     .push(&format!(
-        " {join} (SELECT {} AS now LIMIT 1) AS c ON 1 = 1 \
-         {join} QRTZ_EXECUTE e ON e.application = ? AND e.name = ? WHERE w.id <> -1",
+        " {join} (SELECT {} AS now LIMIT 1) AS c ON 1 = 1 {join} ",
         dialect.clock(),
         join = dialect.join()
     ))
-    .bind_all((order.application.as_str(), queue_of(&order.job.name)));
+    .and(queue_row(dialect, order, queue))
+    .push(" WHERE w.id <> -1");
     let rows = if dialect.returns_inserted_rows() {
         let insert = insert.push(" RETURNING id, origin");
         session.rows(&news::tell(session.tells(), news, insert, &order.application)).map_err(taken)?

@@ -1,7 +1,7 @@
 //! Reruns: what the ledger says of a schedule's occurrences, the executions made of that, and their end.
 
 use super::order::{ask, touch};
-use super::{audit, change};
+use super::{audit, change, named};
 use crate::domain::{ExecutionId, NextFire, Reason, ScheduleId, Timestamp, Token};
 use crate::store::columns::When;
 use crate::store::order::ExecutionOrder;
@@ -53,11 +53,10 @@ pub(crate) fn rerun(session: &mut dyn Session, order: &RerunOrder) -> Step<Reran
 }
 
 fn found(session: &mut dyn Session, order: &RerunOrder, lock: &str) -> Step<Option<Found>> {
-    let question = sql(format!(
-        "SELECT {} FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name = ?{lock}",
-        Found::columns()
-    ));
-    session.one(&question.bind_all((order.application.as_str(), order.schedule.as_str())), Found::read)
+    let name = (&*order.application, &*order.schedule);
+    let Some(named) = named::schedule(session, name, lock)? else { return Ok(None) };
+    let question = sql(format!("SELECT {} FROM QRTZ_EXECUTE e WHERE ", Found::columns()));
+    session.one(&question.and(named).push(lock), Found::read)
 }
 
 fn previewed(session: &mut dyn Session, found: &Found, order: &RerunOrder) -> Step<RerunPreview> {

@@ -1,10 +1,9 @@
 //! Jobs, nodes and applications that somebody pauses, drains or resumes, and pauses that end by themselves.
 
-use super::{audit, change, node, withdrawn};
+use super::{audit, change, named, node, withdrawn};
 use crate::domain::{JobId, Timestamp};
 use crate::store::audit::AuditEntry;
 use crate::store::change::PauseEnd;
-use crate::store::sql::dialect::Dialect;
 use crate::store::sql::rows::entry::{Payload, Raw};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{Row, Statement, single, sql};
@@ -17,11 +16,9 @@ pub(crate) fn switch(session: &mut dyn Session, order: &SwitchOrder) -> Step<Swi
     if let Some(until) = order.verb.until() {
         note_end(session, &order.application, until)?;
     }
-    let question = seen(session.dialect(), order);
-    let read = |row: &mut Row| seen_row(row, &order.scope, &order.application);
-    let mut seen = session.one(&question, read)?;
+    let mut seen = seen(session, order)?;
     if seen.is_none() && order.scope == Scope::Application && make_application(session, &order.application)? {
-        seen = session.one(&question, read)?;
+        seen = self::seen(session, order)?;
     }
     let Some(seen) = seen else { return Ok(Switched::Unknown) };
     let was = seen.switch();
@@ -35,13 +32,13 @@ pub(crate) fn switch(session: &mut dyn Session, order: &SwitchOrder) -> Step<Swi
     Ok(Switched::Done)
 }
 
-fn seen(dialect: Dialect, order: &SwitchOrder) -> Statement {
-    let application = order.application.as_str();
-    match &order.scope {
+fn seen(session: &mut dyn Session, order: &SwitchOrder) -> Step<Option<SeenSwitch>> {
+    let (dialect, application) = (session.dialect(), order.application.as_str());
+    let question = match &order.scope {
         Scope::Job(name) => {
-            let question = "SELECT j.id, j.state, j.paused_time FROM QRTZ_JOB j WHERE j.application = ?";
-            sql(format!("{question} AND j.job_class = ?{}", dialect.lock("j")))
-                .bind_all((application, name.as_str()))
+            let lock = dialect.lock("j");
+            let Some(named) = named::job(session, (application, name), &lock)? else { return Ok(None) };
+            sql("SELECT j.id, j.state, j.paused_time FROM QRTZ_JOB j WHERE ").and(named).push(&lock)
         }
         Scope::Node(id) => {
             let question = "SELECT 0 AS id, n.state, n.paused_time FROM QRTZ_NODE n WHERE n.uuid = ?";
@@ -52,7 +49,8 @@ fn seen(dialect: Dialect, order: &SwitchOrder) -> Statement {
             let question = "SELECT 0 AS id, a.state, a.paused_time FROM QRTZ_APP a WHERE a.application = ?";
             sql(format!("{question}{}", dialect.lock("a"))).bind(application)
         }
-    }
+    };
+    session.one(&question, |row| seen_row(row, &order.scope, application))
 }
 
 fn seen_row(row: &mut Row, scope: &Scope, application: &str) -> Step<SeenSwitch> {

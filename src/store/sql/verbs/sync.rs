@@ -24,7 +24,7 @@ pub(crate) fn plan(session: &mut dyn Session, order: &SyncOrder) -> Step<SyncAns
     let known = revision(session, order, "")?;
     let now = now(session)?;
     let wanted = worked_out(session, order, now)?;
-    let rows: Vec<SyncRow> = found(session, order, "")?.iter().map(Found::row).collect();
+    let rows: Vec<SyncRow> = found(session, order)?.iter().map(Found::row).collect();
     Ok(SyncAnswer { known, schedules: order.steps(&wanted, &rows, now)? })
 }
 
@@ -41,11 +41,15 @@ pub(crate) fn sync(
     if order.is_stale(known) {
         return Ok(SyncAnswer { known, schedules: Vec::new() });
     }
+    if outside.is_some() && is_newer(session, order)? {
+        let problem = format!("owner {:?} was synced since the caller's transaction began", order.owner);
+        return Err(Fault::new(FaultKind::Conflict, problem));
+    }
     let now = now(session)?;
     let wanted = worked_out(session, order, now)?;
-    // A snapshot of the caller's may be older than the rows.
-    let lock = outside.map(|_| session.dialect().lock_to_see("e")).unwrap_or_default();
-    let mut found = found(session, order, &lock)?;
+    // Without a lock: rows that this leaves alone are others' to change. What a caller's older snapshot does
+    // not show of them comes behind this sync.
+    let mut found = found(session, order)?;
     let made_outside = made_outside(order, outside);
     let steps = |found: &[Found]| {
         let rows: Vec<SyncRow> = found.iter().map(|found| found.row_with(&made_outside)).collect();
@@ -116,6 +120,20 @@ fn locked_revision(session: &mut dyn Session, order: &SyncOrder) -> Step<Option<
             revision(session, order, &lock)
         }
     }
+}
+
+/// Whether the owner's row, which is locked, is another than a caller's snapshot shows. Whatever else syncs
+/// schedules of the owner writes this row, too: if it has not changed, the snapshot shows what they wrote.
+fn is_newer(session: &mut dyn Session, order: &SyncOrder) -> Step<bool> {
+    let lock = session.dialect().lock_to_see("o");
+    if lock.is_empty() {
+        return Ok(false);
+    }
+    let shown = sql("SELECT o.revision, o.touched FROM QRTZ_OWNER o WHERE o.application = ? AND o.owner = ?");
+    let shown = shown.bind_all((order.application.as_str(), order.owner.as_str()));
+    let read = |row: &mut Row| Ok((row.loose_int()?, row.maybe_int()?));
+    let Some(seen) = session.one(&shown, read)? else { return Ok(false) };
+    Ok(session.one(&shown.push(&lock), read)? != Some(seen))
 }
 
 fn note_revision(session: &mut dyn Session, order: &SyncOrder, known: Option<i64>) -> Step<()> {
@@ -207,15 +225,14 @@ impl Found {
     }
 }
 
-/// The owner's rows, and those of the other names; they are locked by these words. Mostly the owner has all.
-fn found(session: &mut dyn Session, order: &SyncOrder, lock: &str) -> Step<Vec<Found>> {
-    let owned = owned(&order.application, &order.owner).push(lock);
-    let mut found: Vec<Found> = session.all(&owned, Found::read)?;
+/// The owner's rows, and those of the other names. Mostly the owner has all.
+fn found(session: &mut dyn Session, order: &SyncOrder) -> Step<Vec<Found>> {
+    let mut found: Vec<Found> = session.all(&owned(&order.application, &order.owner), Found::read)?;
     let known: HashSet<&str> = found.iter().map(|row| &*row.name).collect();
     let names = order.definitions.iter().map(|definition| &*definition.name);
     let others: Vec<&str> = names.filter(|name| !known.contains(name)).collect();
     for names in others.chunks(session.dialect().batch()) {
-        let rows: Vec<Found> = session.all(&named(&order.application, names).push(lock), Found::read)?;
+        let rows: Vec<Found> = session.all(&named(&order.application, names), Found::read)?;
         found.extend(rows);
     }
     Ok(found)
@@ -242,7 +259,8 @@ pub(crate) fn named(application: &str, names: &[&str]) -> Statement {
 
 /// Rows by their ids, locked in this order.
 pub(crate) fn locked(dialect: Dialect, ids: &[i64]) -> Statement {
-    let question = sql(format!("SELECT {} FROM QRTZ_EXECUTE e WHERE e.id IN ", Found::columns()));
+    let (columns, table) = (Found::columns(), dialect.by_id("QRTZ_EXECUTE", "e"));
+    let question = sql(format!("SELECT {columns} FROM {table} WHERE e.id IN "));
     let order = format!(" {}{}", dialect.in_order("e.id"), dialect.lock("e"));
     question.list(ids.iter().copied()).push(&order)
 }

@@ -1,5 +1,6 @@
 //! The triggers' history: a row for each generation of a schedule, in the transaction that begins or ends it.
 
+use super::named;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::columns::When;
 use crate::store::sql::session::Session;
@@ -13,7 +14,12 @@ pub(super) fn begin_named(
     (application, name): (&str, &str),
     now: Timestamp,
 ) -> Step<()> {
-    begin_where(session, sql("e.application = ? AND e.name = ?").bind_all((application, name)), now)
+    // An INSERT with a SELECT locks what it reads, too.
+    let lock = session.dialect().lock("e");
+    match named::schedule(session, (application, name), &lock)? {
+        Some(named) => begin_where(session, named, now),
+        None => Ok(()),
+    }
 }
 
 /// Notes the generation that a schedule begins now.
