@@ -256,12 +256,11 @@ CREATE INDEX IF NOT EXISTS QRTZ_SAID_CHANGED ON QRTZ_SAID (application, changed_
 -- Schedules that are to succeed within expected_by of each fire time. unmet_time is the first fire time whose
 -- occurrence has not, nor a later one. A row is made by the misfire handler; claims never write here.
 CREATE TABLE IF NOT EXISTS QRTZ_EXPECTED (
-    id BIGINT NOT NULL PRIMARY KEY,
     application VARCHAR(50) NOT NULL,
-    unmet_time BIGINT NOT NULL DEFAULT -1
+    id BIGINT NOT NULL,
+    unmet_time BIGINT NOT NULL DEFAULT -1,
+    PRIMARY KEY (application, id)
 );
-
-CREATE INDEX IF NOT EXISTS QRTZ_EXPECTED_OF ON QRTZ_EXPECTED (application, id);
 
 -- Executions that ran out of time and whose handlers have not returned.
 CREATE TABLE IF NOT EXISTS QRTZ_STUCK (

@@ -54,8 +54,9 @@ calls! { []
     } |store| store.expect(&schedules);
     /// Removes the rows of schedules of which nothing is expected any more.
     expect_no_longer = ExpectNoLonger {
-        "forgetting what was expected", asks (schedules: Vec<ScheduleId>), keeps (), brings ()
-    } |store| store.expect_no_longer(&schedules);
+        "forgetting what was expected", asks (application: String, schedules: Vec<ScheduleId>),
+        keeps (), brings ()
+    } |store| store.expect_no_longer(&application, &schedules);
     find_nobody = FindNobody {
         "looking for jobs that nobody can run", asks (query: NobodyQuery), keeps (), brings Vec<UnservedJob>
     } |store| store.nobody(&query);

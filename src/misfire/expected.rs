@@ -11,26 +11,45 @@ use crate::store::expected::{Expectation, ExpectedPage, ExpectedQuery};
 use crate::time::{Now, span};
 
 /// Before the id of every schedule.
-pub(super) const FIRST: ScheduleId = ScheduleId(i64::MIN);
+const FIRST: ScheduleId = ScheduleId(i64::MIN);
 /// Schedules per page.
 const PAGE: usize = 1_000;
 
-fn query(application: &str, after: ScheduleId, now: Now) -> ExpectedQuery {
-    ExpectedQuery { application: application.to_owned(), after, limit: PAGE, now: now.db }
+/// Where the look at the schedules with an expectation stands. A page that fails is asked for again by the
+/// next pass, half as long: what was looked at before it is not looked at once more.
+pub(super) struct Expected {
+    after: ScheduleId,
+    page: usize,
 }
 
-/// A page of the schedules with an expectation.
-pub(super) fn search(application: &str, after: ScheduleId, now: Now) -> Call {
-    Asked::find_expected(query(application, after, now), ())
-}
+impl Expected {
+    pub(super) fn new() -> Self {
+        Self { after: FIRST, page: PAGE }
+    }
 
-/// The calls that follow a page.
-pub(super) fn follow(application: &str, page: ExpectedPage, now: Now) -> impl Iterator<Item = Call> {
-    let ExpectedPage { found, gone, next } = page;
-    let note = move |it: Expectation| Asked::note_expected(query(application, FIRST, now), it.clone(), it);
-    let gone = (!gone.is_empty()).then(|| Asked::expect_no_longer(gone, ()));
-    let next = next.map(move |after| search(application, after, now));
-    found.into_iter().map(note).chain(gone).chain(next)
+    fn query(&self, application: &str, after: ScheduleId, now: Now) -> ExpectedQuery {
+        ExpectedQuery { application: application.to_owned(), after, limit: self.page, now: now.db }
+    }
+
+    /// The next page of the schedules with an expectation.
+    pub(super) fn search(&self, application: &str, now: Now) -> Call {
+        Asked::find_expected(self.query(application, self.after, now), ())
+    }
+
+    /// The calls that follow a page.
+    pub(super) fn found(&mut self, application: &str, page: ExpectedPage, now: Now) -> Vec<Call> {
+        let ExpectedPage { found, gone, next } = page;
+        (self.after, self.page) = (next.unwrap_or(FIRST), (self.page * 2).min(PAGE));
+        let note =
+            |it: Expectation| Asked::note_expected(self.query(application, FIRST, now), it.clone(), it);
+        let gone = (!gone.is_empty()).then(|| Asked::expect_no_longer(application.to_owned(), gone, ()));
+        let next = next.map(|_| self.search(application, now));
+        found.into_iter().map(note).chain(gone).chain(next).collect()
+    }
+
+    pub(super) fn failed(&mut self) {
+        self.page = (self.page / 2).max(1);
+    }
 }
 
 pub(super) fn told(noted: Expectation) -> Event {
@@ -58,17 +77,24 @@ mod tests {
     use crate::store::{Applied, UnreadablePage};
 
     fn expectation(id: i64, seen: Option<Timestamp>, becomes: Option<Timestamp>) -> Expectation {
-        let change = ExpectedChange { schedule: ScheduleId(id), seen, becomes };
+        let change = ExpectedChange { application: "app".into(), schedule: ScheduleId(id), seen, becomes };
         Expectation { name: format!("s{id}").into(), expected_by: 600_000, change }
     }
 
     /// A pass whose polls have said so, with these answers; its operations about expectations, and its
     /// events.
-    fn pass(expects: bool, mut answer: impl FnMut(&Op) -> Option<Result<Answer, Error>>) -> Vec<String> {
-        let mut machine: Stepped<MisfireMachine> = in_a_pass(None);
-        machine.receive(at(0), MisfireInput::Polled(PollReport { expects, any_late: false, ..REPORT }));
+    fn pass(expects: bool, answer: impl FnMut(&Op) -> Option<Result<Answer, Error>>) -> Vec<String> {
+        pass_of(&mut in_a_pass(None), at(0), expects, answer)
+    }
+
+    fn pass_of(
+        machine: &mut Stepped<MisfireMachine>,
+        mut now: Now,
+        expects: bool,
+        mut answer: impl FnMut(&Op) -> Option<Result<Answer, Error>>,
+    ) -> Vec<String> {
+        machine.receive(now, MisfireInput::Polled(PollReport { expects, any_late: false, ..REPORT }));
         let mut seen = Vec::new();
-        let mut now = at(0);
         loop {
             match machine.next(now) {
                 Step::Do(op) => {
@@ -109,7 +135,7 @@ mod tests {
                 Some(Ok(Answer::FindExpected(ExpectedPage::default())))
             }
             Op::NoteExpected(..) => Some(Ok(Answer::NoteExpected(Applied::Done))),
-            Op::ExpectNoLonger(gone) => {
+            Op::ExpectNoLonger(_, gone) => {
                 assert_eq!(*gone, [ScheduleId(3)]);
                 Some(Ok(Answer::ExpectNoLonger(())))
             }
@@ -141,6 +167,31 @@ mod tests {
         let names = pass(true, fails);
         assert!(names.contains(&LOOK.to_owned()), "{names:?}");
         assert_eq!(names.iter().filter(|it| *it == LOOK).count(), 1, "{names:?}");
+    }
+
+    /// The third page takes too long, however often it is asked for as a whole.
+    #[test]
+    fn a_page_that_fails_is_asked_for_again_half_as_long_and_none_before_it() {
+        let (mut machine, mut asked) = (in_a_pass(None), Vec::new());
+        for turn in 0..4 {
+            pass_of(&mut machine, at(turn * 15_000), true, |op| {
+                let Op::FindExpected(ExpectedQuery { after, limit, .. }) = *op else { return None };
+                asked.push((after.0.max(0), limit));
+                let next = match after {
+                    FIRST => Some(ScheduleId(1_000)),
+                    ScheduleId(1_000) => Some(ScheduleId(2_000)),
+                    ScheduleId(2_000) if limit > 300 => {
+                        return Some(Err(Error::new(ErrorKind::Unavailable, "too long")));
+                    }
+                    ScheduleId(2_000) => Some(ScheduleId(2_250)),
+                    _ => None,
+                };
+                Some(Ok(Answer::FindExpected(ExpectedPage { next, ..ExpectedPage::default() })))
+            });
+        }
+        let expected = [(0, 1_000), (1_000, 1_000), (2_000, 1_000), (2_000, 500), (2_000, 250), (2_250, 500)];
+        assert_eq!(asked[..6], expected);
+        assert_eq!(asked[6..], [(0, 1_000), (1_000, 1_000), (2_000, 1_000)]);
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub(crate) use calls::Op as MisfireOp;
 use calls::{Answer, Answered, Asked, Call, Op, join};
 use containment::Containment;
 use election::Election;
+use expected::Expected;
 pub(crate) use figures::FiguresBoard;
 use nobody::Nobody;
 use pass::{FAILURE_PAUSE, Pass, Task};
@@ -120,6 +121,7 @@ pub(crate) struct MisfireMachine {
     retention: Retention,
     containment: Containment,
     nobody: Nobody,
+    expected: Expected,
     board: Arc<FiguresBoard>,
     /// No call is sent before this after one has failed.
     hold: Boot,
@@ -166,8 +168,8 @@ impl Machine for MisfireMachine {
             Ok(Answered::PassOn(..)) => self.pass.next(pauses::search(&self.application)),
             Ok(Answered::EndPause(audit, applied)) => self.pause_ended(audit, applied),
             Ok(Answered::FindExpected((), page)) => {
-                let calls = expected::follow(&self.application, page, now);
-                calls.for_each(|call| self.pass.last(call));
+                let calls = self.expected.found(&self.application, page, now);
+                calls.into_iter().for_each(|call| self.pass.last(call));
             }
             Ok(Answered::NoteExpected(found, Applied::Done)) => self.emit(expected::told(found)),
             Ok(Answered::NoteExpected(..) | Answered::Expect(..) | Answered::ExpectNoLonger(..)) => {}
@@ -234,6 +236,7 @@ impl MisfireMachine {
             retention: Retention::new(window.retention),
             containment: Containment::new(),
             nobody: Nobody::new(),
+            expected: Expected::new(),
             board: Arc::default(),
             hold: Boot::MIN,
             repaired: false,
@@ -313,7 +316,7 @@ impl MisfireMachine {
         if app_enabled {
             let overdue = any_late.then(|| floor..self.overdue_before(now));
             self.pass.last(self.quarantine.search(&self.application, overdue, now));
-            let expected = expects.then(|| expected::search(&self.application, expected::FIRST, now));
+            let expected = expects.then(|| self.expected.search(&self.application, now));
             expected.into_iter().for_each(|call| self.pass.last(call));
             let nobody = self.nobody.search(&self.application, unlisted, now);
             nobody.into_iter().for_each(|call| self.pass.last(call));
@@ -507,10 +510,10 @@ impl MisfireMachine {
             Asked::FindOverdue(())
             | Asked::ReadFigures(())
             | Asked::NoteNobody(_)
-            | Asked::FindExpected(())
             | Asked::NoteExpected(_)
             | Asked::Expect(())
             | Asked::ExpectNoLonger(()) => {}
+            Asked::FindExpected(()) => self.expected.failed(),
             Asked::FindNobody(()) => self.nobody.failed(),
             // Mostly it concerns that row alone.
             Asked::Quarantine(_)

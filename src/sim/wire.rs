@@ -922,8 +922,8 @@ impl Store for Wire<'_> {
         self.store.expect(schedules)
     }
 
-    fn expect_no_longer(&self, schedules: &[ScheduleId]) -> Result<()> {
-        self.store.expect_no_longer(schedules)
+    fn expect_no_longer(&self, application: &str, schedules: &[ScheduleId]) -> Result<()> {
+        self.store.expect_no_longer(application, schedules)
     }
 
     fn note_expected(&self, query: &ExpectedQuery, found: &Expectation) -> Result<Applied> {

@@ -208,8 +208,9 @@ pub(crate) struct PauseEnd {
 
 /// What the row of a schedule in QRTZ_EXPECTED says: the first occurrence that has not succeeded in time, or
 /// none.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ExpectedChange {
+    pub application: Arc<str>,
     pub schedule: ScheduleId,
     /// The guard: what it says.
     pub seen: Option<Timestamp>,
@@ -549,6 +550,7 @@ impl Change {
             (Self::Nobody(change), Id) => Datum::Number(change.job.0),
             (Self::Nobody(change), Column::NobodyTime) => Datum::time(change.seen.since),
             (Self::Nobody(change), Column::NobodyTold) => Datum::time(change.seen.told),
+            (Self::Expected(change), Application) => Datum::Text(&change.application),
             (Self::Expected(change), Id) => Datum::Number(change.schedule.0),
             (Self::Expected(change), Column::UnmetTime) => Datum::time(change.seen),
             (Self::End(end), Uuid) => Datum::Uuid(end.node.0),

@@ -9,7 +9,11 @@ use super::change::{Change, ExpectedChange};
 use crate::domain::{ExecutionState, Millis, Reason, ScheduleId, ScheduleState, Timestamp};
 
 /// A success is looked for among so many of a schedule's newest attempts.
-pub(crate) const MOST_ATTEMPTS: usize = 10_000;
+const MOST_ATTEMPTS: usize = 10_000;
+/// The same once it is noted that an occurrence has not succeeded: each pass has looked at those before.
+const MOST_OF_UNMET: usize = 1_000;
+/// And among so many of the newest attempts that somebody asked for.
+pub(crate) const MOST_BY_HAND: usize = 1_000;
 
 /// Of the schedules by id behind `after`, so many.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +48,7 @@ pub(crate) struct Expectation {
 /// A schedule with an expectation as its rows have it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Expecting {
+    pub application: Arc<str>,
     pub id: ScheduleId,
     pub name: Arc<str>,
     pub generation: i64,
@@ -100,6 +105,11 @@ impl Expecting {
         self.unmet.is_some() || self.is_expected() && (is_due || has_not)
     }
 
+    /// How many of its newest attempts are looked at.
+    pub(crate) fn most_attempts(&self) -> usize {
+        if self.unmet.is_some() { MOST_OF_UNMET } else { MOST_ATTEMPTS }
+    }
+
     /// The instant from which on the ledger is asked for successes.
     pub(crate) fn since(&self) -> Timestamp {
         let resumed = self.resumed.map_or(Timestamp::EPOCH, |resumed| resumed + 1);
@@ -129,7 +139,8 @@ pub(crate) fn verdict(of: &Expecting, record: Record, now: Timestamp) -> Option<
         Some(_) => return None,
         None => Some(first_missed(of, record, now)?),
     };
-    let change = ExpectedChange { schedule: of.id, seen: of.unmet, becomes };
+    let application = Arc::clone(&of.application);
+    let change = ExpectedChange { application, schedule: of.id, seen: of.unmet, becomes };
     Some(Expectation { name: Arc::clone(&of.name), expected_by: of.expected_by, change })
 }
 
@@ -153,10 +164,11 @@ impl Expectation {
             }
             None => (MET, "it, or a later one, has succeeded".to_owned()),
         };
+        let change = Change::Expected(self.change.clone());
         let by = Attribution { actor: "firetime".to_owned(), reason };
         let states = (&*said(seen), &*said(becomes));
         let entry = AuditEntry::of_schedule(verb, (application, &self.name), states, &by);
-        (Change::Expected(self.change), entry)
+        (change, entry)
     }
 }
 
@@ -179,6 +191,7 @@ mod tests {
     /// Expected within five seconds, and its next fire time far ahead.
     fn expecting() -> Expecting {
         Expecting {
+            application: "shop".into(),
             id: ScheduleId(7),
             name: "nightly".into(),
             generation: 0,
@@ -287,7 +300,8 @@ mod tests {
     #[test]
     fn both_ends_are_recorded_by_firetime_with_the_fire_time() {
         let note = |seen, becomes| {
-            let change = ExpectedChange { schedule: ScheduleId(7), seen, becomes };
+            let change =
+                ExpectedChange { application: "shop".into(), schedule: ScheduleId(7), seen, becomes };
             Expectation { name: "nightly".into(), expected_by: 600_000, change }.note("shop").1
         };
         let at = "1970-01-01 00:01:30.000 UTC";

@@ -97,7 +97,7 @@ guards! {
     /// A job notes that nobody can run it, or that somebody can.
     NOTE_NOBODY = "note nobody", &[Column::Id, Column::NobodyTime, Column::NobodyTold];
     /// A schedule notes the first occurrence that has not succeeded in time, or none.
-    NOTE_EXPECTED = "note expected", &[Column::Id, Column::UnmetTime];
+    NOTE_EXPECTED = "note expected", &[Column::Id, Column::Application, Column::UnmetTime];
     /// An application notes when the next pause in it ends.
     PAUSE_END = "pause end", &[Column::Application, Column::PauseEnds];
     /// A schedule is removed, whether or not its row can be understood.

@@ -312,7 +312,7 @@ pub(crate) trait Store: Verbs + Send + Sync {
     fn expect(&self, schedules: &[ScheduleId]) -> Result<()>;
 
     /// Removes the rows in QRTZ_EXPECTED of these schedules, if nothing is expected of them.
-    fn expect_no_longer(&self, schedules: &[ScheduleId]) -> Result<()>;
+    fn expect_no_longer(&self, application: &str, schedules: &[ScheduleId]) -> Result<()>;
 
     /// Notes what this query has found of a schedule, and records it, if it would find the same now.
     fn note_expected(&self, query: &ExpectedQuery, found: &Expectation) -> Result<Applied>;

@@ -210,11 +210,13 @@ pub(crate) fn what_has_succeeded_since_it_was_found_is_not_noted(db: &Bench) {
 
 pub(crate) fn what_nobody_waits_for_any_more_loses_its_row(db: &Bench) {
     let entry = db.expected();
-    db.store.expect_no_longer(&[entry.id]).unwrap();
+    db.store.expect_no_longer(&db.app, &[entry.id]).unwrap();
     assert!(db.expects(), "something is expected of it");
     assert_eq!(db.store.ensure(&db.definition("s")).unwrap(), Ensured::Changed);
     assert_eq!(db.expected_page(db.base + SPAN).gone, [entry.id]);
-    db.store.expect_no_longer(&[entry.id]).unwrap();
+    db.store.expect_no_longer("another", &[entry.id]).unwrap();
+    assert!(db.expects(), "it is another application's");
+    db.store.expect_no_longer(&db.app, &[entry.id]).unwrap();
     assert!(!db.expects());
     assert_eq!(db.store.ensure(&db.expecting()).unwrap(), Ensured::Changed);
     assert_eq!(db.walked(&entry), [entry.id]);
@@ -243,7 +245,16 @@ pub(crate) fn schedules_with_an_expectation_come_in_pages_by_id(db: &Bench) {
 pub(crate) fn a_note_of_what_was_expected_loses_if_only_the_last_one_differs(db: &Bench) {
     let entry = db.expected();
     let (seen, becomes) = (Some(db.base), Some(db.base + 1));
-    let note = |seen, becomes| Change::Expected(ExpectedChange { schedule: entry.id, seen, becomes });
+    let of = |application: &str, seen, becomes| {
+        Change::Expected(ExpectedChange {
+            application: application.into(),
+            schedule: entry.id,
+            seen,
+            becomes,
+        })
+    };
+    let note = |seen, becomes| of(&db.app, seen, becomes);
+    assert!(!db.applied(&of("another", None, seen)), "it is another application's");
     assert!(db.applied(&note(None, seen)));
     let row = RowKey::Expected(entry.id);
     let altered = (db.base - 1).to_string();

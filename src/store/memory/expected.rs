@@ -6,7 +6,7 @@ use super::rows::{Execution, Expected, Schedule};
 use super::tables::Tables;
 use crate::domain::{ExecutionState, ScheduleId, ScheduleState, Timestamp};
 use crate::store::expected::{
-    Expectation, ExpectedPage, ExpectedQuery, Expecting, MOST_ATTEMPTS, Record, is_excused, verdict,
+    Expectation, ExpectedPage, ExpectedQuery, Expecting, MOST_BY_HAND, Record, is_excused, verdict,
 };
 use crate::store::repairs::called;
 use crate::store::switch::Switch;
@@ -46,9 +46,10 @@ impl Tables {
         }
     }
 
-    pub(super) fn expect_no_longer(&mut self, schedules: &[ScheduleId]) {
+    pub(super) fn expect_no_longer(&mut self, application: &str, schedules: &[ScheduleId]) {
         for id in schedules {
-            if self.expects(id.0).is_none() {
+            let is_of = self.expected.get(&id.0).is_some_and(|row| *row.application == *application);
+            if is_of && self.expects(id.0).is_none() {
                 self.expected.remove(&id.0);
             }
         }
@@ -70,6 +71,7 @@ impl Tables {
         let time = |time: Option<Timestamp>| time.filter(|time| *time >= Timestamp::EPOCH);
         let job = self.jobs.get(&row.job());
         Some(Expecting {
+            application: Arc::clone(&expected.application),
             id: ScheduleId(id),
             name: called(&row.name, ScheduleId(id)),
             generation: row.generation,
@@ -85,19 +87,19 @@ impl Tables {
 
     fn record_of(&self, of: &Expecting, now: Timestamp) -> Record {
         let since = of.since();
-        let is_of = |run: &Execution| run.generation == of.generation && run.scheduled >= since;
-        let runs = || self.ledger(of.id.0).map(|(_, run)| run).filter(|run| is_of(run));
+        let all = || self.ledger(of.id.0).map(|(_, run)| run).filter(|run| run.generation == of.generation);
+        let runs = || all().filter(|run| run.scheduled >= since);
         let has_succeeded = |run: &&Execution| run.is(ExecutionState::Succeeded);
-        let newest: Vec<&Execution> =
-            runs().rev().filter(|run| run.origin == 0).take(MOST_ATTEMPTS).collect();
+        let most = of.most_attempts();
+        let newest: Vec<&Execution> = runs().rev().filter(|run| run.origin == 0).take(most).collect();
         let planned = newest.iter().copied().filter(has_succeeded).map(|run| run.scheduled).max();
-        let by_hand =
-            runs().filter(|run| run.origin > 0).filter(has_succeeded).map(|run| run.scheduled).max();
-        let success = planned.max(by_hand);
+        let by_hand = all().rev().filter(|run| run.origin > 0).take(MOST_BY_HAND);
+        let by_hand = by_hand.filter(|run| run.scheduled >= since).filter(has_succeeded);
+        let success = planned.max(by_hand.map(|run| run.scheduled).max());
         if of.unmet.is_some() {
             return Record { success, missed: None };
         }
-        let cut = newest.last().filter(|_| newest.len() == MOST_ATTEMPTS).map(|run| run.scheduled);
+        let cut = newest.last().filter(|_| newest.len() == most).map(|run| run.scheduled);
         let behind = success.max(cut).unwrap_or(since - 1);
         let is_missed = |run: &&Execution| {
             let is_up = run.origin == 0 && run.scheduled > behind && run.scheduled <= of.cutoff(now);

@@ -397,9 +397,9 @@ impl Store for MemoryStore {
         })
     }
 
-    fn expect_no_longer(&self, schedules: &[ScheduleId]) -> Result<()> {
+    fn expect_no_longer(&self, application: &str, schedules: &[ScheduleId]) -> Result<()> {
         self.transaction(|tables| {
-            tables.expect_no_longer(schedules);
+            tables.expect_no_longer(application, schedules);
             Ok(())
         })
     }

@@ -210,6 +210,7 @@ impl Expected {
     pub(super) fn value(&self, id: i64, column: Column) -> Datum<'_> {
         match column {
             Column::Id => Datum::Number(id),
+            Column::Application => Datum::Text(&self.application),
             Column::UnmetTime => Datum::time(self.unmet),
             _ => column.absent(Datum::Null),
         }

@@ -280,7 +280,7 @@ impl Store for SqlStore {
         read expected(query: &ExpectedQuery) -> ExpectedPage =
             "look for what was expected", expected::expected;
         write expect(schedules: &[ScheduleId]) -> () = "note what is expected", expected::expect;
-        write expect_no_longer(schedules: &[ScheduleId]) -> () =
+        write expect_no_longer(application: &str, schedules: &[ScheduleId]) -> () =
             "forget what was expected", expected::expect_no_longer;
         write_caught_up note_expected(query: &ExpectedQuery, found: &Expectation) -> Applied =
             "note what was expected", expected::note;

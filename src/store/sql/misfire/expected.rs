@@ -1,9 +1,11 @@
 //! Schedules that are to succeed within a span of each fire time.
 
+use std::ops::Range;
+
 use crate::domain::{ExecutionState, Millis, ScheduleId, ScheduleState, Timestamp};
 use crate::store::Applied;
 use crate::store::expected::{
-    EXCUSES, Expectation, ExpectedPage, ExpectedQuery, Expecting, MOST_ATTEMPTS, Record, verdict,
+    EXCUSES, Expectation, ExpectedPage, ExpectedQuery, Expecting, MOST_BY_HAND, Record, verdict,
 };
 use crate::store::repairs::called;
 use crate::store::sql::session::Session;
@@ -11,27 +13,32 @@ use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, Statement, answer, sql};
 use crate::store::sql::verbs::switch::apply_audited;
 
-/// The ledger is asked about so many schedules in one call, by three statements each: after an outage all are
-/// in question.
+/// The ledger is asked about so many schedules in one call: after an outage all are in question.
 const MOST_ASKED: usize = 50;
+/// And about no other once so many rows were looked at: each schedule may have many attempts without success.
+const MOST_READ: usize = 10_000;
+/// The newest attempts at first looked at of a schedule.
+const FIRST_STEP: usize = 100;
+/// The attempts that one statement looks at behind those.
+const STEP: usize = 1_000;
 
 /// The ledger is asked about those alone that are not well by what their own rows say.
 pub(crate) fn expected(session: &mut dyn Session, query: &ExpectedQuery) -> Step<ExpectedPage> {
     let rows: Vec<ExpectingRow> = session.all(&page(query), ExpectingRow::read)?;
     let next = rows.last().filter(|_| rows.len() == query.limit).map(|row| ScheduleId(row.id));
     let mut page = ExpectedPage { next, ..ExpectedPage::default() };
-    let (mut asked, mut last) = (0, query.after);
+    let (mut asked, mut read, mut last) = (0, 0, query.after);
     for row in rows {
-        if asked == MOST_ASKED {
+        if asked == MOST_ASKED || read >= MOST_READ {
             page.next = Some(last);
             break;
         }
         let (id, newest) = (ScheduleId(row.id), row.newest);
         last = id;
-        match row.expecting() {
+        match row.expecting(&query.application) {
             Some(of) if of.is_in_question(newest, query.now) => {
-                asked += 1;
-                let record = record(session, &of, query.now)?;
+                let (record, looked_at) = record(session, &of, query.now)?;
+                (asked, read) = (asked + 1, read + looked_at);
                 page.found.extend(verdict(&of, record, query.now));
             }
             Some(_) => {}
@@ -60,11 +67,15 @@ pub(crate) fn expect(session: &mut dyn Session, schedules: &[ScheduleId]) -> Ste
     session.execute(&sql(insert).list(schedules.iter().map(|id| id.0)).push(&leave)).map(drop)
 }
 
-pub(crate) fn expect_no_longer(session: &mut dyn Session, schedules: &[ScheduleId]) -> Step<()> {
+pub(crate) fn expect_no_longer(
+    session: &mut dyn Session,
+    application: &str,
+    schedules: &[ScheduleId],
+) -> Step<()> {
     let delete = "DELETE FROM QRTZ_EXPECTED WHERE NOT EXISTS (SELECT 1 FROM QRTZ_EXECUTE e \
                   WHERE e.id = QRTZ_EXPECTED.id AND e.state <> 'REMOVED' AND e.expected_by IS NOT NULL) \
-                  AND QRTZ_EXPECTED.id IN ";
-    session.execute(&sql(delete).list(schedules.iter().map(|id| id.0))).map(drop)
+                  AND QRTZ_EXPECTED.application = ? AND QRTZ_EXPECTED.id IN ";
+    session.execute(&sql(delete).bind(application).list(schedules.iter().map(|id| id.0))).map(drop)
 }
 
 answer! {
@@ -92,9 +103,10 @@ answer! {
 
 impl ExpectingRow {
     /// None if nothing is expected any more.
-    fn expecting(self) -> Option<Expecting> {
+    fn expecting(self, application: &str) -> Option<Expecting> {
         let (id, expected_by) = (ScheduleId(self.id), self.expected_by.filter(|_| self.is_there)?);
         Some(Expecting {
+            application: application.into(),
             id,
             name: called(&self.name, id),
             generation: self.generation,
@@ -129,39 +141,49 @@ answer! {
     }
 }
 
-fn record(session: &mut dyn Session, of: &Expecting, now: Timestamp) -> Step<Record> {
-    let since = of.since();
-    let newest = session.one(&newest(of, since), Newest::read)?;
+/// What the ledger has of a schedule, and how many of its attempts were looked at for that: in steps, as
+/// mostly one of the newest has succeeded.
+fn record(session: &mut dyn Session, of: &Expecting, now: Timestamp) -> Step<(Record, usize)> {
+    let (since, most) = (of.since(), of.most_attempts());
+    let (mut before, mut looked_at, mut planned) = (Timestamp::MAX, 0, None);
+    // Success may lie before what was looked at.
+    let cut = loop {
+        let step = if looked_at == 0 { FIRST_STEP } else { STEP.min(most - looked_at) };
+        let Some(found) = session.one(&newest(of, since..before, step), Newest::read)? else { break None };
+        let rows = usize::try_from(found.looked_at).unwrap_or(step);
+        (looked_at, planned) = (looked_at + rows, found.success);
+        match found.oldest.filter(|_| rows == step) {
+            None => break None,
+            oldest if planned.is_some() || looked_at >= most => break oldest,
+            Some(oldest) => before = oldest,
+        }
+    };
     let by_hand = session.one(&by_hand(of, since), Row::maybe_instant)?.flatten();
-    let planned = newest.as_ref().and_then(|newest| newest.success);
     let success = planned.max(by_hand);
     if of.unmet.is_some() {
-        return Ok(Record { success, missed: None });
+        return Ok((Record { success, missed: None }, looked_at));
     }
-    // A success may lie before what was looked at.
-    let is_cut = |newest: &Newest| usize::try_from(newest.looked_at).is_ok_and(|rows| rows >= MOST_ATTEMPTS);
-    let cut = newest.filter(is_cut).and_then(|newest| newest.oldest);
     let behind = success.max(cut).unwrap_or(since - 1);
     let missed = session.one(&missed(of, behind, now), Row::instant)?;
-    Ok(Record { success, missed })
+    Ok((Record { success, missed }, looked_at))
 }
 
-pub(crate) fn newest(of: &Expecting, since: Timestamp) -> Statement {
+pub(crate) fn newest(of: &Expecting, due: Range<Timestamp>, most: usize) -> Statement {
     sql(format!(
         "SELECT {} FROM (SELECT r.scheduled_time, r.state FROM QRTZ_RUN r WHERE r.execute_id = ? \
-         AND r.generation = ? AND r.origin = 0 AND r.scheduled_time >= ? \
+         AND r.generation = ? AND r.origin = 0 AND r.scheduled_time >= ? AND r.scheduled_time < ? \
          ORDER BY r.scheduled_time DESC, r.attempt DESC LIMIT ?) AS s",
         Newest::columns()
     ))
-    .bind_all((of.id, of.generation, since, MOST_ATTEMPTS))
+    .bind_all((of.id, of.generation, due.start, due.end, most))
 }
 
 pub(crate) fn by_hand(of: &Expecting, since: Timestamp) -> Statement {
-    sql(
-        "SELECT MAX(r.scheduled_time) AS success FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = ? \
-         AND r.origin > 0 AND r.scheduled_time >= ? AND r.state = 'SUCCEEDED'",
-    )
-    .bind_all((of.id, of.generation, since))
+    sql("SELECT MAX(CASE WHEN s.state = 'SUCCEEDED' AND s.scheduled_time >= ? THEN s.scheduled_time END) \
+         AS success FROM (SELECT r.scheduled_time, r.state FROM QRTZ_RUN r WHERE r.execute_id = ? \
+         AND r.generation = ? AND r.origin > 0 \
+         ORDER BY r.origin DESC, r.scheduled_time DESC, r.attempt DESC LIMIT ?) AS s")
+    .bind_all((since, of.id, of.generation, MOST_BY_HAND))
 }
 
 pub(crate) fn missed(of: &Expecting, behind: Timestamp, now: Timestamp) -> Statement {

@@ -117,8 +117,8 @@ const ASKED_FOR: &str =
     "e.application = ? AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT', 'REMOVED'))";
 
 /// That something is expected of a schedule `e`, and that it is not in QRTZ_EXPECTED yet.
-const EXPECTS: &str =
-    "e.expected_by IS NOT NULL AND NOT EXISTS (SELECT 1 FROM QRTZ_EXPECTED x WHERE x.id = e.id)";
+const EXPECTS: &str = "e.expected_by IS NOT NULL AND NOT EXISTS (SELECT 1 FROM QRTZ_EXPECTED x \
+                       WHERE x.application = e.application AND x.id = e.id)";
 
 answer! {
     struct Suspect(dialect: Dialect) {

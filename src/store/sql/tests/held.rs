@@ -444,7 +444,8 @@ where
     C: Connection + Blocking,
 {
     repeat_reads(database, connection);
-    // Another list of the same revision, and an operator's edit; the priorities of "a" and "b" if ours is made.
+    // Another list of the same revision, and an operator's edit; the priorities of "a" and "b" if ours is
+    // made.
     let others: [(fn(&Case), [i64; 2]); 2] = [
         (|case| assert_eq!(case.sync(&*case.store, &case.list(&[("b", 7), ("c", 1)])).unwrap(), 2), [2, 1]),
         (|case| assert_eq!(case.edit_of(&*case.store, "a", None).unwrap(), Ensured::Changed), [7, 1]),

@@ -13,7 +13,7 @@ use crate::domain::{
 };
 use crate::store::change::PolicyChange;
 use crate::store::enqueue::HIGHEST_BY_HAND;
-use crate::store::expected::{ExpectedQuery, Expecting};
+use crate::store::expected::{ExpectedPage, ExpectedQuery, Expecting};
 use crate::store::figures::FiguresQuery;
 use crate::store::nobody::{NobodyChange, NobodyMark};
 use crate::store::rerun::{EndedSo, LedgerPart};
@@ -33,9 +33,9 @@ use crate::store::sql::views::covers::Stretch;
 use crate::store::sql::views::{awaited, covers, figures, history, place, waiting};
 use crate::store::streak::Reach;
 use crate::store::{
-    Change, ClaimRequest, ExecutionChange, ExecutionQuery, ListPlace, NewNode, NextAttempt, NodeEnd,
-    OverdueQuery, Page, PauseChange, PollQuery, Purge, RemoveChange, Section, SeenSchedule, Transition,
-    UnreadableQuery, UnreadableRow,
+    Change, ClaimRequest, Definition, ExecutionChange, ExecutionQuery, ListPlace, NewNode, NextAttempt,
+    NodeEnd, OverdueQuery, Page, PauseChange, PollQuery, Purge, RemoveChange, Section, SeenSchedule,
+    Transition, UnreadableQuery, UnreadableRow,
 };
 use crate::time::{Clock, Lease};
 use crate::trigger::{Simple, Timing, Trigger};
@@ -845,6 +845,7 @@ fn what_was_expected_is_found_by_index(database: &Database) {
     let after = ScheduleId(i64::MIN);
     let query = ExpectedQuery { application, after, limit: 100, now: START + 1_000_000 };
     let of = Expecting {
+        application: "nobody's".into(),
         id: ScheduleId(1),
         name: "1".into(),
         generation: 0,
@@ -858,7 +859,7 @@ fn what_was_expected_is_found_by_index(database: &Database) {
     };
     for (statement, rows) in [
         (expected::page(&query), 100),
-        (expected::newest(&of, START), 1),
+        (expected::newest(&of, START..query.now, 100), 1),
         (expected::by_hand(&of, START), 1),
         (expected::missed(&of, START - 1, query.now), 1),
     ] {
@@ -867,6 +868,54 @@ fn what_was_expected_is_found_by_index(database: &Database) {
         let read = read(session.as_mut(), &statement);
         assert!(read < 1_000 || session.dialect() == Dialect::Sqlite, "{read} rows: {}", statement.text);
     }
+}
+
+/// Nine thousand attempts of each of three schedules have failed: one call asks about two of them, in steps.
+fn what_never_succeeds_is_read_in_steps(database: &Database) {
+    const FAILED: i64 = 9_000;
+    let store = database.store();
+    let (mut session, application) = (patient(database), super::application());
+    let ids: Vec<ScheduleId> = (0..3)
+        .map(|number| {
+            let definition = fixture::definition(&application, &format!("schedule-{number}"));
+            store.ensure(&Definition { expected_by: Some(1), ..definition }).unwrap();
+            store.find(&application, &format!("schedule-{number}")).unwrap().unwrap().id
+        })
+        .collect();
+    store.expect(&ids).unwrap();
+    // Other tests store executions of the first generation of whichever schedules there are.
+    session
+        .batch(&format!("UPDATE QRTZ_EXECUTE SET generation = 1 WHERE application = '{application}'"))
+        .unwrap();
+    for ScheduleId(id) in &ids {
+        let numbers = numbers(session.dialect(), 0);
+        let token = name(session.dialect(), &application);
+        session
+            .batch(&format!(
+                "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, \
+                 due_time, finished_time, claim_token) \
+                 SELECT '{application}', {id}, 1, {START} - n * 1000, 1, \
+                 CASE WHEN n > {FAILED} THEN 'SUCCEEDED' ELSE 'FAILED' END, {START}, {START}, {token} \
+                 FROM ({numbers}) AS numbers WHERE n <= {FAILED} + 1"
+            ))
+            .unwrap();
+    }
+    analyze(session.as_mut());
+    let query = ExpectedQuery { application, after: ScheduleId(i64::MIN), limit: 100, now: START };
+    let first = store.expected(&query).unwrap();
+    let unmet = |page: &ExpectedPage| -> Vec<(ScheduleId, Option<Timestamp>)> {
+        page.found.iter().map(|it| (it.change.schedule, it.change.becomes)).collect()
+    };
+    let at = Some(START - FAILED * 1_000);
+    assert_eq!((unmet(&first), first.next), (vec![(ids[0], at), (ids[1], at)], Some(ids[1])));
+    let second = store.expected(&ExpectedQuery { after: ids[1], ..query.clone() }).unwrap();
+    assert_eq!((unmet(&second), second.next), (vec![(ids[2], at)], None));
+    // Of what is noted only the newest are looked at again and again.
+    for found in first.found.iter().chain(&second.found) {
+        assert!(store.note_expected(&query, found).unwrap().is_done());
+    }
+    let noted = store.expected(&query).unwrap();
+    assert_eq!((unmet(&noted), noted.next), (vec![], None));
 }
 
 /// Among two million that wait, each took longer than a call may.
@@ -1104,6 +1153,11 @@ macro_rules! plans {
             #[test]
             fn what_was_expected_is_found_by_index() {
                 super::what_was_expected_is_found_by_index(&$make);
+            }
+
+            #[test]
+            fn what_never_succeeds_is_read_in_steps() {
+                super::what_never_succeeds_is_read_in_steps(&$make);
             }
 
             #[test]

@@ -1,12 +1,12 @@
-//! Rows that are sought by their names to be locked. On MariaDB at REPEATABLE READ a lock by a name also locks
-//! the gap before it, where others insert theirs: there the id is read first, without a lock.
+//! Rows that are sought by their names to be locked. On MariaDB at REPEATABLE READ a lock by a name also
+//! locks the gap before it, where others insert theirs: there the id is read first, without a lock.
 
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, Statement, sql};
 
-/// The condition that names the schedule `e`, whose row these words lock; none if it is known that there is no
-/// such schedule. One that is younger than a caller's snapshot counts as missing, as it does on PostgreSQL.
+/// The condition that names the schedule `e`, whose row these words lock; none if it is known that there is
+/// no such schedule. One that is younger than a caller's snapshot counts as missing, as on PostgreSQL.
 pub(crate) fn schedule(
     session: &mut dyn Session,
     (application, name): (&str, &str),

@@ -136,7 +136,8 @@ answer! {
 /// Schedules that were not removed, without queues, whole: conditions may follow.
 fn all_schedules(dialect: Dialect, job: &str) -> Statement {
     sql(format!(
-        "SELECT {} FROM QRTZ_EXECUTE e LEFT JOIN {job} ON j.id = e.pid LEFT JOIN {} ON x.id = e.id \
+        "SELECT {} FROM QRTZ_EXECUTE e LEFT JOIN {job} ON j.id = e.pid LEFT JOIN {} \
+         ON x.application = e.application AND x.id = e.id \
          WHERE (e.state IS NULL OR e.state <> 'REMOVED') AND (e.job_type IS NULL OR e.job_type <> 'QUEUE')",
         ScheduleRow::columns(),
         dialect.unlocked("QRTZ_EXPECTED", "x")
