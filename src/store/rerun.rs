@@ -194,7 +194,7 @@ pub(crate) enum RerunCancelled {
     Done { cancelled: usize, asked: usize },
     /// All of its executions have ended, or were asked to before.
     Ended,
-    /// The audit has no such rerun.
+    /// The audit has no such rerun, and none of its executions waits.
     Unknown,
 }
 

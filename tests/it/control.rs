@@ -143,11 +143,8 @@ fn every_verb_in<C: Blocking>(connection: &mut C, client: &Client) {
     };
     let cancelled = C::answered(client.cancel_rerun(origin).run_in(connection)).unwrap();
     assert_eq!(cancelled, RerunCancelled::Cancelled { cancelled: 2, asked: 0 });
-    assert_eq!(
-        C::answered(client.rerun("yearly").run_in(connection)).unwrap(),
-        Reran::Nothing { rest_from: None },
-        "none of its own has come"
-    );
+    let rerun = C::answered(client.rerun("yearly").run_in(connection)).unwrap();
+    assert!(matches!(rerun, Reran::Nothing { rest_from: None, .. }), "none of its own has come: {rerun:?}");
     let skipped = C::answered(client.skip("yearly", next).run_in(connection)).unwrap();
     assert!(matches!(skipped, Skipped::Skipped { .. }), "{skipped:?}");
     assert_eq!(C::answered(client.pause("yearly").until(next).run_in(connection)).unwrap(), Paused::Paused);

@@ -282,7 +282,8 @@ impl CancelRerun<'_> {
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters;
-    /// [`ErrorKind::NotFound`] if the application has no rerun of this origin, or retention has removed it;
+    /// [`ErrorKind::NotFound`] if the application has no rerun of this origin, or retention has removed its
+    /// entry in the audit and none of its executions waits;
     /// or the database's failure.
     pub fn run(self) -> Result<RerunCancelled, Error> {
         let answer = self.over(&*self.client.store)?;
@@ -350,10 +351,12 @@ fn ordered(verbs: &dyn Verbs, client: &Client, order: &RerunOrder) -> Result<Rer
     match verbs.rerun(order)? {
         rerun::Reran::Ordered { origin, plan } => {
             let count = plan.run().count();
-            Ok(Reran::Ordered { origin, count, rest_from: plan.rest_from.and_then(Timestamp::utc) })
+            let RerunPlan { unknown, rest_from, .. } = plan.into();
+            Ok(Reran::Ordered { origin, count, unknown, rest_from })
         }
         rerun::Reran::Nothing(plan) => {
-            Ok(Reran::Nothing { rest_from: plan.rest_from.and_then(Timestamp::utc) })
+            let RerunPlan { unknown, rest_from, .. } = plan.into();
+            Ok(Reran::Nothing { unknown, rest_from })
         }
         rerun::Reran::NotRunnable(state) => Ok(Reran::NotRunnable(state.unwrap_or(ScheduleState::Error))),
         rerun::Reran::NoFireTimes => Err(no_fire_times(order)),
@@ -374,21 +377,28 @@ fn announced(client: &Client, name: &str, answer: Reran) -> Result<Reran, Error>
 }
 
 /// The answer to a [`Rerun`](crate::request::Rerun) or a [`Backfill`](crate::request::Backfill).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reran {
     /// The executions wait for a node.
+    #[non_exhaustive]
     Ordered {
         /// Their [origin](crate::ExecutionView::origin), the id of the audit's entry:
         /// [`Client::cancel_rerun`] takes it.
         origin: i64,
         /// How many.
         count: usize,
+        /// Spans of occurrences that are not run, because nobody knows their fire times.
+        unknown: Vec<UnknownSpan>,
         /// The first fire time that was not looked at, if there are more than 1,000: go on from there.
         rest_from: Option<DateTime<Utc>>,
     },
-    /// Nothing was made: there is no such occurrence, or all have succeeded or not ended.
+    /// Nothing was made: there is no such occurrence, or all have succeeded or not ended, or nobody knows
+    /// their fire times.
+    #[non_exhaustive]
     Nothing {
+        /// As in [`Reran::Ordered`].
+        unknown: Vec<UnknownSpan>,
         /// The first fire time that was not looked at, if there are more than 1,000.
         rest_from: Option<DateTime<Utc>>,
     },
@@ -528,7 +538,7 @@ mod tests {
         }
         assert_eq!(client.rerun("t").plan().unwrap_err().kind(), ErrorKind::NotFound);
         assert_eq!(client.cancel_rerun(1).run().unwrap_err().kind(), ErrorKind::NotFound);
-        assert_eq!(client.rerun("s").run().unwrap(), Reran::Nothing { rest_from: None });
+        assert_eq!(client.rerun("s").run().unwrap(), Reran::Nothing { unknown: Vec::new(), rest_from: None });
         assert_eq!(announced.load(std::sync::atomic::Ordering::Relaxed), before);
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use firetime::{Client, ErrorKind, ExecutionState, Reran, RerunCancelled, RerunFate, RerunPlan};
+use firetime::{Client, ErrorKind, ExecutionState, Reran, RerunCancelled, RerunFate, RerunPlan, UnknownSpan};
 use serde::Serialize;
 
 use crate::control::{Subject, of_schedule};
@@ -76,8 +76,7 @@ fn preview(plan: &RerunPlan, output: Output, out: &mut dyn Write) -> Result {
     }
     let count = |fate| plan.count(fate);
     let [run, succeeded, open] = [RerunFate::Run, RerunFate::Succeeded, RerunFate::Open].map(count);
-    let unknown: i64 = plan.unknown.iter().map(|span| span.count).sum();
-    let unknown = if unknown == 0 { String::new() } else { format!(", {unknown} have unknown fire times") };
+    let unknown = unknown(&plan.unknown).map_or_else(String::new, |unknown| format!(", {unknown}"));
     let rest = rest(plan.rest_from).map_or_else(String::new, |rest| format!("; {rest}"));
     Err(Failure::Usage(format!(
         "nothing was changed: {run} occurrences would be run, {succeeded} have succeeded, {open} have not \
@@ -102,6 +101,12 @@ fn show(plan: &RerunPlan, out: &mut dyn Write) -> Result {
     output::table(out, ["FIRE TIME (UTC)", "UNTIL", "WHAT"], occurrences.chain(unknown))
 }
 
+/// How many occurrences are not run because nobody knows their fire times, if there are some.
+fn unknown(spans: &[UnknownSpan]) -> Option<String> {
+    let count: i64 = spans.iter().map(|span| span.count).sum();
+    (count > 0).then(|| format!("{count} have unknown fire times"))
+}
+
 /// What to do for the rest, if the request did not look at all.
 fn rest(from: Option<DateTime<Utc>>) -> Option<String> {
     let from = from?.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
@@ -115,24 +120,28 @@ struct Told {
     /// As `executions` lists it.
     origin: Option<String>,
     count: usize,
+    unknown: Vec<UnknownSpan>,
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     rest_from: Option<DateTime<Utc>>,
 }
 
 fn told(name: &str, answer: Reran, output: Output, out: &mut dyn Write) -> Result {
     let (told, said) = match answer {
-        Reran::Ordered { origin, count, rest_from } => {
+        Reran::Ordered { origin, count, unknown, rest_from, .. } => {
             let said =
                 format!("{count} executions wait for a node; `firetime rerun --cancel {origin}` ends them");
-            (Told { answer: "ordered", origin: Some(origin.to_string()), count, rest_from }, said)
+            (Told { answer: "ordered", origin: Some(origin.to_string()), count, unknown, rest_from }, said)
         }
         Reran::NotRunnable(state) => {
             let said = format!("nothing was changed, it is {}", state.label());
-            (Told { answer: "not runnable", origin: None, count: 0, rest_from: None }, said)
+            (
+                Told { answer: "not runnable", origin: None, count: 0, unknown: Vec::new(), rest_from: None },
+                said,
+            )
         }
-        Reran::Nothing { rest_from } => {
+        Reran::Nothing { unknown, rest_from, .. } => {
             let said = "nothing was changed: there is no such occurrence, or all have succeeded or not ended";
-            (Told { answer: "nothing", origin: None, count: 0, rest_from }, said.to_owned())
+            (Told { answer: "nothing", origin: None, count: 0, unknown, rest_from }, said.to_owned())
         }
         other => return Err(Failure::Failed(format!("{other:?}"))),
     };
@@ -140,6 +149,9 @@ fn told(name: &str, answer: Reran, output: Output, out: &mut dyn Write) -> Resul
         return output::json(out, &told);
     }
     writeln!(out, "{}: {said}", escaped(name))?;
+    if let Some(unknown) = unknown(&told.unknown) {
+        writeln!(out, "{unknown}, and are not run")?;
+    }
     if let Some(rest) = rest(told.rest_from) {
         writeln!(out, "{rest}")?;
     }

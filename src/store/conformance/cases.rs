@@ -389,6 +389,7 @@ macro_rules! conformance {
                 a_rerun_ends_after_an_edit,
                 a_removal_cancels_a_rerun,
                 the_last_rerun_of_a_fire_time_is_found,
+                a_rerun_ends_after_its_entry_in_the_audit_is_gone,
                 retention_counts_from_the_end_of_a_rerun,
                 two_reruns_at_once_run_nothing_twice,
             }

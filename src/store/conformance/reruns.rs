@@ -414,6 +414,21 @@ pub(crate) fn a_rerun_ends_after_an_edit(db: &Bench) {
     assert_eq!((retry.state.as_str(), retry.reason.as_str()), ("CANCELLED", "cancelled"));
 }
 
+/// Its executions wait for longer than the audit keeps who asked for them.
+pub(crate) fn a_rerun_ends_after_its_entry_in_the_audit_is_gone(db: &Bench) {
+    db.played("--");
+    let (origin, _) = db.reran(&db.rerun_all());
+    let by_hand = db.execution(db.ordered(&db.run_order("s")));
+    let (application, after) = (db.app.clone(), String::new());
+    db.store.purge(&Purge { application, after, keep: -60_000, limit: 100 }).unwrap();
+    assert!(db.audited_as("rerun").is_empty(), "retention has removed it");
+    let unknown = db.store.cancel_rerun(&db.rerun_cancel(by_hand.origin)).unwrap();
+    assert_eq!(unknown, RerunCancelled::Unknown, "it is no rerun");
+    let cancelled = db.store.cancel_rerun(&db.rerun_cancel(origin)).unwrap();
+    assert_eq!(cancelled, RerunCancelled::Done { cancelled: 2, asked: 0 });
+    assert_eq!(db.store.cancel_rerun(&db.rerun_cancel(origin)).unwrap(), RerunCancelled::Unknown);
+}
+
 pub(crate) fn a_removal_cancels_a_rerun(db: &Bench) {
     db.played("--");
     let (origin, rows) = db.reran(&db.rerun_all());

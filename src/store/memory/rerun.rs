@@ -70,9 +70,10 @@ impl Tables {
         let known = self.audit.get(&order.origin).filter(|row| {
             row.application == order.application && [RERUN, BACKFILL].contains(&row.verb.as_str())
         });
-        let named = known.map(|row| row.target.clone());
-        let schedule = named.as_ref().and_then(|name| self.schedule_named(&order.application, name));
-        let Some((name, schedule)) = named.zip(schedule) else { return Ok(RerunCancelled::Unknown) };
+        let known = known.and_then(|row| self.schedule_named(&order.application, &row.target));
+        let schedule = known.or_else(|| self.waiting_rerun(order));
+        let found = schedule.and_then(|id| Some((id, self.schedule(id)?.name.to_string())));
+        let Some((schedule, name)) = found else { return Ok(RerunCancelled::Unknown) };
         let is_open = |run: &Execution| {
             run.origin == order.origin && RerunFate::of(&run.state, run.finished.is_some()) == RerunFate::Open
         };
@@ -100,6 +101,17 @@ impl Tables {
         }
         self.record(&order.entry(&name, (cancelled, asked)));
         Ok(RerunCancelled::Done { cancelled, asked })
+    }
+
+    /// The schedule of a rerun of which an execution waits: its entry in the audit may be gone.
+    fn waiting_rerun(&self, order: &RerunCancel) -> Option<i64> {
+        let waits = |run: &&Execution| {
+            *run.application == *order.application
+                && run.origin == order.origin
+                && run.is(ExecutionState::Pending)
+                && self.is_rerun(run)
+        };
+        self.runs.values().find(waits).map(|run| run.schedule)
     }
 
     fn cancel_waiting(&mut self, execution: ExecutionId, run: &Execution) -> Result<bool> {

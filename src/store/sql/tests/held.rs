@@ -437,6 +437,9 @@ where
     assert_eq!(rolled_back, Err(diesel::result::Error::RollbackTransaction));
 }
 
+/// What somebody else does after the snapshot.
+type Other = fn(&Case);
+
 /// An owner whose list was synced, or whose schedule was edited, since the snapshot of the caller's
 /// transaction: no sync undoes that unseen.
 fn what_was_synced_since_an_older_snapshot_is_seen_or_told<C>(database: &Database, connection: &mut C)
@@ -446,7 +449,7 @@ where
     repeat_reads(database, connection);
     // Another list of the same revision, and an operator's edit; the priorities of "a" and "b" if ours is
     // made.
-    let others: [(fn(&Case), [i64; 2]); 2] = [
+    let others: [(Other, [i64; 2]); 2] = [
         (|case| assert_eq!(case.sync(&*case.store, &case.list(&[("b", 7), ("c", 1)])).unwrap(), 2), [2, 1]),
         (|case| assert_eq!(case.edit_of(&*case.store, "a", None).unwrap(), Ensured::Changed), [7, 1]),
     ];

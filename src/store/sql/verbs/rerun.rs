@@ -249,7 +249,9 @@ answer! {
 /// are locked, so that they neither begin nor end meanwhile. An outcome that came first may have inserted a
 /// retry: they are looked for until no other is found.
 pub(crate) fn cancel(session: &mut dyn Session, order: &RerunCancel) -> Step<RerunCancelled> {
-    let Some((name, schedule)) = rerun_of(session, order)? else { return Ok(RerunCancelled::Unknown) };
+    let audited = rerun_of(session, order)?;
+    let found = audited.map_or_else(|| waiting_rerun(session, order), |found| Ok(Some(found)))?;
+    let Some((name, schedule)) = found else { return Ok(RerunCancelled::Unknown) };
     let Some(generation) = generation_of(session, schedule, order.origin)? else {
         return Ok(RerunCancelled::Ended);
     };
@@ -296,6 +298,19 @@ fn rerun_of(session: &mut dyn Session, order: &RerunCancel) -> Step<Option<(Stri
                         ON e.application = a.application AND e.name = a.target \
                         WHERE a.id = ? AND a.application = ? AND a.verb IN (?, ?)");
     let question = question.bind_all((order.origin, order.application.as_str(), RERUN, BACKFILL));
+    session.one(&question, |row| Ok((row.loose_text()?, row.int()?)))
+}
+
+/// The same by an execution that waits: a slow pace may outlast the audit's entry.
+fn waiting_rerun(session: &mut dyn Session, order: &RerunCancel) -> Step<Option<(String, i64)>> {
+    let question = sql(format!(
+        "SELECT e.name, e.id FROM QRTZ_RUN r JOIN QRTZ_EXECUTE e ON e.id = r.execute_id \
+         WHERE r.application = ? AND r.state = 'PENDING'{} AND r.queue = 0 AND r.origin = ? \
+         AND {FIRST_CAUSE} = '{}' LIMIT 1",
+        session.dialect().pending(),
+        Reason::Rerun.as_str()
+    ));
+    let question = question.bind_all((order.application.as_str(), order.origin));
     session.one(&question, |row| Ok((row.loose_text()?, row.int()?)))
 }
 
