@@ -74,6 +74,9 @@ pub(super) struct Faults {
     pub forgets: Millis,
     /// Per schedule: its handler always fails.
     pub fails: Millis,
+    /// Per schedule: it is expected to succeed within some seconds of each fire time. If any may be, there is
+    /// a schedule that nobody can run, too.
+    pub expects: Millis,
     /// Per simulation: thousands of one-shots, of the jobs that all nodes run, come due at once.
     pub crowds: Millis,
     /// Per member of the database and second: it falls behind, for up to four seconds. If it may, there are
@@ -132,6 +135,7 @@ impl Faults {
         strangers: 0,
         forgets: 0,
         fails: 0,
+        expects: 0,
         crowds: 0,
         lags: 0,
         moves: 0,
@@ -172,6 +176,7 @@ impl Faults {
         strangers: 300_000,
         forgets: 0,
         fails: 150_000,
+        expects: 0,
         crowds: 0,
         lags: 0,
         moves: 0,
@@ -213,6 +218,7 @@ impl Faults {
         strangers: 300_000,
         forgets: 0,
         fails: 150_000,
+        expects: 0,
         crowds: 0,
         lags: 0,
         moves: 0,
@@ -338,6 +344,25 @@ impl Faults {
         ..Self::NONE
     };
 
+    /// Much is expected, and fails, is late, paused or skipped, or dies with its node.
+    pub(super) const EXPECTED: Self = Self {
+        expects: 700_000,
+        calls: 20_000,
+        slow: 300_000,
+        kills: 4_000,
+        stops: 8_000,
+        pauses: 20_000,
+        hands: 5_000,
+        edits: 10_000,
+        skips: 30_000,
+        orders: 20_000,
+        levels: 4_000,
+        fails: 200_000,
+        long_jobs: 100_000,
+        completes: 100_000,
+        ..Self::NONE
+    };
+
     /// Nothing goes wrong but that edits are committed late, and now and then a call fails.
     pub(super) const BELATED: Self =
         Self { arrears: 20_000, calls: 20_000, completes: 100_000, ..Self::NONE };
@@ -386,7 +411,7 @@ impl Faults {
     pub(super) const AGED: Self = Self { cancels: 500_000, forgets: 1_000_000, ..Self::RETRIED };
 
     /// The mixes in which something goes wrong.
-    pub(super) const ALL: [Self; 28] = [
+    pub(super) const ALL: [Self; 29] = [
         Self::MANY,
         Self::STORM,
         Self::STARVED,
@@ -415,10 +440,11 @@ impl Faults {
         Self::WRITTEN,
         Self::RELEASED,
         Self::RERUN,
+        Self::EXPECTED,
     ];
 
     /// Each rate, with its name on a scenario's line.
-    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 37] {
+    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 38] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -452,6 +478,7 @@ impl Faults {
             ("strangers", &mut self.strangers),
             ("forgets", &mut self.forgets),
             ("fails", &mut self.fails),
+            ("expects", &mut self.expects),
             ("crowds", &mut self.crowds),
             ("lags", &mut self.lags),
             ("moves", &mut self.moves),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::judge::{
-    Cancel, Change, Checkpoint, Covering, Delay, Effect, Execution, History, Keyed, Limit, Order, Pause,
-    Plan, Request, Rerun, Resume, Switch, Sync, is_legal, judge,
+    Cancel, Change, Checkpoint, Covering, Delay, Effect, Execution, ExpectationNote, History, Keyed, Limit,
+    Order, Pause, Plan, Request, Rerun, Resume, Switch, Sync, Unserved, is_legal, judge,
 };
 use crate::domain::ExecutionState;
 
@@ -27,6 +27,7 @@ fn good() -> History {
         limit: None,
         concurrency: Limit::default(),
         group_concurrency: Limit::default(),
+        expected_by: None,
         exclusive: false,
         pause_after: None,
         misfire: "FIRE_ONCE".into(),
@@ -644,6 +645,101 @@ fn a_request_that_is_left_or_carried_out_too_early_is_caught() {
     assert_eq!(two(Some(10), Some(10)), [""; 0]);
     assert!(two(Some(10), Some(9))[0].contains("carried out before request 1"));
     assert!(two(Some(10), None)[0].contains("not carried out"));
+}
+
+/// The third occurrence is to succeed within 500 ms, and begins 700 ms late.
+fn late(history: &mut History) {
+    history.plans[0].expected_by = Some(500);
+    history.changes.iter_mut().filter(|it| it.execution == 31).for_each(|it| it.at += 700);
+    effect(history, 31).at += 700;
+    effect(history, 31).payload = "two".into();
+    effect(history, 31).ended = Some(3_715);
+    history.expectations = vec![note(3_600, 3 * STEP, false), note(3_800, 3 * STEP, true)];
+    history.told = vec![("s".into(), 3 * STEP, false), ("s".into(), 3 * STEP, true)];
+}
+
+fn note(at: i64, fire_time: i64, is_met: bool) -> ExpectationNote {
+    ExpectationNote { schedule: "s".into(), generation: 0, fire_time, is_met, at, clock: at }
+}
+
+#[test]
+fn what_is_told_of_expectations_twice_too_soon_or_for_nothing_is_caught() {
+    let caught = |words: &str, fault: &dyn Fn(&mut History)| {
+        caught(words, |history| {
+            late(history);
+            fault(history);
+        });
+    };
+    let mut history = good();
+    late(&mut history);
+    let verdict = judge(&history);
+    verdict.assert_clean();
+    assert_eq!(verdict.unmet, 1);
+    caught("unmet since Some(3000), and noted again", &|it| {
+        it.expectations.insert(1, note(3_700, 3 * STEP, false));
+    });
+    caught("unmet before its time was up", &|it| it.plans[0].expected_by = Some(1_700));
+    caught("unmet, though it had succeeded", &|it| it.expectations[0].at = 3_730);
+    caught("unmet, and nobody planned it", &|it| it.expectations[0].fire_time = 3_001);
+    caught("unmet, and nobody waits for it", &|it| {
+        (row(it, 31).state, row(it, 31).reason) = ("SKIPPED".into(), "by hand".into());
+        it.changes.retain(|it| it.execution != 31);
+        it.changes.push(Change { at: 3_100, execution: 31, to: Some("SKIPPED".into()), ..Change::default() });
+    });
+    caught("unmet, and held back by Pause", &|it| {
+        it.pauses.push(Pause { schedule: "s".into(), from: 3_500, until: 3_650 });
+    });
+    caught("unmet, and held back by Switch", &|it| {
+        let (from, until) = (3_500, 3_650);
+        it.switches.push(Switch { job: Some("job".into()), from, until, ..Switch::default() });
+    });
+    caught("met, and what was unmet is None", &|it| drop(it.expectations.remove(0)));
+    caught("met, and nothing has succeeded", &|it| it.expectations[1].at = 3_700);
+    caught("told more often than noted", &|it| it.told.push(("s".into(), 3 * STEP, true)));
+    caught("noted, though nothing is expected", &|it| it.plans[0].expected_by = None);
+}
+
+#[test]
+fn what_is_unmet_and_not_told_is_caught() {
+    let long = |history: &mut History| {
+        late(history);
+        history.read = 200 * STEP;
+    };
+    caught("unmet since 3000, and no note that it was met", |history| {
+        long(history);
+        history.expectations.truncate(1);
+    });
+    let fails = |history: &mut History| {
+        long(history);
+        row(history, 51).state = "FAILED".into();
+        history.changes.iter_mut().filter(|it| it.execution == 51 && it.at > 5_010).for_each(|it| {
+            it.to = Some("FAILED".into());
+        });
+    };
+    caught("5000 is unmet, and nobody noted it", fails);
+    let is_excused = |excuse: &dyn Fn(&mut History)| {
+        let mut history = good();
+        fails(&mut history);
+        excuse(&mut history);
+        let violations = judge(&history).violations;
+        assert!(violations.iter().all(|it| !it.contains("nobody noted")), "{violations:#?}");
+    };
+    is_excused(&|it| it.expectations.push(note(5_600, 5 * STEP, false)));
+    is_excused(&|it| it.pauses.push(Pause { schedule: "s".into(), from: 5_500, until: 6_000 }));
+    is_excused(&|it| it.plans[0].state = "REMOVED".into());
+    is_excused(&|it| it.read = 60 * STEP);
+}
+
+#[test]
+fn a_job_that_nobody_can_run_is_told_once_an_hour() {
+    let unserved = |told: &[i64]| Unserved { job: "nobody's".into(), since: 0, told: told.to_vec() };
+    let judged = |told: &[i64]| {
+        let history = History { unserved: vec![unserved(told)], read: 8_000 * STEP, ..good() };
+        judge(&history).violations
+    };
+    assert_eq!(judged(&[90 * STEP, 3_690 * STEP]), [""; 0]);
+    assert!(judged(&[90 * STEP, 150 * STEP])[0].contains("told again within the hour"));
+    assert!(judged(&[])[0].contains("nobody tells"));
 }
 
 #[test]

@@ -249,6 +249,19 @@ fn what_was_missed_is_rerun_once() {
     }
 }
 
+/// Much fails, is late, paused or skipped, or dies with its node: what is unmet is noted once, and so is its
+/// end, also by members that are behind; and so is what nobody can run.
+#[test]
+fn what_is_expected_is_noted_once_whatever_goes_wrong() {
+    let mut unmet = 0;
+    for seed in 0..6 {
+        unmet += Scenario::of(Faults::EXPECTED, seed).prove().verdict.unmet;
+        Scenario::of(Faults { lags: 200_000, moves: 100_000, ..Faults::EXPECTED }, seed).prove();
+    }
+    println!("expected: unmet={unmet}");
+    assert!(unmet > 100, "{unmet}");
+}
+
 /// Clusters under fire on SQLite, for a hundredth of the claims, without the faults that need a database in virtual
 /// time.
 #[cfg(feature = "sqlite")]

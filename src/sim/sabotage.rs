@@ -10,7 +10,7 @@ use crate::pipeline::start::StartOutput;
 use crate::store::columns::Column;
 use crate::store::guard::{self, Guard};
 use crate::store::memory::MemoryStore;
-use crate::store::memory::hooks::{BoundsFault, CoversFault, MemberFault, SlotFault, Touch};
+use crate::store::memory::hooks::{BoundsFault, CoversFault, ExpectedFault, MemberFault, SlotFault, Touch};
 use crate::store::rules::ChangeKind;
 
 /// What is switched off.
@@ -124,6 +124,12 @@ pub(super) enum Sabotage {
     CountOnce,
     /// Streaks go back beyond the ends of pauses.
     ForgetResumes,
+    /// A protection of what is expected.
+    Expected(ExpectedFault),
+    /// Nobody looks for jobs that nobody can run.
+    SeeNobody,
+    /// It is not written that somebody was told that nobody can run a job.
+    ForgetTold,
     /// A rerun does not look at earlier ones.
     ForgetReruns,
     /// Unique keys keep nobody away.
@@ -321,6 +327,7 @@ impl Sabotage {
             ("the end of what removed schedules leave", Faults::REMOVED, vec![Self::LeaveWithdrawn]),
             ("the row of what an edit withdraws", Faults::EDITED, vec![Self::ForgetWithdrawn]),
         ];
+        all.extend(of_alarms());
         all.extend(of_members());
         all.extend(Route::ALL.map(|route| {
             let faults = if route == Route::Reborn { Faults::FROZEN } else { STORM };
@@ -328,6 +335,25 @@ impl Sabotage {
         }));
         all
     }
+}
+
+/// What keeps operators from hearing something twice, for nothing, or never.
+fn of_alarms() -> Vec<(&'static str, Faults, Vec<Sabotage>)> {
+    let fault = Sabotage::Expected;
+    let unguarded =
+        vec![Sabotage::Blind(&guard::NOTE_EXPECTED, Column::UnmetTime), fault(ExpectedFault::SeesNoNote)];
+    let alarms = [
+        ("the guard of what is unmet, and the look at it beside", unguarded),
+        ("the look in the transaction of a note", vec![fault(ExpectedFault::NotesUnseen)]),
+        ("the note of what is unmet", vec![fault(ExpectedFault::ForgetsNotes)]),
+        ("the excuse of what was skipped by hand or in a pause", vec![fault(ExpectedFault::ExcusesNothing)]),
+        ("the pause in which nothing is expected", vec![fault(ExpectedFault::IgnoresPauses)]),
+        ("the walk that finds what is expected", vec![fault(ExpectedFault::ExpectsNothing)]),
+        ("the success that ends what is unmet", vec![fault(ExpectedFault::NothingIsMet)]),
+        ("the look for jobs that nobody can run", vec![Sabotage::SeeNobody]),
+        ("the note that nobody can run a job, and that this was told", vec![Sabotage::ForgetTold]),
+    ];
+    alarms.into_iter().map(|(name, sabotages)| (name, Faults::EXPECTED, sabotages)).collect()
 }
 
 /// What keeps several members of a database from contradicting one another.
@@ -373,6 +399,7 @@ impl Sabotage {
             Self::PlanNothing(kind) => store.plan_nothing(*kind),
             Self::Slots(fault) => store.break_slots(*fault),
             Self::Covers(fault) => store.break_covers(*fault),
+            Self::Expected(fault) => store.break_expected(*fault),
             Self::Members(fault) => store.break_members(*fault),
             Self::NoFloor => store.remove_floor(),
             _ => {}

@@ -16,12 +16,13 @@ use crate::domain::{
 };
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 use crate::store::awaited::OpenOrEnded;
+use crate::store::change::ExpectedChange;
 use crate::store::enqueue::{EnqueueOrder, Keyed};
 use crate::store::expected::{Expectation, ExpectedPage, ExpectedQuery};
 use crate::store::figures::{Figures, FiguresQuery};
 use crate::store::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use crate::store::news::{Ear, Glance, GlanceQuery, Hearing, News};
-use crate::store::nobody::{NobodyQuery, UnservedJob};
+use crate::store::nobody::{NobodyChange, NobodyQuery, UnservedJob};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::request::{CarriedOut, Request, RequestQuery};
 use crate::store::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
@@ -85,6 +86,9 @@ pub(super) struct Wires {
     /// What handlers stored of how far they had come, and what they were told.
     checkpoints: Mutex<Vec<judge::Checkpoint>>,
     resumes: Mutex<Vec<judge::Resume>>,
+    /// What was noted of expected occurrences; and when it was noted as told that nobody can run a job.
+    expectations: Mutex<Vec<judge::ExpectationNote>>,
+    nobodys: Mutex<Vec<Millis>>,
     /// Claims won, and claims lost.
     claims: Mutex<(u64, u64)>,
     /// True time, and what the database takes it for.
@@ -118,6 +122,8 @@ impl Wires {
             completions: Mutex::default(),
             checkpoints: Mutex::default(),
             resumes: Mutex::default(),
+            expectations: Mutex::default(),
+            nobodys: Mutex::default(),
             claims: Mutex::default(),
             clock: Mutex::default(),
             seen: Mutex::default(),
@@ -186,6 +192,16 @@ impl Wires {
     /// What handlers stored of how far they had come, and what they were told.
     pub(super) fn checkpoints(&self) -> (Vec<judge::Checkpoint>, Vec<judge::Resume>) {
         (lock(&self.checkpoints).clone(), lock(&self.resumes).clone())
+    }
+
+    /// What was noted of expected occurrences, in that order.
+    pub(super) fn expectations(&self) -> Vec<judge::ExpectationNote> {
+        lock(&self.expectations).clone()
+    }
+
+    /// When it was noted as told that nobody can run a job, by the database's clock.
+    pub(super) fn nobodys(&self) -> Vec<Millis> {
+        lock(&self.nobodys).clone()
     }
 
     /// Schedules that were paused for what failed since the last call, and when.
@@ -420,6 +436,13 @@ impl<'a> Wire<'a> {
             let releases: Vec<Change> = limits.collect();
             free.extend(releases);
         }
+        if self.is(Sabotage::ForgetTold) {
+            for change in &mut free {
+                if let Change::Nobody(NobodyChange { seen, becomes, .. }) = change {
+                    becomes.told = seen.told;
+                }
+            }
+        }
         let mut made = self.store.apply(&free)?.into_iter();
         let mut answer = |change: &Change| {
             if is_held(change) { Applied::Lost } else { made.next().unwrap_or(Applied::Lost) }
@@ -433,6 +456,12 @@ impl<'a> Wire<'a> {
                 && change.kind() == ChangeKind::Confirm
             {
                 self.note_confirmed(change.token, *applied);
+            }
+            if let Change::Nobody(NobodyChange { seen, becomes, .. }) = change
+                && applied.is_done()
+                && becomes.told != seen.told
+            {
+                lock(&self.shared.nobodys).extend(becomes.told.map(Timestamp::millis));
             }
             if let Change::End(NodeEnd { node, beat: Some(_), .. }) = change
                 && applied.is_done()
@@ -927,10 +956,26 @@ impl Store for Wire<'_> {
     }
 
     fn note_expected(&self, query: &ExpectedQuery, found: &Expectation) -> Result<Applied> {
-        self.store.note_expected(query, found)
+        let applied = self.store.note_expected(query, found)?;
+        if applied.is_done() {
+            let ExpectedChange { seen, becomes, .. } = found.change;
+            let entry = self.head.find(jobs::APPLICATION, &found.name)?;
+            lock(&self.shared.expectations).push(judge::ExpectationNote {
+                schedule: found.name.to_string(),
+                generation: entry.map_or(-1, |entry| entry.generation),
+                fire_time: becomes.or(seen).map_or(-1, Timestamp::millis),
+                is_met: becomes.is_none(),
+                at: self.time,
+                clock: self.clock,
+            });
+        }
+        Ok(applied)
     }
 
     fn nobody(&self, query: &NobodyQuery) -> Result<Vec<UnservedJob>> {
+        if self.is(Sabotage::SeeNobody) {
+            return Ok(Vec::new());
+        }
         self.store.nobody(query)
     }
 

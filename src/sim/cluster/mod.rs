@@ -11,7 +11,7 @@ use super::deaths::{Deaths, Unnoticed};
 use super::dice::Dice;
 use super::faults::{Faults, MEMBERS, RETENTION, any_member};
 use super::jobs::{self, APPLICATION};
-use super::judge::{Bounds, Cancel, Covering, Effect, Execution, History, Pause};
+use super::judge::{Bounds, Cancel, Covering, Effect, Execution, History, Pause, Unserved};
 use super::plans::Plans;
 use super::process::{HAS_LANES, Process, Surroundings};
 use super::sabotage::Sabotage;
@@ -214,6 +214,9 @@ impl Cluster {
         }
         for n in 0..scenario.schedules {
             cluster.plans.add(n, now, cluster.database.store());
+        }
+        if cluster.plans.expects() {
+            cluster.plans.add_hourly_of_nobody(cluster.database.store());
         }
         if stream(5).happens(scenario.faults.crowds) {
             for n in scenario.schedules..scenario.schedules + CROWD {
@@ -492,6 +495,12 @@ impl Cluster {
         let is_kept = |it: &Covering| !lost.iter().any(|lost: &Effect| lost.execution == it.execution);
         let coverings = self.coverings.into_iter().filter(is_kept).collect();
         let early = if self.lost.has_other_clocks { OTHER_CLOCK } else { 0 };
+        let unserved = self.plans.expects().then(|| Unserved {
+            job: jobs::NOBODYS.to_owned(),
+            since: self.database.begin(),
+            told: self.wires.nobodys(),
+        });
+        let unserved = unserved.into_iter().collect();
         let requests = self.plans.end_requests(&self.database);
         let mut plans = self.plans.outcome(store);
         if !self.database.keeps_virtual_time() {
@@ -517,6 +526,9 @@ impl Cluster {
             retries: self.plans.retries(),
             skips: self.plans.skips(),
             contained: self.plans.contained().to_vec(),
+            expectations: self.wires.expectations(),
+            told: told(&self.alarms),
+            unserved,
             removals: self.plans.removals(),
             promotions: self.lost.at,
             lost,
@@ -538,4 +550,16 @@ impl Cluster {
             ..History::default()
         }
     }
+}
+
+/// What operators heard of expected occurrences: the schedule, the fire time, and whether it was met.
+fn told(alarms: &[(Millis, Event)]) -> Vec<(String, Millis, bool)> {
+    let told = |event: &Event| match event {
+        Event::ExpectationUnmet { schedule, fire_time, .. } => {
+            Some((schedule.to_string(), *fire_time, false))
+        }
+        Event::ExpectationMet { schedule, fire_time } => Some((schedule.to_string(), *fire_time, true)),
+        _ => None,
+    };
+    alarms.iter().filter_map(|(_, event)| told(event)).collect()
 }

@@ -1,7 +1,5 @@
 //! Clusters in a situation of their own, for one test each: what is planned, and what happens when.
 
-use std::time::Duration;
-
 use super::{CUT, Cluster, STEPPED};
 use crate::domain::{Millis, MisfirePolicy, Overlap, Timestamp};
 use crate::sim::actor::Pace;
@@ -53,10 +51,7 @@ impl Cluster {
         let faults = Faults { kills: 200, ..Faults::NONE };
         let scenario = Scenario { seed, nodes: 3, schedules: 0, span, faults };
         let cluster = Self::new(&scenario, Database::memory(), &[]);
-        let hourly = Trigger::every(Duration::from_secs(3_600)).unwrap();
-        let definition = Definition::new("hourly", jobs::NOBODYS, hourly);
-        let definition = Definition { application: APPLICATION.to_owned(), ..definition };
-        cluster.database.store().ensure(&definition).unwrap();
+        cluster.plans.add_hourly_of_nobody(cluster.database.store());
         cluster
     }
 

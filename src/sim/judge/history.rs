@@ -35,6 +35,12 @@ pub struct History {
     pub retries: BTreeSet<i64>,
     /// Occurrences that somebody skipped: the schedule, the fire time.
     pub skips: Vec<(String, Millis)>,
+    /// What was noted of expected occurrences, in the order in which it was noted.
+    pub expectations: Vec<ExpectationNote>,
+    /// What nodes told of that: the schedule, the fire time, and whether it was met at last.
+    pub told: Vec<(String, Millis, bool)>,
+    /// Jobs that no node can run.
+    pub unserved: Vec<Unserved>,
     /// Schedules that were paused for what failed in a row, and when.
     pub contained: Vec<(String, Millis)>,
     /// Executions that somebody cancelled, or asked to end while they ran.
@@ -180,6 +186,8 @@ pub struct Plan {
     /// The limits of its job, and of each of the job's groups.
     pub concurrency: Limit,
     pub group_concurrency: Limit,
+    /// How long after its fire time an occurrence is to have succeeded, if that is expected.
+    pub expected_by: Option<Millis>,
     /// No two of its executions run at once.
     pub exclusive: bool,
     /// After how many occurrences in a row that failed for good it is paused: 0 never, none for deaths alone.
@@ -358,6 +366,28 @@ pub struct Sync {
     pub rows: BTreeMap<String, BTreeMap<String, i64>>,
 }
 
+/// An occurrence has not succeeded in time, or it or a later one has at last.
+#[derive(Clone, Debug, Default)]
+pub struct ExpectationNote {
+    pub schedule: String,
+    /// That of the schedule then.
+    pub generation: i64,
+    pub fire_time: Millis,
+    pub is_met: bool,
+    /// When it was noted, and the database's time then.
+    pub at: Millis,
+    pub clock: Millis,
+}
+
+/// A job that no node can run.
+#[derive(Clone, Debug, Default)]
+pub struct Unserved {
+    pub job: String,
+    pub since: Millis,
+    /// When that was noted as told, by the database's clock.
+    pub told: Vec<Millis>,
+}
+
 /// Occurrences that somebody had run again.
 #[derive(Clone, Debug, Default)]
 pub struct Rerun {
@@ -420,6 +450,8 @@ pub struct Verdict {
     /// Of those skipped, because they would have overlapped.
     pub overlapped: usize,
     pub attempts: usize,
+    /// Occurrences that were noted as unmet.
+    pub unmet: usize,
     /// Attempts that retention removed.
     pub removed: usize,
     /// Late beginnings of processes that were stopped.

@@ -11,6 +11,7 @@ mod concurrency;
 mod containment;
 mod covers;
 mod delays;
+mod expected;
 mod fences;
 mod history;
 mod keys;
@@ -64,6 +65,7 @@ pub fn judge(history: &History) -> Verdict {
     concurrency::concurrency(history, &mut verdict);
     covers::covers(history, &mut verdict);
     containment::containment(history, &parts, &mut verdict);
+    expected::expected(history, &parts, &mut verdict);
     effects(history, &mut verdict);
     transactions::transactions(history, &mut verdict);
     checkpoints::checkpoints(history, &mut verdict);

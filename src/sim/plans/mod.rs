@@ -76,8 +76,9 @@ pub(super) struct Plans {
     contained: Vec<(String, Millis)>,
     /// Retention would remove a one-shot's row, and what was expected of it with the row.
     one_shots: bool,
-    /// How many schedules of a million always fail.
+    /// How many schedules of a million always fail, and how many are expected to succeed in time.
     fails: Millis,
+    expects: Millis,
 }
 
 impl Plans {
@@ -99,6 +100,7 @@ impl Plans {
             contained: Vec::new(),
             one_shots: faults.forgets == 0,
             fails: faults.fails,
+            expects: faults.expects,
         }
     }
 
@@ -107,7 +109,8 @@ impl Plans {
         let start = now + 1_000 + self.dice.below(5_000);
         if n % 7 == 6 {
             self.add_delayed(n, start, store);
-            return self.keep_apart(OVERLAPS[n % OVERLAPS.len()], store);
+            self.keep_apart(OVERLAPS[n % OVERLAPS.len()], store);
+            return self.expect(store);
         }
         let (trigger, times) = self.trigger(n.is_multiple_of(2), start);
         self.make(n, start, trigger, times, store);
@@ -115,6 +118,21 @@ impl Plans {
         let is_asked = self.fails > 0;
         let payload = (is_asked && self.dice.happens(self.fails)).then_some(jobs::FAILS);
         self.pause_after(if is_asked { PAUSES[n % PAUSES.len()] } else { Some(0) }, payload, store);
+        self.expect(store);
+    }
+
+    /// Whether schedules may be expected to succeed in time.
+    pub(super) fn expects(&self) -> bool {
+        self.expects > 0
+    }
+
+    /// The schedule made last may be expected to succeed within some seconds of each fire time.
+    fn expect(&mut self, store: &dyn Store) {
+        if self.expects() && self.dice.happens(self.expects) {
+            let made = self.made.last_mut().unwrap();
+            made.definition.expected_by = Some(1_000 * (2 + self.dice.below(20)));
+            store.ensure(&made.definition).unwrap();
+        }
     }
 
     /// One that fires again some time after each run.
@@ -242,6 +260,14 @@ impl Plans {
         }
     }
 
+    /// A schedule of a job that no node runs, which fires for the first time when all is over.
+    pub(super) fn add_hourly_of_nobody(&self, store: &dyn Store) {
+        let hourly = Trigger::every(Duration::from_secs(3_600)).unwrap();
+        let hourly = hourly.anchored(self.ends + 3_600_000).unwrap();
+        let definition = Definition::new("hourly", jobs::NOBODYS, hourly);
+        store.ensure(&Definition { application: APPLICATION.to_owned(), ..definition }).unwrap();
+    }
+
     /// A trigger from `start` to the end, counted or cron, with its times.
     fn trigger(&mut self, counted: bool, start: Millis) -> (Trigger, Vec<Millis>) {
         let seconds = 1 + self.dice.below(7);
@@ -316,6 +342,7 @@ impl Plans {
                 limit: policy.time_limit.map(crate::time::millis),
                 concurrency: jobs::limit_of(&policy.bounds.job),
                 group_concurrency: jobs::limit_of(&policy.bounds.group),
+                expected_by: made.definition.expected_by,
                 exclusive: made.definition.overlap().has_slot(),
                 pause_after: made.definition.pause_after.column(),
                 misfire: made.definition.misfire.as_str().to_owned(),

@@ -6,7 +6,7 @@ use crossbeam::channel::{Sender, bounded};
 use uuid::Uuid;
 
 use super::commits::{Commits, LostCommits};
-use super::hooks::{BoundsFault, CoversFault, HeldKey, MemberFault, SlotFault};
+use super::hooks::{BoundsFault, CoversFault, ExpectedFault, HeldKey, MemberFault, SlotFault};
 use super::rows::{Execution, Shape, Text};
 use super::tables::Tables;
 use super::{MemoryStore, Shared};
@@ -94,11 +94,12 @@ impl MemoryStore {
         self.tables().hooks.forgets_resumes = true;
     }
 
-    /// What an edit or a removal withdraws has no row.
+    /// Syncs write although a higher revision is known.
     pub(crate) fn ignore_revisions(&self) {
         self.tables().hooks.ignores_revisions = true;
     }
 
+    /// What an edit or a removal withdraws has no row.
     pub(crate) fn forget_withdrawn(&self) {
         self.tables().hooks.forgets_withdrawn = true;
     }
@@ -111,6 +112,11 @@ impl MemoryStore {
     /// From now on the answer to what an execution covers is wrong in this way.
     pub(crate) fn break_covers(&self, fault: CoversFault) {
         self.tables().hooks.covers_fault = Some(fault);
+    }
+
+    /// From now on it goes wrong in this way to tell what was expected.
+    pub(crate) fn break_expected(&self, fault: ExpectedFault) {
+        self.tables().hooks.expected_fault = Some(fault);
     }
 
     /// Fences no longer begin anew when a copy takes over.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::hooks::ExpectedFault;
 use super::rows::{Execution, Expected, Schedule};
 use super::tables::Tables;
 use crate::domain::{ExecutionState, ScheduleId, ScheduleState, Timestamp};
@@ -20,7 +21,7 @@ impl Tables {
         for (n, (id, row)) in (1..).zip(rows.take(query.limit)) {
             page.next = (n == query.limit).then_some(ScheduleId(*id));
             match self.expecting(*id, row) {
-                Some(of) => page.found.extend(verdict(&of, self.record_of(&of, query.now), query.now)),
+                Some(of) => page.found.extend(self.verdict_of(&of, query.now)),
                 None => page.gone.push(ScheduleId(*id)),
             }
         }
@@ -28,17 +29,29 @@ impl Tables {
     }
 
     pub(super) fn note_expected(&mut self, query: &ExpectedQuery, found: &Expectation) -> Result<Applied> {
-        let after = ScheduleId(found.change.schedule.0 - 1);
-        let again = self.expected(&ExpectedQuery { after, limit: 1, ..query.clone() });
-        if again.found.first() != Some(found) {
+        if self.looks_again(query, found).as_ref() != Some(found)
+            && !self.has_fault(ExpectedFault::NotesUnseen)
+        {
             return Ok(Applied::Lost);
         }
         let (change, audit) = found.note(&query.application);
+        if self.has_fault(ExpectedFault::ForgetsNotes) {
+            return Ok(Applied::Done);
+        }
         self.apply_audited(&change, &audit)
     }
 
+    fn looks_again(&self, query: &ExpectedQuery, found: &Expectation) -> Option<Expectation> {
+        let id = found.change.schedule.0;
+        let row = self.expected.get(&id).filter(|row| *row.application == *query.application)?;
+        let of = self.expecting(id, row)?;
+        let unmet = if self.has_fault(ExpectedFault::SeesNoNote) { found.change.seen } else { of.unmet };
+        self.verdict_of(&Expecting { unmet, ..of }, query.now)
+    }
+
     pub(super) fn expect(&mut self, schedules: &[ScheduleId]) {
-        for id in schedules {
+        let is_off = self.has_fault(ExpectedFault::ExpectsNothing);
+        for id in schedules.iter().filter(|_| !is_off) {
             let application = self.expects(id.0).map(|row| Arc::clone(&row.application));
             if let Some(application) = application.filter(|_| !self.expected.contains_key(&id.0)) {
                 self.expected.insert(id.0, Expected { application, unmet: None });
@@ -53,6 +66,18 @@ impl Tables {
                 self.expected.remove(&id.0);
             }
         }
+    }
+
+    fn has_fault(&self, fault: ExpectedFault) -> bool {
+        self.hooks.expected_fault == Some(fault)
+    }
+
+    fn verdict_of(&self, of: &Expecting, now: Timestamp) -> Option<Expectation> {
+        let mut record = self.record_of(of, now);
+        if of.unmet.is_some() && self.has_fault(ExpectedFault::NothingIsMet) {
+            record.success = None;
+        }
+        verdict(of, record, now)
     }
 
     /// A schedule of which something is expected.
@@ -70,13 +95,17 @@ impl Tables {
         let row = self.expects(id)?;
         let time = |time: Option<Timestamp>| time.filter(|time| *time >= Timestamp::EPOCH);
         let job = self.jobs.get(&row.job());
+        let mut state: Option<ScheduleState> = row.state.parse().ok();
+        if self.has_fault(ExpectedFault::IgnoresPauses) {
+            state = state.map(|it| if it == ScheduleState::Paused { ScheduleState::Active } else { it });
+        }
         Some(Expecting {
             application: Arc::clone(&expected.application),
             id: ScheduleId(id),
             name: called(&row.name, ScheduleId(id)),
             generation: row.generation,
             expected_by: row.settings.expected_by?,
-            state: row.state.parse().ok(),
+            state,
             is_contained: &*row.paused_by == "firetime",
             has_active_job: job.is_some_and(|job| Switch::read(&job.state, true) == Switch::On),
             next: time(row.next),
@@ -101,9 +130,10 @@ impl Tables {
         }
         let cut = newest.last().filter(|_| newest.len() == most).map(|run| run.scheduled);
         let behind = success.max(cut).unwrap_or(since - 1);
+        let excuses_nothing = self.has_fault(ExpectedFault::ExcusesNothing);
         let is_missed = |run: &&Execution| {
             let is_up = run.origin == 0 && run.scheduled > behind && run.scheduled <= of.cutoff(now);
-            is_up && !is_excused(run.state.parse().ok(), &run.reason)
+            is_up && (excuses_nothing || !is_excused(run.state.parse().ok(), &run.reason))
         };
         let missed = runs().find(is_missed).map(|run| run.scheduled);
         Record { success, missed }

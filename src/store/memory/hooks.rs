@@ -34,6 +34,8 @@ pub(crate) struct Hooks {
     pub(super) slot_fault: Option<SlotFault>,
     /// How the answer to what an execution covers is wrong.
     pub(super) covers_fault: Option<CoversFault>,
+    /// A protection of what is expected that is switched off.
+    pub(super) expected_fault: Option<ExpectedFault>,
     /// Fences begin nowhere anew when a copy takes over.
     pub(super) has_no_floor: bool,
     /// What members fail to do.
@@ -117,6 +119,25 @@ pub(crate) enum CoversFault {
 
 impl CoversFault {
     pub(crate) const ALL: [Self; 4] = [Self::SpansAsOne, Self::AnyEnd, Self::OneGeneration, Self::OrdersToo];
+}
+
+/// How it may go wrong to tell what was expected and has not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExpectedFault {
+    /// A note does not look once more in its own transaction.
+    NotesUnseen,
+    /// A note does not see, in its own transaction, what is noted by then.
+    SeesNoNote,
+    /// A note has its entry in the audit, and is not written.
+    ForgetsNotes,
+    /// What somebody skipped, paused or withdrew counts as missed.
+    ExcusesNothing,
+    /// What is paused counts as active.
+    IgnoresPauses,
+    /// The walk makes no rows of what is expected.
+    ExpectsNothing,
+    /// No success ends what is unmet.
+    NothingIsMet,
 }
 
 /// A row that may be locked.
