@@ -278,6 +278,10 @@ fn the_alerts_and_the_dashboard_hold() {
     std::fs::write(&file, groups.to_string()).unwrap();
     promtool(&["check", "rules", file.to_str().unwrap()]);
     let alerts = std::fs::read_to_string("examples/monitoring/alerts.yml").unwrap();
+    for figure in ["overdue", "unrunnable", "unmet"].map(|it| format!("firetime_cluster_schedules_{it}{{")) {
+        assert!(expressions.iter().any(|it| it.contains(&figure)), "no panel shows {figure}");
+        assert!(alerts.contains(figure.trim_end_matches('{')), "no alarm is told of {figure}");
+    }
     let is_of_name = |c: char| !(c.is_ascii_lowercase() || c == '_');
     let words =
         expressions.iter().map(String::as_str).chain([&*alerts]).flat_map(|text| text.split(is_of_name));
