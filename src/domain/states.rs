@@ -10,6 +10,9 @@ macro_rules! words {
         $vis enum $name { $($(#[$vdoc])* $variant,)* }
 
         impl $name {
+            /// Every value, in the order of declaration.
+            $vis const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
             /// The text stored in the database.
             #[must_use]
             $vis const fn as_str(self) -> &'static str {
@@ -23,11 +26,6 @@ macro_rules! words {
 macro_rules! states {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
         words! { $(#[$doc])* #[non_exhaustive] pub $name { $($(#[$vdoc])* $variant = $text,)* } }
-
-        impl $name {
-            /// Every value, in the order of declaration.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-        }
 
         impl FromStr for $name {
             type Err = UnknownWord;

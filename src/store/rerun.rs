@@ -79,12 +79,22 @@ impl RerunFate {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The state of an occurrence's row in the ledger, and the reason for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StoodAs {
+    /// Empty if there is no row.
+    pub state: String,
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RerunOccurrence {
     pub at: Timestamp,
     /// The fire time before it: what it covers begins there.
     pub prev: Option<Timestamp>,
     pub fate: RerunFate,
+    /// Itself; nothing of its reruns.
+    pub was: StoodAs,
 }
 
 /// A row of the ledger that stands for several occurrences whose fire times nobody knows: the trigger of its
@@ -223,13 +233,14 @@ pub(crate) struct RerunSchedule<'a> {
 }
 
 /// The last attempt at an occurrence, or the row of a span of them, which ended as was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EndedRow {
     pub at: Timestamp,
     pub until: Option<Timestamp>,
     pub count: i64,
     pub prev: Option<Timestamp>,
     pub fate: RerunFate,
+    pub was: StoodAs,
 }
 
 /// A part of a generation's fire times: since an instant, and before another.
@@ -261,7 +272,7 @@ pub(crate) trait Ledger {
         &mut self,
         generation: i64,
         times: &[Timestamp],
-    ) -> Asked<Vec<(Timestamp, RerunFate)>, Self>;
+    ) -> Asked<Vec<(Timestamp, RerunFate, StoodAs)>, Self>;
 
     /// What earlier reruns say of fire times from the first to the last: of each what counts most.
     fn reruns(
@@ -364,7 +375,7 @@ fn of_trigger<L: Ledger>(
     let mut next = timing.next_after(from.saturating_sub(1));
     let mut prev = next.and_then(|next| timing.last_before(next));
     while let Some(at) = next.filter(|at| *at < before && plan.has_room(*at)) {
-        plan.occurrences.push(RerunOccurrence { at, prev, fate: RerunFate::Run });
+        plan.occurrences.push(RerunOccurrence { at, prev, fate: RerunFate::Run, was: StoodAs::default() });
         (prev, next) = (Some(at), timing.next_after(at));
     }
     let parts = parts(ledger, (from, before))?;
@@ -373,7 +384,8 @@ fn of_trigger<L: Ledger>(
         let times: Vec<Timestamp> = plan.occurrences.iter().map(|it| it.at).filter(is_in).collect();
         if !times.is_empty() {
             let found = ledger.planned_at(part.generation, &times)?;
-            plan.know(found);
+            plan.know(found.iter().map(|(at, fate, _)| (*at, *fate)).collect());
+            plan.stood(found.into_iter().map(|(at, _, was)| (at, was)).collect());
         }
     }
     leave_out(ledger, &parts, &mut plan)?;
@@ -396,10 +408,10 @@ impl RerunPlan {
     /// Adds the occurrences of a row; not so, once there is no room for more.
     fn take(&mut self, row: &EndedRow, part: LedgerPart, timing: Option<&Timing>) -> bool {
         let Some(until) = row.until else {
-            let EndedRow { at, prev, fate, .. } = *row;
+            let EndedRow { at, prev, fate, ref was, .. } = *row;
             let has_room = self.has_room(at);
             if has_room {
-                self.occurrences.push(RerunOccurrence { at, prev, fate });
+                self.occurrences.push(RerunOccurrence { at, prev, fate, was: was.clone() });
             }
             return has_room;
         };
@@ -426,10 +438,17 @@ impl RerunPlan {
             if !self.has_room(at) {
                 return false;
             }
-            self.occurrences.push(RerunOccurrence { at, prev, fate: row.fate });
+            self.occurrences.push(RerunOccurrence { at, prev, fate: row.fate, was: row.was.clone() });
             (prev, next) = (Some(at), timing.next_after(at).filter(is_in));
         }
         true
+    }
+
+    /// The rows of some fire times.
+    fn stood(&mut self, mut rows: HashMap<Timestamp, StoodAs>) {
+        for it in &mut self.occurrences {
+            it.was = rows.remove(&it.at).unwrap_or(std::mem::take(&mut it.was));
+        }
     }
 
     /// What is known of some fire times: of each occurrence what counts most.

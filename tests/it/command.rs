@@ -125,6 +125,12 @@ fn it_verifies(database: &Database) {
     assert_eq!(found["flaws"][0]["kind"], "changed", "{found}");
     let mistyped = refused(&on(database, &["verify", "nihgtly"]), 4);
     assert!(mistyped.contains("nightly"), "{mistyped}");
+    // As a node of a shorter retention leaves it.
+    let values = format!("('{APPLICATION}', 4000000000000)");
+    database.batch(&format!("INSERT INTO QRTZ_APP (application, ledger_from) VALUES {values}"));
+    let gone = refused(&on(database, &["verify", "--against", file]), 4);
+    assert!(gone.contains("retention has removed") && gone.contains("backup"), "{gone}");
+    database.batch("DELETE FROM QRTZ_APP");
     std::fs::write(file, "{}").unwrap();
     let none = refused(&on(database, &["verify", "--against", file]), 2);
     assert!(none.contains("month.json is no certificate of `firetime verify`: "), "{none}");
@@ -179,7 +185,23 @@ fn it_changes_what_it_is_told_to_and_says_who_did(kind: ServerKind) {
     assert_eq!(client.schedules().unwrap().len(), 1);
     let mistyped = refused(&on(&database, &["schedules", "remove", "nihgtly", "--yes"]), 4);
     assert!(mistyped.contains("nightly"), "{mistyped}");
-    assert_eq!(said(&["schedules", "remove", "nightly", "--yes"]), "nightly: removed\n");
+    let run = ["schedules", "run", "nightly", "--at", "1d"];
+    (0..2).for_each(|_| drop(said(&run)));
+    let pending = ExecutionFilter {
+        schedule: Some("nightly".into()),
+        states: vec![firetime::ExecutionState::Pending],
+        ..ExecutionFilter::default()
+    };
+    let waiting = client.executions(&pending).unwrap().len();
+    let dry = said(&["schedules", "remove", "nightly", "--dry-run"]);
+    let would = format!(
+        " {waiting} wait and would be cancelled, 0 run and would end normally; it would withdraw nothing"
+    );
+    assert!(dry.starts_with("nightly: nothing was changed: it (") && dry.contains(&would), "{dry}");
+    let removed = said(&["schedules", "remove", "nightly", "--yes"]);
+    let did =
+        format!("nightly: removed; it cancelled {waiting} executions that waited, and withdrew nothing\n");
+    assert_eq!(removed, did);
     let wrong = refused(&on(&database, &["executions", "cancel", "nightly"]), 2);
     assert!(wrong.contains("nightly"), "{wrong}");
     let wrong = refused(&on(&database, &["schedules", "run", "x", "--payload", "text"]), 2);
@@ -190,7 +212,10 @@ fn it_changes_what_it_is_told_to_and_says_who_did(kind: ServerKind) {
     let verbs: Vec<&str> = rows.iter().map(|row| row["verb"].as_str().unwrap()).collect();
     assert_eq!(
         verbs,
-        ["remove", "resume", "skip", "cancel", "retry", "cancel", "trigger", "pause", "ensure"]
+        [
+            "remove", "trigger", "trigger", "resume", "skip", "cancel", "retry", "cancel", "trigger",
+            "pause", "ensure"
+        ]
     );
     assert_eq!(rows.iter().filter(|row| row["actor"] == "ann").count(), 1);
     let paused = said(&["audit", "--verb", "pause", "--target", "nightly"]);
@@ -240,7 +265,7 @@ fn a_change_of_one_field_keeps_all_others(kind: ServerKind) {
     let before = client.schedule("hourly").unwrap();
     let dry = said(&["hourly", "--timeout", "90s", "--misfire", "do_nothing", "--dry-run"]);
     let differs = "  misfire: FIRE_ONCE -> DO_NOTHING\n  time limit: none -> 90000 ms\n";
-    assert_eq!(dry, format!("{differs}nothing was changed\n"));
+    assert_eq!(dry, format!("{differs}  would withdraw nothing\nnothing was changed\n"));
     let changed = said(&["hourly", "--timeout", "90s", "--misfire", "do_nothing"]);
     assert_eq!(changed, format!("hourly: changed\n{differs}"));
     assert_eq!(said(&["hourly", "--timeout", "90s"]), "hourly: nothing was changed, it is so\n");
@@ -355,7 +380,9 @@ fn what_is_run_by_hand_is_shown_whole(database: &Database, client: &Client, node
     }
     let later = said(&["schedules", "run", "yearly", "--at", "1d"]);
     assert!(later.contains("waits"), "{later}");
-    assert!(refused(&on(database, &bulk), 2).contains("1 executions to cancel"));
+    assert!(
+        refused(&on(database, &bulk), 2).contains("there is 1 execution to cancel; say --yes to cancel it")
+    );
     let preview = refused(&on(database, &["schedules", "remove", "yearly", "--cancel-running"]), 2);
     assert!(preview.contains("1 wait") && preview.contains("0 run and would be asked to end"), "{preview}");
     assert!(said(&[&bulk[..], &["--yes"]].concat()).ends_with("of yearly: cancelled before it began\n"));

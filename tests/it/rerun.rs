@@ -175,11 +175,21 @@ fn the_program_shows_first_and_runs_with_yes(kind: ServerKind) {
     let of_skipped = [&of_skipped[..], &["--since", &since]].concat();
     let shown = on(&database, &of_skipped);
     let (out, said) = (text(&shown.stdout), text(&shown.stderr));
-    assert_eq!(shown.status.code(), Some(2));
+    assert_eq!(shown.status.code(), Some(2), "{said}");
     assert!(out.starts_with("FIRE TIME (UTC)") && out.matches("would be run").count() == 2, "{out}");
-    let refusal =
-        "nothing was changed: 2 occurrences would be run, 0 have succeeded, 0 have not ended; say --yes";
+    assert_eq!(out.matches("skipped paused").count(), 2, "{out}");
+    let refusal = "nothing was changed: 2 occurrences would be run; say --yes to run them";
     assert!(said.contains(refusal), "{said}");
+    let last = fire_times[2].to_rfc3339();
+    let one = [&of_skipped[..7], &["--since", &last]].concat();
+    let said = text(&on(&database, &one).stderr);
+    assert!(said.contains(": 1 occurrence would be run; say --yes to run it"), "{said}");
+    let misspelt = on(&database, &["rerun", "--schedule", "import", "--state-reason", "pause"]);
+    let said = text(&misspelt.stderr);
+    assert!(
+        misspelt.status.code() == Some(2) && said.contains("no reason \"pause\"; there are misfire, "),
+        "{said}"
+    );
     let by = ["--yes", "--pace", "10s", "--actor", "ann", "--reason", "why"];
     let run = on(&database, &[&of_skipped[..], &by[..]].concat());
     let out = text(&run.stdout);
@@ -192,6 +202,8 @@ fn the_program_shows_first_and_runs_with_yes(kind: ServerKind) {
     let again = on(&database, &[&of_skipped[..], &["--output", "json"]].concat());
     let plan: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!((again.status.code(), &plan["occurrences"][0]["fate"]), (Some(2), &"open".into()));
+    let was = ["state", "reason"].map(|key| plan["occurrences"][0][key].as_str());
+    assert_eq!(was, [Some("SKIPPED"), Some("paused")]);
     let again = on(&database, &[&of_skipped[..], &["--yes", "--output", "json"]].concat());
     let told: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
     let none: Option<i64> = None;

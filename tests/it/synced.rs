@@ -367,7 +367,9 @@ mod program {
         succeeded(&database, &["schedules", "set", "set", "--priority", "7"]);
         let said = succeeded(&database, &["schedules", "set", "set", "--every", "1d", "--yes"]);
         assert!(said.contains("  withdrew 1") && said.contains(&wanted), "{said}");
-        succeeded(&database, &["schedules", "remove", "removed", "--yes"]);
+        let said = succeeded(&database, &["schedules", "remove", "removed", "--yes"]);
+        let did = "removed: removed; it cancelled 0 executions that waited, and withdrew 1";
+        assert!(said.starts_with(did) && said.ends_with(" due occurrences\n"), "{said}");
         let rows = client.executions(&ExecutionFilter::default()).unwrap();
         assert!(
             rows.len() == 2 && rows.iter().all(|row| row.state == "WITHDRAWN" && row.count >= 10),

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{check, request};
 use crate::api::Client;
 use crate::api::config::{check_schedule_name, check_text};
-use crate::domain::{Error, ErrorKind, ExecutionState, ScheduleState, Timestamp};
+use crate::domain::{Error, ErrorKind, ExecutionState, Reason, ScheduleState, Timestamp};
 use crate::store::audit::Attribution;
 use crate::store::rerun::{self, EndedSo, RerunCancel, RerunOrder, RerunPreview, RerunWanted, wrong_times};
 use crate::store::{Store, Verbs};
@@ -168,8 +168,8 @@ impl Rerun<'_> {
     }
 
     /// Only occurrences for whose state the ledger gives this reason
-    /// ([`ExecutionView::reason`](crate::ExecutionView::reason)), such as `misfire` or `paused`. Up to 200
-    /// characters. Default: any.
+    /// ([`ExecutionView::reason`](crate::ExecutionView::reason)), such as `misfire` or `paused`.
+    /// Default: any.
     pub fn state_reason(mut self, reason: &str) -> Self {
         self.ended_for = Some(reason.to_owned());
         self
@@ -206,8 +206,8 @@ impl Rerun<'_> {
     /// Runs the request.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if a state is one of executions that have not ended, `until` does not lie behind
-    /// `since`, the pace is out of range, the actor or the reason is too long or has control characters, or
+    /// [`ErrorKind::Config`] if a state is one of executions that have not ended, the ledger knows no such
+    /// reason, `until` does not lie behind `since`, the pace is out of range, the actor or the reason is too long or has control characters, or
     /// no schedule can have this name; [`ErrorKind::NotFound`] if there is no such schedule; or the
     /// database's failure.
     pub fn run(self) -> Result<Reran, Error> {
@@ -227,6 +227,11 @@ impl Rerun<'_> {
         let states = if self.states.is_empty() { WITHOUT_SUCCESS.to_vec() } else { self.states.clone() };
         let reason = self.ended_for.clone();
         reason.iter().try_for_each(|reason| check_text("the state's reason", reason, 200))?;
+        if let Some(reason) = reason.as_deref().filter(|reason| !is_reason(reason)) {
+            let known: Vec<&str> = Reason::ALL.iter().map(|known| known.as_str()).collect();
+            let known = known.join(", ");
+            return Err(refused(format!("the ledger gives no reason {reason:?}; there are {known}")));
+        }
         let (since, until) = (self.since.map(Timestamp::from), self.until.map(Timestamp::from));
         if let Some(problem) = wrong_times(since, until) {
             return Err(refused(problem));
@@ -308,6 +313,10 @@ impl CancelRerun<'_> {
             )),
         }
     }
+}
+
+fn is_reason(text: &str) -> bool {
+    Reason::ALL.iter().any(|known| known.as_str() == text)
 }
 
 /// What a request is about to do, in errors.
@@ -444,12 +453,17 @@ impl RerunPlan {
 }
 
 /// An occurrence that a request means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RerunOccurrence {
     /// Its fire time, UTC.
     #[serde(with = "chrono::serde::ts_milliseconds")]
     pub fire_time: DateTime<Utc>,
+    /// The state of its last attempt, as [`ExecutionState::as_str`] writes it; empty if the ledger has none.
+    pub state: String,
+    /// Why it is in this state, where that needs saying, as
+    /// [`ExecutionView::reason`](crate::ExecutionView::reason) has it.
+    pub reason: String,
     /// What becomes of it.
     pub fate: RerunFate,
 }
@@ -485,8 +499,10 @@ pub struct UnknownSpan {
 impl From<rerun::RerunPlan> for RerunPlan {
     fn from(plan: rerun::RerunPlan) -> Self {
         let at = |at: Timestamp| at.utc().unwrap_or_default();
-        let occurrences = plan.occurrences.iter().map(|it| RerunOccurrence {
+        let occurrences = plan.occurrences.into_iter().map(|it| RerunOccurrence {
             fire_time: at(it.at),
+            state: it.was.state,
+            reason: it.was.reason,
             fate: match it.fate {
                 rerun::RerunFate::Run => RerunFate::Run,
                 rerun::RerunFate::Succeeded => RerunFate::Succeeded,
@@ -524,6 +540,7 @@ mod tests {
             (client.rerun("s").pace(Duration::ZERO).run(), "pace"),
             (client.rerun("s").pace(LONGEST_PACE + SHORTEST_PACE).run(), "pace"),
             (client.rerun("s").state_reason("a\nb").run(), "reason"),
+            (client.rerun("s").state_reason("misfired").run(), "\"misfired\"; there are misfire, "),
             (client.rerun("s").actor("a\nb").run(), "actor"),
             (client.rerun("").run(), "name"),
             (client.backfill("s", late..early).run(), "none"),

@@ -147,9 +147,9 @@ impl Client {
     /// What has changed is a flaw: [`FlawKind::Changed`].
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if it is of another application or of a later version of firetime, its own
-    /// hashes contradict each other, or retention has removed rows of its range since; or as
-    /// [`Verify::run`].
+    /// [`ErrorKind::Config`] if it is of another application or of a later version of firetime, or its own
+    /// hashes contradict each other; [`ErrorKind::NotFound`] if retention has removed rows of its range
+    /// since; or as [`Verify::run`].
     pub fn verify_against(&self, certificate: &Certificate) -> Result<Verification, Error> {
         let refused = |problem: String| Error::new(ErrorKind::Config, problem);
         if certificate.application != self.application {
@@ -169,9 +169,11 @@ impl Client {
         let from = certificate.from.map_or(Timestamp::MIN, Timestamp::from);
         if let Some(begins) = self.store.ledger_from(&self.application)?.filter(|begins| *begins > from) {
             let begins = begins.utc().map_or_else(String::new, crate::api::words::instant);
-            return Err(refused(format!(
-                "retention has removed rows of the certificate's range: the ledger begins at {begins}"
-            )));
+            let problem = format!(
+                "rows of the certificate's range are not there to be compared: retention has removed what was \
+                 planned before {begins}; verify against a backup of the database from before"
+            );
+            return Err(Error::new(ErrorKind::NotFound, problem));
         }
         let span = Span { from, until: certificate.until.into() };
         let mut sealer = Sealer::new(certificate.sealed.into(), Some(certificate));

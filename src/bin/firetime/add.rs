@@ -6,8 +6,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use firetime::request::Edit;
 use firetime::{
-    Client, Difference, EditPlan, Edited, Enqueued, Ensured, ErrorKind, Job, MisfirePolicy, OnConflict,
-    Overlap, Schedule, ScheduleDetails, ScheduleField, Trigger,
+    Client, Difference, Edited, Enqueued, Ensured, ErrorKind, Job, MisfirePolicy, OnConflict, Overlap,
+    Schedule, ScheduleDetails, ScheduleField, Trigger,
 };
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -196,7 +196,8 @@ pub(crate) fn set(target: &Target, new: &Change, subject: &Subject, out: &mut dy
     }
     if new.dry_run {
         show(&plan.differences, out)?;
-        tell_withdrawn(&plan, "would withdraw", out)?;
+        let withdraws = plan.withdraws.map_or_else(|| "nothing".to_owned(), |it| it.to_string());
+        writeln!(out, "  would withdraw {withdraws}")?;
         writeln!(out, "nothing was changed")?;
         return Ok(());
     }
@@ -231,18 +232,13 @@ fn tell_edit(name: &str, answer: &Edited, out: &mut dyn Write) -> Result {
     };
     writeln!(out, "{}: {said}", escaped(name))?;
     show(&plan.differences, out)?;
-    tell_withdrawn(plan, "withdrew", out)?;
+    if let Some(withdraws) = plan.withdraws {
+        writeln!(out, "  withdrew {withdraws}")?;
+    }
     if !plan.by_hand.is_empty() && !plan.differences.is_empty() {
         let fields: Vec<&str> = plan.by_hand.iter().map(|field| field.as_str()).collect();
         let (fields, owner) = (fields.join(", ").replace('_', " "), escaped(&plan.owner));
         writeln!(out, "  by hand: {fields}; syncs of {owner} leave them so until --reset gives them back")?;
-    }
-    Ok(())
-}
-
-fn tell_withdrawn(plan: &EditPlan, verb: &str, out: &mut dyn Write) -> Result {
-    if let Some(withdraws) = plan.withdraws {
-        writeln!(out, "  {verb} {withdraws}")?;
     }
     Ok(())
 }

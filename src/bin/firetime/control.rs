@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use chrono::{DateTime, Utc};
+use firetime::request::Remove;
 use firetime::{
-    Cancelled, Client, Draining, ErrorKind, ExecutionFilter, ExecutionState, Paused, Removed, Resumed,
-    Retried, ScheduleState, Skipped, Triggered,
+    Cancelled, Client, Draining, ErrorKind, ExecutionFilter, ExecutionState, ExecutionView, Paused, Removed,
+    Resumed, Retried, ScheduleState, Skipped, Triggered,
 };
 use serde_json::value::RawValue;
 
@@ -27,12 +28,21 @@ pub(crate) enum Verb {
         at: Option<DateTime<Utc>>,
     },
     Skip(DateTime<Utc>),
-    /// Without `yes` it is only told what would be removed.
     Remove {
         cancel_running: bool,
-        yes: bool,
+        how: Removal,
     },
     Executions(Change, Which),
+}
+
+/// Whether a removal is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    Made,
+    /// It is told what would be removed, and that it was to be asked for otherwise.
+    Refused,
+    /// It is told what would be removed.
+    Shown,
 }
 
 /// What is done to executions.
@@ -91,13 +101,20 @@ pub(crate) fn change(target: &Target, verb: &Verb, subject: &Subject, out: &mut 
             let run = payload.iter().fold(run, |run, payload| run.payload(payload));
             of_schedule(&client, name, at.iter().fold(run, |run, at| run.at(*at)).run().map(triggered))
         }
-        Verb::Remove { cancel_running, yes: true } => {
+        Verb::Remove { cancel_running, how: Removal::Made } => {
             let removal = client.remove(name).reason(reason);
             let removal = if *cancel_running { removal.cancel_running() } else { removal };
-            of_schedule(&client, name, removal.run().map(removed))
+            remove(&client, name, removal)
         }
-        Verb::Remove { cancel_running, yes: false } => {
-            return preview_removal(&client, name, *cancel_running);
+        Verb::Remove { cancel_running, how } => {
+            let preview = preview_removal(&client, name, *cancel_running)?;
+            match how {
+                Removal::Shown => Ok(format!("nothing was changed: it {preview}")),
+                _ => {
+                    let said = format!("nothing was changed: {name:?} {preview}; say --yes to remove it");
+                    return Err(Failure::Usage(said));
+                }
+            }
         }
         Verb::Executions(change, which) => return executions(target, &client, *change, which, reason, out),
     }?;
@@ -193,25 +210,46 @@ fn triggered(answer: Triggered) -> String {
     }
 }
 
-fn removed(answer: Removed) -> String {
-    match answer {
-        Removed::AlreadyRemoved => "nothing was changed, it had been removed before".to_owned(),
-        _ => "removed".to_owned(),
+/// Removes a schedule, and says what became of its executions with that.
+fn remove(client: &Client, name: &str, removal: Remove<'_>) -> Result<String> {
+    let waited = of_name(client, name, &[ExecutionState::Pending])?;
+    let last = client.executions(&ExecutionFilter { limit: 1, ..of(name, &[]) })?.first().map(|row| row.id);
+    if of_schedule(client, name, removal.run())? == Removed::AlreadyRemoved {
+        return Ok("nothing was changed, it had been removed before".to_owned());
     }
+    let with_it = |row: &&ExecutionView| row.reason == "removed";
+    let cancelled = of_name(client, name, &[ExecutionState::Cancelled])?;
+    let is_known = |row: &&ExecutionView| waited.iter().any(|it| it.id == row.id);
+    let cancelled = cancelled.iter().filter(with_it).filter(is_known).count();
+    let withdrawn = of_name(client, name, &[ExecutionState::Withdrawn])?;
+    let is_new = |row: &&ExecutionView| Some(row.id) > last;
+    let withdrawn: i64 = withdrawn.iter().filter(with_it).filter(is_new).map(|row| row.count).sum();
+    let waiting = if cancelled == 1 { "execution that waited" } else { "executions that waited" };
+    let due = match withdrawn {
+        0 => "nothing".to_owned(),
+        1 => "1 due occurrence".to_owned(),
+        many => format!("{many} due occurrences"),
+    };
+    Ok(format!("removed; it cancelled {cancelled} {waiting}, and withdrew {due}"))
+}
+
+/// The executions of a schedule in these states, or in any.
+fn of(name: &str, states: &[ExecutionState]) -> ExecutionFilter {
+    let (schedule, states) = (Some(name.to_owned()), states.to_vec());
+    ExecutionFilter { schedule, states, limit: usize::MAX, ..ExecutionFilter::default() }
+}
+
+fn of_name(client: &Client, name: &str, states: &[ExecutionState]) -> Result<Vec<ExecutionView>> {
+    Ok(client.executions(&of(name, states))?)
 }
 
 /// What a removal would end.
-fn preview_removal(client: &Client, name: &str, cancel_running: bool) -> Result {
+fn preview_removal(client: &Client, name: &str, cancel_running: bool) -> Result<String> {
     let schedule = of_schedule(client, name, client.schedule(name))?.schedule;
-    let count = |states: &[ExecutionState]| {
-        let (schedule, states) = (Some(name.to_owned()), states.to_vec());
-        let filter = ExecutionFilter { schedule, states, limit: usize::MAX, ..ExecutionFilter::default() };
-        client.executions(&filter).map(|found| found.len())
-    };
-    let waiting = count(&[ExecutionState::Pending])?;
-    let running = count(&[ExecutionState::Claimed, ExecutionState::Running])?;
+    let waiting = of_name(client, name, &[ExecutionState::Pending])?.len();
+    let running = of_name(client, name, &[ExecutionState::Claimed, ExecutionState::Running])?.len();
     let withdraws = client.remove(name).withdraws()?;
-    let withdraws = withdraws.map_or_else(String::new, |it| format!("; it would withdraw {it}"));
+    let withdraws = withdraws.map_or_else(|| "nothing".to_owned(), |it| it.to_string());
     let again = match schedule.owner.as_str() {
         "" => String::new(),
         owner => format!("; the next sync of {owner:?} makes it again, unless its list lacks it then"),
@@ -222,11 +260,11 @@ fn preview_removal(client: &Client, name: &str, cancel_running: bool) -> Result 
         next if schedule.next.is_none() => format!("next {next}"),
         next => format!("next at {next} UTC"),
     };
-    Err(Failure::Usage(format!(
-        "nothing was changed: {name:?} ({}, {}, {next}) would fire no more; of its executions {waiting} wait and \
-         would be cancelled, {running} run and would {then}{withdraws}{again}; say --yes to remove it",
+    Ok(format!(
+        "({}, {}, {next}) would fire no more; of its executions {waiting} wait and would be cancelled, {running} \
+         run and would {then}; it would withdraw {withdraws}{again}",
         schedule.trigger, schedule.state
-    )))
+    ))
 }
 
 /// Cancels or retries one execution, or those of a filter that can be.
@@ -261,9 +299,12 @@ fn executions(
         writeln!(out, "nothing was changed: there is no such execution to {verb}")?;
     }
     if !yes && !found.is_empty() {
-        let count = found.len();
+        let (there, them) = match found.len() {
+            1 => ("there is 1 execution".to_owned(), "it"),
+            count => (format!("there are {count} executions"), "them"),
+        };
         return Err(Failure::Usage(format!(
-            "nothing was changed: there are {count} executions to {verb}; say --yes to {verb} them"
+            "nothing was changed: {there} to {verb}; say --yes to {verb} {them}"
         )));
     }
     let count = found.len();

@@ -18,7 +18,8 @@ Exit codes:
   2  it was asked wrongly: arguments, configuration, a URL, a cron expression; or --yes is missing
   3  the demo's verdict is not clean, the application that was checked is not healthy, or the ledger that was
      verified is not whole
-  4  there is no application, schedule, job, node or execution of that name
+  4  there is no application, schedule, job, node or execution of that name, or retention has removed rows
+     that a certificate is of
 A reader that goes away early (`| head`) ends the program quietly with 0; the demo, which then has no
 verdict, with 1.";
 
@@ -80,6 +81,7 @@ impl Failure {
             Self::ReaderGone => 0,
             Self::Usage(_) => USAGE,
             Self::Firetime(error) if error.kind() == ErrorKind::Config => USAGE,
+            Self::Firetime(error) if error.kind() == ErrorKind::NotFound => NOT_FOUND,
             Self::Firetime(_) | Self::Failed(_) | Self::NoVerdict => FAILURE,
             Self::Unclean => UNCLEAN,
             Self::NotFound(_) => NOT_FOUND,

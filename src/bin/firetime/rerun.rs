@@ -68,6 +68,9 @@ pub(crate) fn rerun(target: &Target, rerun: &Rerun, subject: &Subject, out: &mut
     }
 }
 
+/// No occurrence is left.
+const NOTHING_TO_RUN: &str = "there is no such occurrence, or all have succeeded or not ended";
+
 /// Shows the plan. Nothing was changed, which is no success: `--yes` is missing.
 fn preview(plan: &RerunPlan, output: Output, out: &mut dyn Write) -> Result {
     match output {
@@ -78,9 +81,16 @@ fn preview(plan: &RerunPlan, output: Output, out: &mut dyn Write) -> Result {
     let [run, succeeded, open] = [RerunFate::Run, RerunFate::Succeeded, RerunFate::Open].map(count);
     let unknown = unknown(&plan.unknown).map_or_else(String::new, |unknown| format!(", {unknown}"));
     let rest = rest(plan.rest_from).map_or_else(String::new, |rest| format!("; {rest}"));
+    if run == 0 {
+        return Err(Failure::Usage(format!("nothing was changed: {NOTHING_TO_RUN}{unknown}{rest}")));
+    }
+    let (occurrences, them) = if run == 1 { ("occurrence", "it") } else { ("occurrences", "them") };
+    let left_out = match (succeeded, open) {
+        (0, 0) => String::new(),
+        _ => format!(", left out are {succeeded} that succeeded and {open} that have not ended"),
+    };
     Err(Failure::Usage(format!(
-        "nothing was changed: {run} occurrences would be run, {succeeded} have succeeded, {open} have not \
-         ended{unknown}{rest}; say --yes to run them"
+        "nothing was changed: {run} {occurrences} would be run{left_out}{unknown}{rest}; say --yes to run {them}"
     )))
 }
 
@@ -92,13 +102,15 @@ fn show(plan: &RerunPlan, out: &mut dyn Write) -> Result {
             RerunFate::Open => "has not ended".to_owned(),
             other => format!("{other:?}"),
         };
-        vec![utc(Some(it.fire_time)), String::new(), what]
+        let was = format!("{} {}", it.state.to_lowercase(), it.reason);
+        let was = if it.state.is_empty() { "not in the ledger" } else { was.trim_end() };
+        vec![utc(Some(it.fire_time)), String::new(), was.to_owned(), what]
     });
     let unknown = plan.unknown.iter().map(|span| {
         let what = format!("{} with unknown fire times: the trigger of then is not known", span.count);
-        vec![utc(Some(span.from)), utc(Some(span.until)), what]
+        vec![utc(Some(span.from)), utc(Some(span.until)), String::new(), what]
     });
-    output::table(out, ["FIRE TIME (UTC)", "UNTIL", "WHAT"], occurrences.chain(unknown))
+    output::table(out, ["FIRE TIME (UTC)", "UNTIL", "WAS", "WHAT"], occurrences.chain(unknown))
 }
 
 /// How many occurrences are not run because nobody knows their fire times, if there are some.
@@ -128,8 +140,10 @@ struct Told {
 fn told(name: &str, answer: Reran, output: Output, out: &mut dyn Write) -> Result {
     let (told, said) = match answer {
         Reran::Ordered { origin, count, unknown, rest_from, .. } => {
+            let (executions, them) =
+                if count == 1 { ("execution waits", "it") } else { ("executions wait", "them") };
             let said =
-                format!("{count} executions wait for a node; `firetime rerun --cancel {origin}` ends them");
+                format!("{count} {executions} for a node; `firetime rerun --cancel {origin}` ends {them}");
             (Told { answer: "ordered", origin: Some(origin.to_string()), count, unknown, rest_from }, said)
         }
         Reran::NotRunnable(state) => {
@@ -140,8 +154,8 @@ fn told(name: &str, answer: Reran, output: Output, out: &mut dyn Write) -> Resul
             )
         }
         Reran::Nothing { unknown, rest_from, .. } => {
-            let said = "nothing was changed: there is no such occurrence, or all have succeeded or not ended";
-            (Told { answer: "nothing", origin: None, count: 0, unknown, rest_from }, said.to_owned())
+            let said = format!("nothing was changed: {NOTHING_TO_RUN}");
+            (Told { answer: "nothing", origin: None, count: 0, unknown, rest_from }, said)
         }
         other => return Err(Failure::Failed(format!("{other:?}"))),
     };

@@ -12,7 +12,7 @@ use crate::store::columns::NO_TIME;
 use crate::store::order::ExecutionOrder;
 use crate::store::rerun::{
     BACKFILL, EndedRow, EndedSo, Ledger, LedgerPart, RERUN, Reran, RerunCancel, RerunCancelled, RerunFate,
-    RerunOrder, RerunPreview, RerunSchedule, preview,
+    RerunOrder, RerunPreview, RerunSchedule, StoodAs, preview,
 };
 use crate::store::{Applied, Change, ExecutionChange, Result, Transition};
 use crate::trigger::Timing;
@@ -151,7 +151,11 @@ fn is_so(run: &Execution, so: &EndedSo) -> bool {
 
 fn row(run: &Execution) -> EndedRow {
     let Execution { scheduled: at, until, count, prev, .. } = *run;
-    EndedRow { at, until, count, prev, fate: fate(run) }
+    EndedRow { at, until, count, prev, fate: fate(run), was: was(run) }
+}
+
+fn was(run: &Execution) -> StoodAs {
+    StoodAs { state: run.state.to_string(), reason: run.reason.to_string() }
 }
 
 fn fate(run: &Execution) -> RerunFate {
@@ -201,9 +205,9 @@ impl Ledger for OfSchedule<'_> {
         &mut self,
         generation: i64,
         times: &[Timestamp],
-    ) -> std::result::Result<Vec<(Timestamp, RerunFate)>, Infallible> {
+    ) -> std::result::Result<Vec<(Timestamp, RerunFate, StoodAs)>, Infallible> {
         let found = self.last(generation).filter(|run| times.contains(&run.scheduled));
-        Ok(found.map(|run| (run.scheduled, fate(run))).collect())
+        Ok(found.map(|run| (run.scheduled, fate(run), was(run))).collect())
     }
 
     fn reruns(

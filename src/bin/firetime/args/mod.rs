@@ -18,7 +18,7 @@ use self::raw::{
     RawPause, RawRerun, RawRun, RawScheduleVerb, RawSet, RawSubject,
 };
 use crate::add::{self, Definition, Fields, NewExecution};
-use crate::control::{Change, Subject, Verb, Which};
+use crate::control::{Change, Removal, Subject, Verb, Which};
 use crate::cron::{Question, Source};
 use crate::demo;
 use crate::failure::{Failure, Result};
@@ -211,8 +211,13 @@ impl Surroundings<'_> {
                 self.change(Verb::Run { payload, at: at.map(|at| at.from(self.now)) }, subject)
             }
             RawScheduleVerb::Skip { subject, fire_time } => self.change(Verb::Skip(fire_time), subject),
-            RawScheduleVerb::Remove { subject, cancel_running, yes } => {
-                self.change(Verb::Remove { cancel_running, yes }, subject)
+            RawScheduleVerb::Remove { subject, cancel_running, yes, dry_run } => {
+                let how = match (yes, dry_run) {
+                    (true, _) => Removal::Made,
+                    (false, true) => Removal::Shown,
+                    (false, false) => Removal::Refused,
+                };
+                self.change(Verb::Remove { cancel_running, how }, subject)
             }
         }
     }
@@ -716,6 +721,19 @@ mod tests {
             panic!()
         };
         assert!(new.replaces);
+    }
+
+    #[test]
+    fn the_help_of_a_change_names_no_defaults() {
+        let help = |verb: &str| {
+            let asked = RawArgs::try_parse_from(["firetime", "schedules", verb, "--help"]).unwrap_err();
+            asked.to_string()
+        };
+        let (add, set) = (help("add"), help("set"));
+        assert!(add.contains("[default: 60s]") && add.contains("[default: fire_once]"), "{add}");
+        let fields = set.split("Its definition").nth(1).unwrap().split("\n\n\n").next().unwrap();
+        assert!(!fields.contains("default:"), "{set}");
+        assert!(set.contains("A field that is not named stays as it is"), "{set}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clap::builder::NonEmptyStringValueParser;
-use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand};
+use clap::{Arg, ArgAction, ArgGroup, Args, Parser, Subcommand};
 use firetime::{ExecutionState, MisfirePolicy, Overlap, ScheduleField};
 use serde_json::value::RawValue;
 
@@ -230,7 +230,9 @@ pub(super) enum RawScheduleVerb {
     },
     /// Makes one; shows its next five fire times first
     Add(Box<RawAdd>),
-    /// Changes the fields of one that are named, and tells what they were; all others stay as they are
+    /// Changes the fields of one that are named, and tells what they were
+    ///
+    /// A field that is not named stays as it is: nothing has a default here.
     Set(Box<RawSet>),
     /// Pauses one: nothing planned of it is claimed until it is resumed
     Pause(RawPause),
@@ -266,6 +268,9 @@ pub(super) enum RawScheduleVerb {
         /// Removes it; without this it is only told what would be removed
         #[arg(long)]
         yes: bool,
+        /// Tells what would be cancelled and withdrawn, and removes nothing
+        #[arg(long, conflicts_with = "yes")]
+        dry_run: bool,
     },
 }
 
@@ -299,7 +304,7 @@ pub(super) struct RawAdd {
 
 /// A schedule that is to be changed.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("trigger").args(TRIGGERS))]
+#[command(group = ArgGroup::new("trigger").args(TRIGGERS), mut_args = without_default)]
 pub(super) struct RawSet {
     #[command(flatten)]
     pub(super) subject: RawSubject,
@@ -736,6 +741,18 @@ pub(super) struct RawNext {
     pub(super) file: Option<PathBuf>,
     #[command(flatten)]
     pub(super) output: RawOutput,
+}
+
+/// The help of an option without its default, for a command where what is not named stays as it is.
+fn without_default(option: Arg) -> Arg {
+    let shortened = option.get_help().map(ToString::to_string).and_then(|help| {
+        let (before, behind) = help.split_once(" [default: ")?;
+        Some(format!("{before}{}", behind.split_once(']')?.1))
+    });
+    match shortened {
+        Some(help) => option.help(help),
+        None => option,
+    }
 }
 
 fn misfire(text: &str) -> Result<MisfirePolicy, String> {

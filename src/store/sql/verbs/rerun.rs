@@ -7,7 +7,7 @@ use crate::store::columns::When;
 use crate::store::order::ExecutionOrder;
 use crate::store::rerun::{
     BACKFILL, EndedRow, EndedSo, Ledger, LedgerPart, RERUN, Reran, RerunCancel, RerunCancelled, RerunFate,
-    RerunOccurrence, RerunOrder, RerunPlan, RerunPreview, RerunSchedule, preview,
+    RerunOccurrence, RerunOrder, RerunPlan, RerunPreview, RerunSchedule, StoodAs, preview,
 };
 use crate::store::sql::rows::open_executions::in_states;
 use crate::store::sql::session::batch::BatchRows;
@@ -119,12 +119,17 @@ answer! {
         count = "r.occurrences", Row::loose_int;
         prev = "r.prev_fire_time", Row::time;
         fate = "r.state, CASE WHEN r.finished_time < 0 THEN 0 ELSE 1 END AS finished", fate;
+        was = "r.state AS stood, r.reason", was;
     }
 }
 
 fn fate(row: &mut Row) -> Step<RerunFate> {
     let (state, has_finished) = (row.loose_text()?, row.flag()?);
     Ok(RerunFate::of(&state, has_finished))
+}
+
+fn was(row: &mut Row) -> Step<StoodAs> {
+    Ok(StoodAs { state: row.loose_text()?, reason: row.loose_text()? })
 }
 
 /// That `r` is the last attempt at its occurrence. As a count: PostgreSQL would plan a join for a few rows.
@@ -160,28 +165,28 @@ impl Ledger for OfSchedule<'_> {
     }
 
     fn reaching_in(&mut self, part: LedgerPart, so: &EndedSo) -> Step<Option<EndedRow>> {
-        let question = reaching_in(self.id, part);
-        let row = self.session.one(&question, |row| {
-            let (state, reason) = (row.loose_text()?, row.loose_text()?);
-            Ok((state, reason, EndedRow::read(row)?))
-        })?;
-        let is_so = |state: &str, reason: &str| {
-            so.states.iter().any(|it| it.as_str() == state)
-                && so.reason.as_ref().is_none_or(|wanted| wanted == reason)
+        let row = self.session.one(&reaching_in(self.id, part), EndedRow::read)?;
+        let is_so = |row: &EndedRow| {
+            so.states.iter().any(|it| it.as_str() == row.was.state)
+                && so.reason.as_ref().is_none_or(|wanted| *wanted == row.was.reason)
         };
-        let row = row.filter(|(state, reason, _)| is_so(state, reason)).map(|(.., row)| row);
-        Ok(row.filter(|row| row.until.is_some_and(|until| until >= part.from)))
+        Ok(row.filter(is_so).filter(|row| row.until.is_some_and(|until| until >= part.from)))
     }
 
-    fn planned_at(&mut self, generation: i64, times: &[Timestamp]) -> Step<Vec<(Timestamp, RerunFate)>> {
+    fn planned_at(
+        &mut self,
+        generation: i64,
+        times: &[Timestamp],
+    ) -> Step<Vec<(Timestamp, RerunFate, StoodAs)>> {
         let mut found = Vec::new();
         for some in times.chunks(self.session.dialect().batch()) {
             let question = sql("SELECT r.scheduled_time, r.state, CASE WHEN r.finished_time < 0 THEN 0 \
-                                ELSE 1 END AS finished FROM QRTZ_RUN r WHERE r.execute_id = ? \
-                                AND r.generation = ? AND r.origin = 0 AND r.scheduled_time IN ");
+                                ELSE 1 END AS finished, r.state AS stood, r.reason FROM QRTZ_RUN r \
+                                WHERE r.execute_id = ? AND r.generation = ? AND r.origin = 0 AND r.scheduled_time IN ");
             let question = question.bind_all((self.id, generation)).list(some.iter().copied());
             let question = question.push(&format!(" AND {IS_LAST}"));
-            let rows: Vec<_> = self.session.all(&question, |row| Ok((row.instant()?, fate(row)?)))?;
+            let read = |row: &mut Row| Ok((row.instant()?, fate(row)?, was(row)?));
+            let rows: Vec<_> = self.session.all(&question, read)?;
             found.extend(rows);
         }
         Ok(found)
@@ -215,7 +220,7 @@ pub(crate) fn ended_in(schedule: i64, part: LedgerPart, so: &EndedSo, most: usiz
 /// The row before a part, its state and reason first.
 fn reaching_in(schedule: i64, part: LedgerPart) -> Statement {
     sql(format!(
-        "SELECT r.state AS ended_so, r.reason, {} FROM QRTZ_RUN r WHERE r.execute_id = ? \
+        "SELECT {} FROM QRTZ_RUN r WHERE r.execute_id = ? \
          AND r.generation = ? AND r.origin = 0 AND r.scheduled_time < ? \
          ORDER BY r.generation DESC, r.origin DESC, r.scheduled_time DESC, r.attempt DESC LIMIT 1",
         EndedRow::columns()
