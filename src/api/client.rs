@@ -395,6 +395,9 @@ impl Client {
             ("the tag", &filter.tag, 100),
             ("the node's id", &filter.node, 36),
         ])?;
+        if let Some(problem) = filter.reason.as_deref().and_then(config::unknown_reason) {
+            return Err(Error::new(ErrorKind::Config, format!("listing executions: {problem}")));
+        }
         let query = ExecutionQuery {
             application: Some(self.application.clone()),
             schedule: filter.schedule.clone(),

@@ -1,6 +1,6 @@
 //! The defaults and limits of a node's settings, and the limits of names and texts.
 
-use crate::domain::{Error, ErrorKind};
+use crate::domain::{Error, ErrorKind, Reason};
 use crate::node::spans::Spans;
 use crate::node::start::{CarrierOf, Config};
 use crate::pipeline::lanes::{DEFAULT_LANE, LaneSettings, MOST_LANES};
@@ -168,6 +168,15 @@ pub(crate) fn check_text(what: &str, text: &str, most: usize) -> Result<(), Erro
 /// What cannot work is answered with [`ErrorKind::Config`].
 fn refused<T>(message: impl Into<String>) -> Result<T, Error> {
     Err(Error::new(ErrorKind::Config, message))
+}
+
+/// What is wrong with a word that is to be the reason of an execution's state.
+pub(super) fn unknown_reason(reason: &str) -> Option<String> {
+    if Reason::ALL.iter().any(|known| known.as_str() == reason) {
+        return None;
+    }
+    let known: Vec<&str> = Reason::ALL.iter().map(|known| known.as_str()).collect();
+    Some(format!("the ledger gives no reason {reason:?}; there are {}", known.join(", ")))
 }
 
 /// Checks the texts of a filter: what each is, the text, and its most characters.

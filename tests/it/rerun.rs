@@ -184,12 +184,7 @@ fn the_program_shows_first_and_runs_with_yes(kind: ServerKind) {
     let one = [&of_skipped[..7], &["--since", &last]].concat();
     let said = text(&on(&database, &one).stderr);
     assert!(said.contains(": 1 occurrence would be run; say --yes to run it"), "{said}");
-    let misspelt = on(&database, &["rerun", "--schedule", "import", "--state-reason", "pause"]);
-    let said = text(&misspelt.stderr);
-    assert!(
-        misspelt.status.code() == Some(2) && said.contains("no reason \"pause\"; there are misfire, "),
-        "{said}"
-    );
+    a_misspelt_reason_is_refused(&database);
     let by = ["--yes", "--pace", "10s", "--actor", "ann", "--reason", "why"];
     let run = on(&database, &[&of_skipped[..], &by[..]].concat());
     let out = text(&run.stdout);
@@ -229,6 +224,14 @@ fn the_program_shows_first_and_runs_with_yes(kind: ServerKind) {
     ] {
         assert_eq!(on(&database, line).status.code(), Some(code), "{line:?}");
     }
+}
+
+#[cfg(feature = "cli")]
+fn a_misspelt_reason_is_refused(database: &Database) {
+    let misspelt = on(database, &["rerun", "--schedule", "import", "--state-reason", "pause"]);
+    let said = text(&misspelt.stderr);
+    assert_eq!(misspelt.status.code(), Some(2), "{said}");
+    assert!(said.contains("no reason \"pause\"; there are misfire, "), "{said}");
 }
 
 fn on(database: &Database, arguments: &[&str]) -> Output {

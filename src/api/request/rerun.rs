@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::{check, request};
 use crate::api::Client;
-use crate::api::config::{check_schedule_name, check_text};
-use crate::domain::{Error, ErrorKind, ExecutionState, Reason, ScheduleState, Timestamp};
+use crate::api::config::{check_schedule_name, check_text, unknown_reason};
+use crate::domain::{Error, ErrorKind, ExecutionState, ScheduleState, Timestamp};
 use crate::store::audit::Attribution;
 use crate::store::rerun::{self, EndedSo, RerunCancel, RerunOrder, RerunPreview, RerunWanted, wrong_times};
 use crate::store::{Store, Verbs};
@@ -227,10 +227,8 @@ impl Rerun<'_> {
         let states = if self.states.is_empty() { WITHOUT_SUCCESS.to_vec() } else { self.states.clone() };
         let reason = self.ended_for.clone();
         reason.iter().try_for_each(|reason| check_text("the state's reason", reason, 200))?;
-        if let Some(reason) = reason.as_deref().filter(|reason| !is_reason(reason)) {
-            let known: Vec<&str> = Reason::ALL.iter().map(|known| known.as_str()).collect();
-            let known = known.join(", ");
-            return Err(refused(format!("the ledger gives no reason {reason:?}; there are {known}")));
+        if let Some(problem) = reason.as_deref().and_then(unknown_reason) {
+            return Err(refused(problem));
         }
         let (since, until) = (self.since.map(Timestamp::from), self.until.map(Timestamp::from));
         if let Some(problem) = wrong_times(since, until) {
@@ -313,10 +311,6 @@ impl CancelRerun<'_> {
             )),
         }
     }
-}
-
-fn is_reason(text: &str) -> bool {
-    Reason::ALL.iter().any(|known| known.as_str() == text)
 }
 
 /// What a request is about to do, in errors.
