@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::user_code::with_causes;
+use crate::trigger::TriggerError;
 
 /// What went wrong, in a form that code can act on.
 ///
@@ -154,6 +155,24 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         use ErrorKind::{Conflict, Refused, System, Unavailable};
         matches!(self.kind, Unavailable | Refused | Conflict | System)
+    }
+}
+
+/// A trigger that was refused is an argument that cannot work: [`ErrorKind::Config`].
+///
+/// ```
+/// use firetime::{ErrorKind, Trigger};
+///
+/// fn nightly(expression: &str) -> Result<Trigger, firetime::Error> {
+///     Ok(Trigger::cron(expression, "UTC")?)
+/// }
+/// let error = nightly("0 30 2 * *").unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Config);
+/// assert!(error.to_string().contains("seconds come first"));
+/// ```
+impl From<TriggerError> for Error {
+    fn from(error: TriggerError) -> Self {
+        Self::new(ErrorKind::Config, error.to_string())
     }
 }
 

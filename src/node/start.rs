@@ -140,7 +140,7 @@ impl Node {
         let heart = HeartbeatMachine::new(joining, window, held, Arc::clone(&standing), report, now);
         let listener = hearing.tells.then(|| ListenMachine::new(application.clone(), &window));
         let to = &inboxes;
-        let begin = || {
+        let begin = || -> Result<Loops, Error> {
             // The poll last: before it there is nothing to claim.
             Ok(Loops {
                 complete: drive("firetime-complete", complete, read.complete, &around, to.route(Complete))?,

@@ -107,6 +107,33 @@ fn it_says_why(database: &Database, skipped: &str, cancelled: &str) {
     assert!(mistyped.contains("nightly"), "{mistyped}");
 }
 
+/// Beforehand it says what that would end, and then what it did.
+fn it_removes(database: &Database, client: &Client) {
+    let said = |line: &[&str]| succeeded(&on(database, line));
+    let preview = refused(&on(database, &["schedules", "remove", "nightly"]), 2);
+    assert!(preview.contains("2091-01-01") && preview.contains("--yes"), "{preview}");
+    assert_eq!(client.schedules().unwrap().len(), 1);
+    let mistyped = refused(&on(database, &["schedules", "remove", "nihgtly", "--yes"]), 4);
+    assert!(mistyped.contains("nightly"), "{mistyped}");
+    let run = ["schedules", "run", "nightly", "--at", "1d"];
+    (0..2).for_each(|_| drop(said(&run)));
+    let pending = ExecutionFilter {
+        schedule: Some("nightly".into()),
+        states: vec![firetime::ExecutionState::Pending],
+        ..ExecutionFilter::default()
+    };
+    let waiting = client.executions(&pending).unwrap().len();
+    let dry = said(&["schedules", "remove", "nightly", "--dry-run"]);
+    let would = format!(
+        " {waiting} wait and would be cancelled, 0 run and would end normally; it would withdraw nothing"
+    );
+    assert!(dry.starts_with("nightly: nothing was changed: it (") && dry.contains(&would), "{dry}");
+    let removed = said(&["schedules", "remove", "nightly", "--yes"]);
+    let did =
+        format!("nightly: removed; it cancelled {waiting} executions that waited, and withdrew nothing\n");
+    assert_eq!(removed, did);
+}
+
 /// A whole ledger, a certificate of it, and what somebody changed since.
 fn it_verifies(database: &Database) {
     let folder = tempfile::tempdir().unwrap();
@@ -180,28 +207,7 @@ fn it_changes_what_it_is_told_to_and_says_who_did(kind: ServerKind) {
     it_verifies(&database);
     assert_eq!(said(&["schedules", "resume", "nightly"]), "nightly: resumed\n");
 
-    let preview = refused(&on(&database, &["schedules", "remove", "nightly"]), 2);
-    assert!(preview.contains("2091-01-01") && preview.contains("--yes"), "{preview}");
-    assert_eq!(client.schedules().unwrap().len(), 1);
-    let mistyped = refused(&on(&database, &["schedules", "remove", "nihgtly", "--yes"]), 4);
-    assert!(mistyped.contains("nightly"), "{mistyped}");
-    let run = ["schedules", "run", "nightly", "--at", "1d"];
-    (0..2).for_each(|_| drop(said(&run)));
-    let pending = ExecutionFilter {
-        schedule: Some("nightly".into()),
-        states: vec![firetime::ExecutionState::Pending],
-        ..ExecutionFilter::default()
-    };
-    let waiting = client.executions(&pending).unwrap().len();
-    let dry = said(&["schedules", "remove", "nightly", "--dry-run"]);
-    let would = format!(
-        " {waiting} wait and would be cancelled, 0 run and would end normally; it would withdraw nothing"
-    );
-    assert!(dry.starts_with("nightly: nothing was changed: it (") && dry.contains(&would), "{dry}");
-    let removed = said(&["schedules", "remove", "nightly", "--yes"]);
-    let did =
-        format!("nightly: removed; it cancelled {waiting} executions that waited, and withdrew nothing\n");
-    assert_eq!(removed, did);
+    it_removes(&database, &client);
     let wrong = refused(&on(&database, &["executions", "cancel", "nightly"]), 2);
     assert!(wrong.contains("nightly"), "{wrong}");
     let wrong = refused(&on(&database, &["schedules", "run", "x", "--payload", "text"]), 2);

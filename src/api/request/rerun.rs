@@ -207,9 +207,9 @@ impl Rerun<'_> {
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if a state is one of executions that have not ended, the ledger knows no such
-    /// reason, `until` does not lie behind `since`, the pace is out of range, the actor or the reason is too long or has control characters, or
-    /// no schedule can have this name; [`ErrorKind::NotFound`] if there is no such schedule; or the
-    /// database's failure.
+    /// reason, `until` does not lie behind `since`, the pace is out of range, the actor or the reason is too
+    /// long or has control characters, or no schedule can have this name; [`ErrorKind::NotFound`] if there is
+    /// no such schedule; or the database's failure.
     pub fn run(self) -> Result<Reran, Error> {
         let answer = self.over(&*self.client.store)?;
         announced(self.client, &self.name, answer)
@@ -331,7 +331,7 @@ fn order(
     check(by)?;
     check_schedule_name(name)?;
     if !(SHORTEST_PACE..=LONGEST_PACE).contains(&pace) {
-        return Err(refused(doing, name, format!("a pace of {pace:?} is none from 1 ms to 1 day")));
+        return Err(refused(doing, name, format!("the pace is {pace:?}; it may be from 1 ms to 1 day")));
     }
     let pace = i64::try_from(pace.as_millis()).unwrap_or(i64::MAX);
     let (application, by) = (client.application.clone(), by.clone());

@@ -90,7 +90,7 @@ pub(crate) fn parse_id(text: &str) -> Result<i64, String> {
 /// Reads `90s`, `15m`, `2h` or `1d`.
 pub(crate) fn parse_span(text: &str) -> Result<std::time::Duration, String> {
     let span = span(text).and_then(|span| span.to_std().ok());
-    span.ok_or_else(|| "write a span of whole seconds or more, such as 90s, 15m, 2h or 1d".to_owned())
+    span.ok_or_else(|| "write a whole number with its unit, such as 90s, 15m, 2h or 1d".to_owned())
 }
 
 fn instant(text: &str) -> Option<When> {

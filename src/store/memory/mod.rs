@@ -280,7 +280,7 @@ impl Store for MemoryStore {
 
     fn beat(&self, beat: &Heartbeat) -> Result<HeartbeatReply> {
         let refused = || Error::new(ErrorKind::Refused, "as the test asked");
-        let beats = || {
+        let beats = || -> Result<Option<HeartbeatReply>> {
             let is_made = self.transaction(|tables| match tables.hooks.beats_refused {
                 true => Err(refused()),
                 false => Ok(tables.beat(beat)),

@@ -539,6 +539,16 @@ mod tests {
     fn what_makes_no_sense_is_refused() {
         refused(&["nodes", "drain", "--application", "shop", ""]);
         let app = ["executions", "--application", "shop"];
+        let add = ["schedules", "add", "s", "--job", "j", "--application", "shop"];
+        for (option, value, help) in [
+            ("--every", "-5m", "write a whole number with its unit"),
+            ("--every", "5", "write a whole number with its unit"),
+            ("--at", "-1h", "how long from now"),
+            ("--priority", "high", "write a whole number"),
+        ] {
+            let message = refused(&[&add[..], &[option, value]].concat());
+            assert!(message.contains(value) && message.contains(help), "{message}");
+        }
         for rest in
             [["--node", ""], ["--node", "x%"], ["--since", "tomorrow"], ["--limit", "0"], ["--output", "xml"]]
         {

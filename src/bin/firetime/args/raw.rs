@@ -91,10 +91,10 @@ pub(super) enum RawCommand {
         #[arg(value_name = "SCHEDULE")]
         schedule: Option<String>,
         /// Only fire times since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 30d ago
-        #[arg(long, value_name = "WHEN", value_parser = when::parse)]
+        #[arg(long, value_name = "WHEN", allow_hyphen_values = true, value_parser = when::parse)]
         since: Option<When>,
         /// Only fire times before then; default: now
-        #[arg(long, value_name = "WHEN", value_parser = when::parse)]
+        #[arg(long, value_name = "WHEN", allow_hyphen_values = true, value_parser = when::parse)]
         until: Option<When>,
         /// Writes a certificate of what there is to this file, which must not be there yet
         #[arg(long, value_name = "FILE")]
@@ -246,7 +246,7 @@ pub(super) enum RawScheduleVerb {
         #[arg(long, value_name = "JSON", value_parser = json)]
         payload: Option<Box<RawValue>>,
         /// When: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d; default: at once
-        #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse_ahead)]
         at: Option<When>,
     },
     /// Skips the next occurrence of one
@@ -339,20 +339,20 @@ pub(super) struct RawFields {
     #[arg(long, value_name = "ZONE", conflicts_with_all = ["every", "after", "at"])]
     pub(super) zone: Option<String>,
     /// Fires at this interval, from now on: 90s, 15m, 2h, 1d
-    #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_span)]
     pub(super) every: Option<Duration>,
     /// Fires now, and then always so long after the end of the last run: 90s, 15m, 2h, 1d
-    #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_span)]
     pub(super) after: Option<Duration>,
     /// Fires once: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d
-    #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse_ahead)]
     pub(super) at: Option<When>,
     /// Fires at or after this: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d; an interval begins
     /// with it
-    #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse_ahead)]
     pub(super) start: Option<When>,
     /// Fires at or before this: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d
-    #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse_ahead)]
     pub(super) end: Option<When>,
     /// What its handler is given, as JSON [default: null]
     #[arg(long, value_name = "JSON", value_parser = json)]
@@ -362,17 +362,17 @@ pub(super) struct RawFields {
     pub(super) description: Option<String>,
     /// Of the due occurrences of its job the highest starts first; a point counts as ten minutes of waiting
     /// [default: 5]
-    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = whole)]
     pub(super) priority: Option<i32>,
     /// What becomes of missed occurrences: fire_once (the latest runs), do_nothing (all are skipped), or
     /// fire_all [default: fire_once]
     #[arg(long, value_name = "POLICY", value_parser = misfire)]
     pub(super) misfire: Option<MisfirePolicy>,
     /// From how late on an occurrence counts as missed: 90s, 15m [default: 60s]
-    #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_span)]
     pub(super) misfire_threshold: Option<Duration>,
     /// How long a handler may take, in place of what the job says: 90s, 15m
-    #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_span)]
     pub(super) timeout: Option<Duration>,
     /// What becomes of an occurrence while another execution has not ended: skip, queue:3 for three that
     /// wait, replace (the other is cancelled), or allow [default: skip for what recurs, allow for what fires
@@ -385,7 +385,7 @@ pub(super) struct RawFields {
     pub(super) pause_after: Option<u32>,
     /// Each occurrence is to have succeeded within so long of its fire time, else that is told and recorded:
     /// 90s, 15m, 6h; 0s: nobody waits for it [default: nobody waits for it]
-    #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_span)]
     pub(super) expected_by: Option<Duration>,
 }
 
@@ -460,11 +460,11 @@ pub(super) struct RawEnqueue {
     #[arg(long, value_name = "JSON", value_parser = json, default_value = "null")]
     pub(super) payload: Box<RawValue>,
     /// When: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d; default: at once
-    #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse_ahead)]
     pub(super) at: Option<When>,
     /// Of the due executions of its job the highest begins first; a point counts as ten minutes of waiting
     /// [default: 5]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = whole)]
     pub(super) priority: Option<i32>,
     /// A key that one execution of the job may have that has not ended: if there is one, nothing is stored
     #[arg(long, value_name = "KEY")]
@@ -527,7 +527,7 @@ pub(super) struct RawSubject {
 #[derive(Debug, Args)]
 pub(super) struct RawUntil {
     /// When the pause ends by itself: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d; default: never
-    #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse_ahead)]
     pub(super) until: Option<When>,
 }
 
@@ -562,7 +562,7 @@ pub(super) struct RawBulk {
 #[derive(Debug, Args)]
 pub(super) struct RawRun {
     /// How far apart they are due: 10s, 1m, up to 1d [default: 1s]
-    #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_span)]
     pub(super) pace: Option<Duration>,
     #[command(flatten)]
     pub(super) by: RawBy,
@@ -591,10 +591,10 @@ pub(super) struct RawRerun {
     #[arg(long, value_name = "REASON")]
     pub(super) state_reason: Option<String>,
     /// Only with a fire time since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
-    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
     pub(super) since: Option<When>,
     /// Only with a fire time before this: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
-    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
     pub(super) until: Option<When>,
     #[command(flatten)]
     pub(super) run: RawRun,
@@ -606,10 +606,10 @@ pub(super) struct RawBackfill {
     #[arg(long, value_name = "NAME")]
     pub(super) schedule: String,
     /// For fire times since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
-    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
     pub(super) since: When,
     /// For fire times before this: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago; default: now
-    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
     pub(super) until: Option<When>,
     #[command(flatten)]
     pub(super) run: RawRun,
@@ -626,11 +626,11 @@ pub(super) struct RawAuditFilter {
     /// Only of this verb
     #[arg(long, value_name = "VERB", value_parser = [
         "ensure", "sync", "edit", "pause", "resume", "drain", "trigger", "skip", "cancel", "retry", "remove",
-        "rerun", "backfill"
+        "rerun", "backfill", "unmet", "met"
     ])]
     pub(super) verb: Option<String>,
     /// Only since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
-    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
     pub(super) since: Option<When>,
 }
 
@@ -693,10 +693,10 @@ pub(super) struct RawFilter {
     pub(super) node: Option<String>,
     /// Only with a fire time since then, whenever they ran: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h,
     /// 1d ago
-    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
     pub(super) since: Option<When>,
     /// Only with a fire time before this: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
-    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
     pub(super) until: Option<When>,
 }
 
@@ -753,6 +753,10 @@ fn without_default(option: Arg) -> Arg {
         Some(help) => option.help(help),
         None => option,
     }
+}
+
+fn whole(text: &str) -> Result<i32, String> {
+    text.parse().map_err(|_| "write a whole number, such as 5 or -3".to_owned())
 }
 
 fn misfire(text: &str) -> Result<MisfirePolicy, String> {

@@ -40,6 +40,11 @@ impl Target {
     pub(crate) fn parse(url: &str) -> Result<Self> {
         let (scheme, rest) = url.split_once(':').unwrap_or_default();
         let (dialect, address) = match Dialect::of_scheme(scheme) {
+            Some(dialect) if scheme != "sqlite" && !rest.starts_with("//") => {
+                let problem =
+                    format!("the URL of a {dialect:?} database begins with `{scheme}://`, two slashes");
+                return Err(Error::new(ErrorKind::Config, problem));
+            }
             Some(dialect) => (dialect, dialect.address(url, rest)),
             // A mistyped scheme must not make a new file; one letter is a drive's.
             None if scheme.len() > 1 && scheme.chars().all(|c| c.is_ascii_alphanumeric()) => {
@@ -248,6 +253,14 @@ mod tests {
         assert!(Target::parse("sqlite::memory:").unwrap().memory);
         #[cfg(feature = "mysql")]
         assert_eq!(dialect("mariadb://h/d").unwrap(), (Dialect::Mysql, "mysql://h/d".into()));
+        #[cfg(feature = "postgres")]
+        for url in ["postgres:/h/d", "postgresql:h/d"] {
+            let error = Target::parse(url).err().unwrap();
+            assert!(
+                error.kind() == ErrorKind::Config && error.to_string().contains("two slashes"),
+                "{error}"
+            );
+        }
         for url in ["oracle://h/d", "sqlit:shop.db", "nothing", ""] {
             let error = Target::parse(url).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::Config);

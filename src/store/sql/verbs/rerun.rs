@@ -182,7 +182,8 @@ impl Ledger for OfSchedule<'_> {
         for some in times.chunks(self.session.dialect().batch()) {
             let question = sql("SELECT r.scheduled_time, r.state, CASE WHEN r.finished_time < 0 THEN 0 \
                                 ELSE 1 END AS finished, r.state AS stood, r.reason FROM QRTZ_RUN r \
-                                WHERE r.execute_id = ? AND r.generation = ? AND r.origin = 0 AND r.scheduled_time IN ");
+                                WHERE r.execute_id = ? AND r.generation = ? AND r.origin = 0 \
+                                AND r.scheduled_time IN ");
             let question = question.bind_all((self.id, generation)).list(some.iter().copied());
             let question = question.push(&format!(" AND {IS_LAST}"));
             let read = |row: &mut Row| Ok((row.instant()?, fate(row)?, was(row)?));
