@@ -353,7 +353,8 @@ const MEANWHILE: &[(&str, Meanwhile)] = &[
         // One beside each that there is.
         let names =
             ["A", "ab", "bb", "cc", "e0", "g0", "meanwhile", "pa", "r", "schedule-", "schedule-00", "zz"];
-        let is_made = |name| Ok(case.ensure(&*case.store, name)? == Ensured::Created);
+        let is_made =
+            |name| -> crate::store::Result<bool> { Ok(case.ensure(&*case.store, name)? == Ensured::Created) };
         names.into_iter().try_fold(true, |all, name| Ok(is_made(name)? && all))
     }),
     ("ensure of another application", |case| {
