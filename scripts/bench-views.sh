@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bench-views.sh [EXECUTIONS [DATABASE...]]: how long lists and counts of executions take in a ledger of so many
+# bench-views.sh [EXECUTIONS [DATABASE...]]: how long lists of executions take in a ledger of so many
 # (10000000) within thirty days, of a million schedules and a queue, on sqlite, postgres and mariadb or those named.
 # Loads it by SQL into TMPDIR: 10 GB and five minutes for each database. Builds with --release.
 set -euo pipefail

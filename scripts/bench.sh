@@ -11,6 +11,7 @@
 #   enqueue          executions that another process enqueues on an idle cluster, one or two a second
 #   bulk             executions enqueued by one call, and run once it has returned and the nodes start
 #   waiting          executions whose async handlers all wait until the last has begun, on one node
+#   views            lists of executions in a large ledger: scripts/bench-views.sh with its arguments
 #   sustained        executions enqueued second by second for long: scripts/bench-peers.sh sustained of
 #                    firetime alone, with its options (--rate, --seconds, --snapshot, --nodes)
 #
@@ -65,6 +66,7 @@ for argument in "$@"; do
     [ "$argument" != --help ] || { sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0; }
 done
 here=$(dirname "$0")
+[ "${1:-}" != views ] || exec "$here/bench-views.sh" "${@:2}"
 [ "${1:-}" != sustained ] || exec "$here/bench-peers.sh" "$@" --only firetime
 "$here/install.sh"
 binary=$(cargo bench --manifest-path "$here/../Cargo.toml" --locked --all-features --bench cluster --no-run \
