@@ -293,6 +293,7 @@ macro_rules! conformance {
                 a_job_that_no_claiming_node_lists_is_found_while_it_has_something_to_run,
                 what_waits_for_nobody_is_counted,
                 a_paused_job_is_nobodys_no_longer,
+                a_thousand_jobs_without_anything_to_run_hide_none,
                 what_a_row_says_is_found_until_it_is_taken_back,
                 a_poll_says_whether_some_job_is_not_listed,
                 of_two_notes_of_one_sight_one_is_made,

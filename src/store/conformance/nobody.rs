@@ -3,7 +3,7 @@
 use super::*;
 use crate::domain::JobId;
 use crate::store::enqueue::{DueAt, EnqueueOrder};
-use crate::store::nobody::{NobodyChange, NobodyMark, NobodyQuery, UnservedJob};
+use crate::store::nobody::{MOST_JOBS, NobodyChange, NobodyMark, NobodyQuery, UnservedJob};
 
 impl Bench {
     /// The jobs that nobody can run, as seen a minute from now.
@@ -67,6 +67,16 @@ pub(crate) fn what_waits_for_nobody_is_counted(db: &Bench) {
     db.ordered(&db.run_order("a"));
     db.set(RowKey::Schedule(entry.id), "state", "'COMPLETE'");
     assert_eq!(db.nobodys_counts(), [("lone".to_owned(), 0, 4)]);
+}
+
+/// They are of a release that has gone.
+pub(crate) fn a_thousand_jobs_without_anything_to_run_hide_none(db: &Bench) {
+    let names: Vec<String> = (0..=MOST_JOBS).map(|n| format!("job-{n}")).collect();
+    let node = NodeId::fresh();
+    db.join(node, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    db.set(RowKey::Node(node), "ended_time", "1");
+    db.of_job("a", "lone");
+    assert_eq!(db.nobodys_counts(), [("lone".to_owned(), 1, 0)]);
 }
 
 pub(crate) fn a_paused_job_is_nobodys_no_longer(db: &Bench) {

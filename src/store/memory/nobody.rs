@@ -12,15 +12,17 @@ use crate::store::switch::Switch;
 impl Tables {
     pub(super) fn nobody(&self, query: &NobodyQuery) -> Vec<UnservedJob> {
         let Some(index) = self.index(&query.application) else { return Vec::new() };
-        let jobs = self.unserved(index, &query.application).take(MOST_JOBS);
-        let found = jobs.map(|(id, job, is_nobodys)| {
+        let found = self.unserved(index, &query.application).map(|(id, job, is_nobodys)| {
             let (schedules, waiting) = match is_nobodys {
                 true => (self.active_of_job(index, id), self.waiting_of_job(index, id, query)),
                 false => (0, 0),
             };
             UnservedJob { id, name: Arc::clone(&job.name), schedules, waiting, seen: job.nobody }
         });
-        found.filter(|it| it.schedules > 0 || it.waiting > 0 || it.seen.since.is_some()).collect()
+        found
+            .filter(|it| it.schedules > 0 || it.waiting > 0 || it.seen.since.is_some())
+            .take(MOST_JOBS)
+            .collect()
     }
 
     /// The active jobs that no live node lists and claims, and those whose rows say that nobody can run them;

@@ -16,22 +16,31 @@ const JOBS: usize = 64;
 
 /// The nodes and the jobs are read first: mostly there is nothing to count.
 pub(crate) fn nobody(session: &mut dyn Session, query: &NobodyQuery) -> Step<Vec<UnservedJob>> {
-    let application = query.application.as_str();
+    let (dialect, application) = (session.dialect(), query.application.as_str());
     let claiming =
         sql("SELECT n.jobs FROM QRTZ_NODE n WHERE n.application = ? AND n.ended_time = -1 AND n.state = 'Y'");
     let listed: Vec<Vec<String>> = session.all(&claiming.bind(application), node::list)?;
     let listed: BTreeSet<String> = listed.into_iter().flatten().collect();
-    let jobs: Vec<Job> = session.all(&jobs(session.dialect(), application), Job::read)?;
+    let jobs: Vec<Job> = session.all(&jobs(dialect, application), Job::read)?;
     let unserved = jobs.into_iter().filter(|job| job.is_marked() || job.is_nobodys(&listed));
-    let unserved: Vec<Job> = unserved.take(MOST_JOBS).collect();
-    let nobodys: Vec<&Job> = unserved.iter().filter(|job| job.is_nobodys(&listed)).collect();
-    let counts = counts(session, query, &nobodys)?;
-    let found = unserved.into_iter().map(|job| {
-        let (schedules, waiting) = counts.get(&job.id).copied().unwrap_or_default();
-        let seen = NobodyMark { since: job.since, told: job.told };
-        UnservedJob { id: JobId(job.id), name: job.name.into(), schedules, waiting, seen }
-    });
-    Ok(found.filter(|it| it.schedules > 0 || it.waiting > 0 || it.seen.since.is_some()).collect())
+    let unserved: Vec<Job> = unserved.collect();
+    let planned: HashMap<i64, i64> = match unserved.iter().any(|job| job.is_nobodys(&listed)) {
+        true => pairs(session, &planned(dialect, query))?.into_iter().collect(),
+        false => HashMap::new(),
+    };
+    let mut found: Vec<UnservedJob> = Vec::new();
+    for some in unserved.chunks(JOBS) {
+        let nobodys: Vec<&Job> = some.iter().filter(|job| job.is_nobodys(&listed)).collect();
+        let counts = counts(session, query, &nobodys, &planned)?;
+        found.extend(
+            some.iter().filter_map(|job| job.found(counts.get(&job.id).copied().unwrap_or_default())),
+        );
+        if found.len() >= MOST_JOBS {
+            found.truncate(MOST_JOBS);
+            break;
+        }
+    }
+    Ok(found)
 }
 
 answer! {
@@ -53,6 +62,14 @@ impl Job {
     fn is_marked(&self) -> bool {
         self.since.is_some()
     }
+
+    /// If it has something to run, or its row says that it had.
+    fn found(&self, (schedules, waiting): (i64, i64)) -> Option<UnservedJob> {
+        let seen = NobodyMark { since: self.since, told: self.told };
+        let has_some = schedules > 0 || waiting > 0 || self.is_marked();
+        let name = self.name.as_str().into();
+        has_some.then(|| UnservedJob { id: JobId(self.id), name, schedules, waiting, seen })
+    }
 }
 
 fn jobs(dialect: Dialect, application: &str) -> Statement {
@@ -65,24 +82,27 @@ fn jobs(dialect: Dialect, application: &str) -> Statement {
     .bind(application)
 }
 
-/// The active schedules of these jobs, and their executions that wait.
-fn counts(session: &mut dyn Session, query: &NobodyQuery, jobs: &[&Job]) -> Step<HashMap<i64, (i64, i64)>> {
+/// The active schedules of so many jobs, and their executions that wait, with those of schedules.
+fn counts(
+    session: &mut dyn Session,
+    query: &NobodyQuery,
+    jobs: &[&Job],
+    planned: &HashMap<i64, i64>,
+) -> Step<HashMap<i64, (i64, i64)>> {
     let (dialect, mut counts) = (session.dialect(), HashMap::<i64, (i64, i64)>::new());
     if jobs.is_empty() {
         return Ok(counts);
     }
-    for some in jobs.chunks(JOBS) {
-        // Padding stands behind the jobs.
-        let job = |place: i64| usize::try_from(place).ok().and_then(|place| some.get(place));
-        for (place, schedules) in pairs(session, &schedules(query, some))? {
-            job(place).into_iter().for_each(|job| counts.entry(job.id).or_default().0 += schedules);
-        }
-        for (place, waiting) in pairs(session, &enqueued(dialect, query, some))? {
-            job(place).into_iter().for_each(|job| counts.entry(job.id).or_default().1 += waiting);
-        }
+    // Padding stands behind the jobs.
+    let job = |place: i64| usize::try_from(place).ok().and_then(|place| jobs.get(place));
+    for (place, schedules) in pairs(session, &schedules(query, jobs))? {
+        job(place).into_iter().for_each(|job| counts.entry(job.id).or_default().0 += schedules);
     }
-    for (job, waiting) in pairs(session, &planned(dialect, query))? {
-        counts.entry(job).or_default().1 += waiting;
+    for (place, waiting) in pairs(session, &enqueued(dialect, query, jobs))? {
+        job(place).into_iter().for_each(|job| counts.entry(job.id).or_default().1 += waiting);
+    }
+    for job in jobs {
+        counts.entry(job.id).or_default().1 += planned.get(&job.id).copied().unwrap_or_default();
     }
     Ok(counts)
 }
