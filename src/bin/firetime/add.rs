@@ -70,6 +70,29 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
+    /// Whether none is given.
+    pub(crate) fn are_none(&self) -> bool {
+        matches!(
+            self,
+            Self {
+                job: None,
+                trigger: None,
+                zone: None,
+                start: None,
+                end: None,
+                payload: None,
+                description: None,
+                priority: None,
+                misfire: None,
+                misfire_threshold: None,
+                time_limit: None,
+                overlap: None,
+                pause_after: None,
+                expected_by: None,
+            }
+        )
+    }
+
     /// The edit that changes these.
     fn edit<'a>(&self, client: &'a Client, name: &str) -> Edit<'a> {
         let edit = client.edit(name);

@@ -75,6 +75,7 @@ const NOTHING_TO_RUN: &str = "there is no such occurrence, or all have succeeded
 fn preview(plan: &RerunPlan, output: Output, out: &mut dyn Write) -> Result {
     match output {
         Output::Json => output::json(out, plan)?,
+        Output::Table if plan.occurrences.is_empty() && plan.unknown.is_empty() => {}
         Output::Table => show(plan, out)?,
     }
     let count = |fate| plan.count(fate);

@@ -232,7 +232,12 @@ impl Surroundings<'_> {
 
     fn set(&self, set: RawSet) -> Result<Command> {
         let RawSet { subject, fields, reset: resets, yes, dry_run } = set;
-        let new = add::Change { fields: self.fields(fields)?, resets, yes, dry_run, now: self.now };
+        let fields = self.fields(fields)?;
+        if fields.are_none() && resets.is_none() {
+            let which = "which field? Give at least one, such as --cron, --payload or --timeout, or --reset";
+            return Err(Failure::Usage(which.to_owned()));
+        }
+        let new = add::Change { fields, resets, yes, dry_run, now: self.now };
         Ok(Command::Set(self.target()?, Box::new(new), self.subject(subject.name, subject.by)))
     }
 
@@ -628,6 +633,14 @@ mod tests {
             let Command::Change(_, Verb::Pause(paused, ends), subject) = at(line) else { panic!("{line:?}") };
             assert_eq!((paused, ends, subject.name.as_str()), (kind, Some(until), name));
         }
+    }
+
+    #[test]
+    fn a_change_of_a_schedule_names_a_field() {
+        let line = ["schedules", "set", "s", "--application", "shop"];
+        assert!(refused(&line).contains("--cron"));
+        assert!(matches!(at(&[&line[..3], &["--reset"]].concat()), Command::Set(..)));
+        assert!(matches!(at(&[&line[..3], &["--priority", "7"]].concat()), Command::Set(..)));
     }
 
     #[test]
