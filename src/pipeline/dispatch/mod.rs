@@ -29,7 +29,7 @@ use super::poll::POLL_LIMIT;
 use super::pool::Seat;
 use super::start::Won;
 use crate::domain::{
-    Boot, BoundOf, BoundScope, Candidate, Error, ErrorKind, Event, Full, Millis, NodeId, Token,
+    Boot, BoundOf, BoundScope, Candidate, Error, ErrorKind, Event, Full, Millis, NodeId, SeatKind, Token,
 };
 use crate::machine::{Machine, Step};
 use crate::members::OwnTokens;
@@ -259,7 +259,9 @@ impl<S: Seats> DispatchMachine<S> {
             Claim::Blocked(blocked) => self.blocked(item, request, blocked, now),
             Claim::Full(Full { scope, until }) => {
                 let of = self.hold_back(item, &request.candidate, scope);
-                let earlier = request.waited.as_ref().map_or(0, |wait| wait.span);
+                let of_scope = [SeatKind::Bound(scope), SeatKind::Rate(scope)];
+                let waited = request.waited.as_ref().filter(|wait| of_scope.contains(&wait.seat));
+                let earlier = waited.map_or(0, |wait| wait.span);
                 self.plan.waits_for(&of, until.is_some(), request.now - earlier);
                 self.holds.full(of, until.map(|until| now.boot_at(until)), now.boot);
             }

@@ -67,12 +67,19 @@ pub(crate) enum LedgerIndex {
     Group,
     /// By the last of several occurrences that a row stands for.
     Span,
+    /// Those that have not ended.
+    Open,
 }
 
 impl LedgerIndex {
     /// The last column to be compared: ids and attempts grow together within an occurrence.
     pub(crate) fn last(self) -> &'static str {
         if self == Self::Planned { "attempt" } else { "id" }
+    }
+
+    /// Whether few rows are found, whatever their order.
+    pub(crate) fn gathers(self) -> bool {
+        matches!(self, Self::Any | Self::Schedule | Self::Open)
     }
 }
 
@@ -362,13 +369,9 @@ impl Dialect {
         Hearing { tells: self.notifies(), glance: self.choose(25, 200, 200) }
     }
 
-    /// What lets a session find rows by the pages that an index names, and what forbids it again, where
-    /// sessions are forbidden that: claims are planned over tables whose statistics may be old.
-    pub(crate) fn reads_pages(self) -> Option<(&'static str, &'static str)> {
-        match self {
-            Self::Sqlite | Self::Mysql => None,
-            Self::Postgres => Some(("SET enable_bitmapscan = on", "SET enable_bitmapscan = off")),
-        }
+    /// The fire time of an execution as its index has it.
+    pub(crate) fn fire_time(self) -> &'static str {
+        self.choose("scheduled_time", "scheduled_time + 0", "scheduled_time")
     }
 
     /// The ledger as `r`, read by this index. PostgreSQL's statistics tell it as much; the others might sort
@@ -392,6 +395,8 @@ impl Dialect {
             LedgerIndex::Cause => named("QRTZ_RUN_CAUSE"),
             LedgerIndex::Group => named("QRTZ_RUN_GROUP"),
             LedgerIndex::Span => named("QRTZ_RUN_SPAN"),
+            LedgerIndex::Open if self == Self::Mysql => named("QRTZ_RUN_OPEN"),
+            LedgerIndex::Open => String::new(),
         };
         format!("QRTZ_RUN AS r{by}")
     }

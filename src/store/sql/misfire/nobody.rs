@@ -68,7 +68,7 @@ impl Job {
         let seen = NobodyMark { since: self.since, told: self.told };
         let has_some = schedules > 0 || waiting > 0 || self.is_marked();
         let name = self.name.as_str().into();
-        has_some.then(|| UnservedJob { id: JobId(self.id), name, schedules, waiting, seen })
+        has_some.then_some(UnservedJob { id: JobId(self.id), name, schedules, waiting, seen })
     }
 }
 

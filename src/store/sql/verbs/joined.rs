@@ -126,6 +126,6 @@ impl Verbs for OnConnection<'_> {
     }
 
     fn executions(&self, query: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
-        self.with(|session| history::executions_joined(session, query))
+        self.with(|session| history::executions(session, query))
     }
 }

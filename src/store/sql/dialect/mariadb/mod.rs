@@ -21,7 +21,6 @@ use super::database::{Database, LOCK_WAIT, QuickClaim, SCHEMA_WAIT, schema_is_lo
 use super::database::{switched_off as open, switched_off as open_first};
 #[cfg(all(feature = "mysql", feature = "tokio"))]
 use crate::domain::Source;
-use crate::store::StoreLimits;
 use crate::store::columns::Cell;
 use crate::store::sql::claim::planned::{Found, PlannedRequest};
 use crate::store::sql::connection::hosts::Pickiness;
@@ -30,7 +29,8 @@ use crate::store::sql::session::Session;
 #[cfg(all(feature = "mysql", feature = "tokio"))]
 use crate::store::sql::session::Work;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
-use crate::store::sql::session::statement::{single, sql};
+use crate::store::sql::session::statement::{Statement, single, sql};
+use crate::store::{ExecutionQuery, StoreLimits};
 use crate::time::span;
 
 /// The migrating node's lock: one for each database of a server.
@@ -41,6 +41,11 @@ pub(crate) struct Mariadb;
 impl Database for Mariadb {
     fn dialect(&self) -> Dialect {
         Dialect::Mysql
+    }
+
+    /// The index that has the states is named.
+    fn open_states(&self, _: &ExecutionQuery) -> Statement {
+        sql("")
     }
 
     fn connect(&self, target: &Target, limits: StoreLimits) -> Step<Opened> {

@@ -134,8 +134,8 @@ impl Database for Postgres {
         notes::open_executions(application, whose)
     }
 
-    fn open_states(&self, query: &ExecutionQuery) -> Vec<Statement> {
-        vec![notes::open_states(query)]
+    fn open_states(&self, query: &ExecutionQuery) -> Statement {
+        notes::open_states(query)
     }
 
     /// PostgreSQL seeks a list of values in an index only where its statistics say that this pays, and

@@ -1,5 +1,4 @@
-//! Lists of executions, out of a ledger of any size: no statement reads more than a bounded number of rows
-//! that its list does not show. ADR 65 has the way of each question.
+//! Lists of executions, out of a ledger of any size. ADR 65 has the way of each question, and its limits.
 
 mod stretches;
 
@@ -25,32 +24,13 @@ const FEW: usize = if cfg!(test) { 3 } else { 5_000 };
 /// The executions of a job with more schedules than this are not gathered schedule by schedule.
 const FEW_SCHEDULES: usize = if cfg!(test) { 3 } else { 1_000 };
 
-/// The rows of a list, in its order, on a connection of firetime's own.
+/// The rows of a list, in its order.
 pub(crate) fn executions(session: &mut dyn Session, query: &ExecutionQuery) -> Step<Vec<ExecutionRow>> {
     let way = Way::of(session, query)?;
-    let Some((begin, end)) = session.dialect().reads_pages().filter(|_| matches!(way, Way::Times(..))) else {
-        return found(session, query, &way);
-    };
-    session.batch(begin)?;
-    let found = found(session, query, &way);
-    let is_reset = session.batch(end);
-    found.and_then(|found| is_reset.map(|()| found))
-}
-
-/// The same on a caller's connection, whose settings are the caller's.
-pub(crate) fn executions_joined(
-    session: &mut dyn Session,
-    query: &ExecutionQuery,
-) -> Step<Vec<ExecutionRow>> {
-    let way = Way::of(session, query)?;
-    found(session, query, &way)
-}
-
-fn found(session: &mut dyn Session, query: &ExecutionQuery, way: &Way) -> Step<Vec<ExecutionRow>> {
     let (mut rows, mut after) = (Vec::new(), query.after);
     loop {
         let limit = PAGE.min(query.limit - rows.len());
-        let page = Page { query, after, limit }.read(session, way)?;
+        let page = Page { query, after, limit }.read(session, &way)?;
         let is_last = page.len() < limit || query.late.is_some();
         after = page.last().map(ExecutionRow::place);
         rows.extend(page);
@@ -70,10 +50,10 @@ struct Branch {
 enum Way {
     /// By all of these together.
     Together(Vec<Branch>),
-    /// By ids, stretch by stretch: the lowest, and the one behind the highest.
-    Ids(i64, i64),
-    /// By fire times, stretch by stretch: mostly they lie between these two.
-    Times(i64, i64),
+    /// By ids, stretch by stretch.
+    Ids,
+    /// By fire times, stretch by stretch.
+    Times,
 }
 
 impl Way {
@@ -82,9 +62,8 @@ impl Way {
             return Ok(Self::found(LedgerIndex::Any, named));
         }
         if has_few_open(session, query)? {
-            let branch = |condition| Branch { index: LedgerIndex::Any, condition };
             let open = session.dialect().database().open_states(query);
-            return Ok(Self::Together(open.into_iter().map(branch).collect()));
+            return Ok(Self::found(LedgerIndex::Open, open));
         }
         if let Some(tag) = query.tag.as_deref()
             && is_few(session, sql("SELECT 1 AS one FROM QRTZ_TAG n WHERE n.tag = ?").bind(tag))?
@@ -125,7 +104,7 @@ impl Way {
         {
             let counted = sql("SELECT 1 AS one FROM QRTZ_RUN r WHERE 1 = 1").and(group.clone());
             if !query.ends_rarely() || is_few(session, counted)? {
-                return Ok(Self::found(LedgerIndex::Group, group));
+                return Ok(Self::since(query, LedgerIndex::Group, vec![group]));
             }
         }
         if query.ends_rarely()
@@ -135,57 +114,48 @@ impl Way {
                 .map(|state| of_application(" AND r.application = ? AND r.ended = ?", state.as_str()))
                 .collect::<Option<Vec<_>>>()
         {
-            let branch = |condition| Branch { index: LedgerIndex::Ended, condition };
-            return Ok(Self::Together(rare.into_iter().map(branch).collect()));
+            return Ok(Self::since(query, LedgerIndex::Ended, rare));
         }
         if let Some(cause) = query.cause.as_deref().filter(|_| query.has_rare_cause())
             && let Some(cause) =
                 of_application(" AND r.application = ? AND r.cause = ? AND r.cause <> 'enqueued'", cause)
         {
-            return Ok(Self::found(LedgerIndex::Cause, cause));
+            return Ok(Self::since(query, LedgerIndex::Cause, vec![cause]));
         }
         if let (Some(_), Some([schedule])) = (&query.schedule, schedules.as_deref()) {
             return by_generations(session, query, ScheduleId(*schedule)).map(Self::Together);
         }
-        Self::by_stretches(session, query)
+        Ok(if query.by_fire_time() { Self::Times } else { Self::Ids })
     }
 
-    fn by_stretches(session: &mut dyn Session, query: &ExecutionQuery) -> Step<Self> {
-        Ok(match (end(session, "MIN")?, end(session, "MAX")?) {
-            (Some(first), Some(last)) if query.by_fire_time() => {
-                Self::Times(first.1.min(last.1), first.1.max(last.1).saturating_add(1))
-            }
-            (Some(first), Some(last)) => Self::Ids(first.0, last.0.saturating_add(1)),
-            _ => Self::Ids(0, 0),
-        })
+    /// By an index that ends with fire times: what begins in the time that is asked for, and the spans that
+    /// reach into it.
+    fn since(query: &ExecutionQuery, index: LedgerIndex, conditions: Vec<Statement>) -> Self {
+        let within = |condition: Statement| {
+            let condition = condition.given(" AND r.scheduled_time >= ?", query.since);
+            Branch { index, condition }
+        };
+        let spans = query.since.map(|since| spans(query, since));
+        Self::Together(conditions.into_iter().map(within).chain(spans).collect())
     }
 }
 
-/// The id and the fire time of the row with the lowest or the highest id.
-fn end(session: &mut dyn Session, which: &str) -> Step<Option<(i64, i64)>> {
-    let question = sql(format!(
-        "SELECT r.id, r.scheduled_time FROM QRTZ_RUN r WHERE r.id = (SELECT {which}(x.id) FROM QRTZ_RUN x)"
-    ));
-    session.one(&question, |row| Ok((row.int()?, row.loose_int()?)))
-}
-
-/// Whether the end of the ledger at which a list of a job begins has a page of its executions.
+/// Whether the end of the ledger at which a list of a job begins fills a page with its executions.
 fn has_dense_job(session: &mut dyn Session, query: &ExecutionQuery) -> Step<bool> {
-    /// How many ids are looked at, and how many rows a page has.
-    const LOOK: (i64, i64) = if cfg!(test) { (10, 3) } else { (40_000, 50) };
-    let (Some(job), Some((id, _))) =
-        (query.job.as_deref(), end(session, if query.oldest { "MIN" } else { "MAX" })?)
-    else {
-        return Ok(false);
-    };
-    let near = if query.oldest { (id, id.saturating_add(LOOK.0)) } else { (id.saturating_sub(LOOK.0), id) };
+    /// How many ids are looked at.
+    const NEAR: i64 = if cfg!(test) { 10 } else { 40_000 };
+    let end = sql(format!("SELECT {}(x.id) AS id FROM QRTZ_RUN x", if query.oldest { "MIN" } else { "MAX" }));
+    let end = session.one(&end, Row::maybe_int)?.flatten();
+    let (Some(job), Some(id)) = (query.job.as_deref(), end) else { return Ok(false) };
+    let near = if query.oldest { (id, id.saturating_add(NEAR)) } else { (id.saturating_sub(NEAR), id) };
+    let page = query.limit.clamp(1, FEW);
     let question = sql("SELECT COUNT(*) AS counted FROM (SELECT 1 AS one FROM QRTZ_RUN r \
          JOIN QRTZ_EXECUTE e ON e.id = r.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
          WHERE r.id >= ? AND r.id <= ? AND COALESCE(j.job_class, '') = ?")
     .bind_all((near.0, near.1, job))
     .given(" AND r.application = ?", query.application.as_deref());
-    let found = session.one(&question.push(" LIMIT ?) AS c").bind(LOOK.1), Row::int)?;
-    Ok(found == Some(LOOK.1))
+    let found = session.one(&question.push(" LIMIT ?) AS c").bind(page), Row::int)?;
+    Ok(found.is_some_and(|found| usize::try_from(found).is_ok_and(|found| found == page)))
 }
 
 /// Few rows are meant: the attempts at one occurrence, those of a unique key, and late ones.
@@ -301,79 +271,78 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn read(&self, session: &mut dyn Session, way: &Way) -> Step<Vec<ExecutionRow>> {
-        let (dialect, mut rows) = (session.dialect(), Vec::new());
-        match way {
-            Way::Together(branches) => {
-                for branch in branches {
-                    let found: Vec<_> =
-                        session.all(&self.rows(dialect, branch, self.limit), ExecutionRow::read)?;
-                    rows.extend(found);
-                }
-                if branches.len() > 1 {
-                    rows.sort_by(|a, b| self.query.order(a.place(), b.place()));
-                    rows.truncate(self.limit);
-                }
-            }
-            Way::Ids(..) | Way::Times(..) => {
-                let mut stretches = self.stretches(way);
-                while let Some(branch) = stretches.next().filter(|_| rows.len() < self.limit) {
-                    let rest = self.limit - rows.len();
-                    let found: Vec<_> =
-                        session.all(&self.rows(dialect, &branch, rest), ExecutionRow::read)?;
-                    rows.extend(found);
-                }
+        let mut rows = Vec::new();
+        let Way::Together(branches) = way else {
+            let spans = self.query.since.map(|since| spans(self.query, since));
+            let (first, last) = if self.query.oldest { (spans, None) } else { (None, spans) };
+            self.add(session, first.as_ref(), &mut rows)?;
+            self.by_stretches(session, way, &mut rows)?;
+            self.add(session, last.as_ref(), &mut rows)?;
+            return Ok(rows);
+        };
+        for branch in branches {
+            rows.extend(self.found(session, branch, self.limit)?);
+            if rows.len() > self.limit || branches.len() > 1 {
+                rows.sort_by(|a, b| self.query.order(a.place(), b.place()));
+                rows.truncate(self.limit);
             }
         }
         Ok(rows)
     }
 
-    /// The stretches that are left, in the order of the list.
-    fn stretches(&self, way: &Way) -> Box<dyn Iterator<Item = Branch>> {
-        /// How many ids the first one has, and the longest.
-        const IDS: (i64, i64) = (2_000, 200_000);
-        /// The same of fire times: about a minute, and three days.
-        const TIMES: (i64, i64) = (1 << 16, 1 << 28);
-        let oldest = self.query.oldest;
-        let left = |(first, end): (i64, i64), place: Option<i64>| match place {
-            None => (first, end),
-            Some(place) if oldest => (first.max(place), end),
-            Some(place) => (first, end.min(place.saturating_add(1))),
-        };
-        let between = |column: &str, (from, until): (i64, i64)| {
-            sql(format!(" AND r.{column} >= ? AND r.{column} < ?")).bind_all((from, until))
-        };
-        match *way {
-            Way::Together(_) => Box::new(std::iter::empty()),
-            Way::Ids(first, end) => {
-                let ids = left((first, end), self.after.map(|after| after.id));
-                let branch = move |ids| Branch { index: LedgerIndex::Id, condition: between("id", ids) };
-                Box::new(Stretches::new(ids, oldest, IDS).map(branch))
+    /// Adds what a branch finds, as far as the page has room.
+    fn add(
+        &self,
+        session: &mut dyn Session,
+        branch: Option<&Branch>,
+        rows: &mut Vec<ExecutionRow>,
+    ) -> Step<()> {
+        let rest = self.limit - rows.len();
+        if let Some(branch) = branch.filter(|_| rest > 0) {
+            rows.extend(self.found(session, branch, rest)?);
+        }
+        Ok(())
+    }
+
+    fn found(&self, session: &mut dyn Session, branch: &Branch, limit: usize) -> Step<Vec<ExecutionRow>> {
+        session.all(&self.rows(session.dialect(), branch, limit), ExecutionRow::read)
+    }
+
+    fn by_stretches(&self, session: &mut dyn Session, way: &Way, rows: &mut Vec<ExecutionRow>) -> Step<()> {
+        let (line, mut stretches) = self.line(session.dialect(), way);
+        stretches.skip_to(line.next(session, &stretches, self.query.oldest)?);
+        while let Some(stretch) = stretches.next().filter(|_| rows.len() < self.limit) {
+            let before = rows.len();
+            self.add(session, Some(&line.between(stretch)), rows)?;
+            if rows.len() == before {
+                stretches.skip_to(line.next(session, &stretches, self.query.oldest)?);
             }
-            Way::Times(first, end) => {
-                let asked =
-                    (self.query.since.unwrap_or(Timestamp::MIN), self.query.until.unwrap_or(Timestamp::MAX));
-                let asked = (asked.0.millis(), asked.1.millis());
-                let (from, until) = left(asked, self.after.map(|after| after.scheduled.millis()));
-                let until = until.max(from);
-                let (first, end) = (first.clamp(from, until), end.clamp(from, until));
-                let inner = Stretches::new((first, end), oldest, TIMES);
-                let branch = move |times| Branch {
-                    index: LedgerIndex::Time,
-                    condition: between("scheduled_time", times),
-                };
-                let whole = |(from, until): (i64, i64)| (from < until).then_some((from, until));
-                let (before, behind) = (whole((from, first)), whole((end, until)));
-                let spans = self.query.since.map(|since| spans(self.query, since));
-                match oldest {
-                    true => {
-                        let times = before.into_iter().chain(inner).chain(behind);
-                        Box::new(spans.into_iter().chain(times.map(branch)))
-                    }
-                    false => {
-                        let times = behind.into_iter().chain(inner).chain(before);
-                        Box::new(times.map(branch).chain(spans))
-                    }
-                }
+        }
+        Ok(())
+    }
+
+    /// What is left of a line behind the last row that was listed.
+    fn line(&self, dialect: Dialect, way: &Way) -> (Line, Stretches) {
+        /// How many ids the first stretch has, and the longest.
+        const IDS: (i64, i64) = (2_000, 100_000);
+        /// The same of fire times: about a minute, and nine hours.
+        const TIMES: (i64, i64) = (1 << 16, 1 << 25);
+        let oldest = self.query.oldest;
+        let left = |(from, until): (i64, i64), place: Option<i64>| match place {
+            None => (from, until),
+            Some(place) if oldest => (from.max(place), until),
+            Some(place) => (from, until.min(place.saturating_add(1))),
+        };
+        match way {
+            Way::Times => {
+                let since = self.query.since.unwrap_or(Timestamp::MIN).millis();
+                let until = self.query.until.unwrap_or(Timestamp::MAX).millis();
+                let times = left((since, until), self.after.map(|after| after.scheduled.millis()));
+                (Line(dialect.fire_time(), LedgerIndex::Time), Stretches::new(times, oldest, TIMES))
+            }
+            Way::Ids | Way::Together(_) => {
+                let ids = left((i64::MIN, i64::MAX), self.after.map(|after| after.id));
+                (Line("id", LedgerIndex::Id), Stretches::new(ids, oldest, IDS))
             }
         }
     }
@@ -402,7 +371,10 @@ impl Page<'_> {
         let (way, last) = (if query.oldest { "" } else { " DESC" }, branch.index.last());
         let order = match query.late {
             Some(_) => "r.due_time".to_owned(),
+            None if branch.index == LedgerIndex::Time => format!("r.{}{way}, r.id{way}", dialect.fire_time()),
             None if query.by_fire_time() => format!("r.scheduled_time{way}, r.{last}{way}"),
+            // PostgreSQL might read the ledger in this order, and look for the few in it.
+            None if branch.index.gathers() => format!("r.id + 0{way}"),
             None => format!("r.id{way}"),
         };
         question.push(&format!(" ORDER BY {order} LIMIT ?")).bind(limit)
@@ -421,6 +393,27 @@ impl Page<'_> {
                 ))
                 .bind_all((scheduled, scheduled, id)),
         }
+    }
+}
+
+/// A column by which the ledger is read from one end on, and its index.
+struct Line(&'static str, LedgerIndex);
+
+impl Line {
+    fn between(&self, (from, until): (i64, i64)) -> Branch {
+        let Self(column, index) = *self;
+        let condition = sql(format!(" AND r.{column} >= ? AND r.{column} < ?")).bind_all((from, until));
+        Branch { index, condition }
+    }
+
+    /// The first value that there is in the rest of the line.
+    fn next(&self, session: &mut dyn Session, rest: &Stretches, oldest: bool) -> Step<Option<i64>> {
+        let Self(column, _) = self;
+        let first = if oldest { "MIN" } else { "MAX" };
+        let question = sql(format!(
+            "SELECT {first}(x.{column}) AS first_one FROM QRTZ_RUN x WHERE x.{column} >= ? AND x.{column} < ?"
+        ));
+        Ok(session.one(&question.bind_all(rest.rest()), Row::maybe_int)?.flatten())
     }
 }
 
@@ -513,13 +506,18 @@ answer! {
     }
 }
 
-/// The statements of a list's first page.
+/// The statements of a list's first page, as long as it is not full.
 #[cfg(test)]
 pub(crate) fn statements_for_test(session: &mut dyn Session, query: &ExecutionQuery) -> Vec<Statement> {
     let (way, dialect) = (Way::of(session, query).unwrap(), session.dialect());
     let page = Page { query, after: query.after, limit: query.limit };
-    match &way {
-        Way::Together(branches) => branches.iter().map(|it| page.rows(dialect, it, query.limit)).collect(),
-        _ => page.stretches(&way).map(|it| page.rows(dialect, &it, query.limit)).collect(),
-    }
+    let branches = match way {
+        Way::Together(branches) => branches,
+        Way::Ids | Way::Times => {
+            let (line, mut stretches) = page.line(dialect, &way);
+            stretches.skip_to(line.next(session, &stretches, query.oldest).unwrap());
+            stretches.take(20).map(|stretch| line.between(stretch)).collect()
+        }
+    };
+    branches.iter().map(|it| page.rows(dialect, it, query.limit)).collect()
 }
