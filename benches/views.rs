@@ -11,6 +11,8 @@
     reason = "a bench prints, and panics when it cannot go on"
 )]
 
+mod support;
+
 use std::time::Instant;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -91,15 +93,14 @@ fn lists() -> Vec<(&'static str, ExecutionFilter)> {
 
 fn timed(client: &Client, filter: &ExecutionFilter) -> (f64, usize) {
     let mut rows = 0;
-    let mut times: Vec<f64> = (0..5)
+    let times = (0..5)
         .map(|_| {
             let began = Instant::now();
             rows = client.executions(filter).unwrap().len();
             began.elapsed().as_secs_f64() * 1_000.0
         })
         .collect();
-    times.sort_by(f64::total_cmp);
-    (times[times.len() / 2], rows)
+    (support::median(times), rows)
 }
 
 /// The place of the last row of the 99th page, or of the last there is.

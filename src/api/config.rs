@@ -170,7 +170,7 @@ fn refused<T>(message: impl Into<String>) -> Result<T, Error> {
     Err(Error::new(ErrorKind::Config, message))
 }
 
-/// What is wrong with a word that is to be the reason of an execution's state.
+/// The problem with a word that no execution's state has as its reason.
 pub(super) fn unknown_reason(reason: &str) -> Option<String> {
     if Reason::ALL.iter().any(|known| known.as_str() == reason) {
         return None;

@@ -75,7 +75,9 @@ impl Way {
         }
         // No index has all schedules of a job: claims would pay for it, and MariaDB would take it for the one
         // that polls go by. So they are looked for only where the executions of the job are rare.
-        if query.schedule.is_none() && has_dense_job(session, query)? {
+        if let Some(job) = query.job.as_deref().filter(|_| query.schedule.is_none())
+            && is_dense(session, query, job)?
+        {
             return Self::of_many(session, query, None);
         }
         let schedules = schedules(session, query)?;
@@ -141,21 +143,18 @@ impl Way {
 }
 
 /// Whether the end of the ledger at which a list of a job begins fills a page with its executions.
-fn has_dense_job(session: &mut dyn Session, query: &ExecutionQuery) -> Step<bool> {
+fn is_dense(session: &mut dyn Session, query: &ExecutionQuery, job: &str) -> Step<bool> {
     /// How many ids are looked at.
     const NEAR: i64 = if cfg!(test) { 10 } else { 40_000 };
     let end = sql(format!("SELECT {}(x.id) AS id FROM QRTZ_RUN x", if query.oldest { "MIN" } else { "MAX" }));
-    let end = session.one(&end, Row::maybe_int)?.flatten();
-    let (Some(job), Some(id)) = (query.job.as_deref(), end) else { return Ok(false) };
+    let Some(id) = session.one(&end, Row::maybe_int)?.flatten() else { return Ok(false) };
     let near = if query.oldest { (id, id.saturating_add(NEAR)) } else { (id.saturating_sub(NEAR), id) };
-    let page = query.limit.clamp(1, FEW);
-    let question = sql("SELECT COUNT(*) AS counted FROM (SELECT 1 AS one FROM QRTZ_RUN r \
+    let of_job = sql("SELECT 1 AS one FROM QRTZ_RUN r \
          JOIN QRTZ_EXECUTE e ON e.id = r.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
          WHERE r.id >= ? AND r.id <= ? AND COALESCE(j.job_class, '') = ?")
     .bind_all((near.0, near.1, job))
     .given(" AND r.application = ?", query.application.as_deref());
-    let found = session.one(&question.push(" LIMIT ?) AS c").bind(page), Row::int)?;
-    Ok(found.is_some_and(|found| usize::try_from(found).is_ok_and(|found| found == page)))
+    has_at_least(session, of_job, query.limit.clamp(1, FEW))
 }
 
 /// Few rows are meant: the attempts at one occurrence, those of a unique key, and late ones.
@@ -201,9 +200,14 @@ fn has_few_open(session: &mut dyn Session, query: &ExecutionQuery) -> Step<bool>
 }
 
 fn is_few(session: &mut dyn Session, question: Statement) -> Step<bool> {
+    Ok(!has_at_least(session, question, FEW + 1)?)
+}
+
+/// Whether a question has so many rows; no more are read.
+fn has_at_least(session: &mut dyn Session, question: Statement, rows: usize) -> Step<bool> {
     let count = sql("SELECT COUNT(*) AS counted FROM (").and(question).push(" LIMIT ?) AS c");
-    let found = session.one(&count.bind(FEW + 1), Row::int)?;
-    Ok(found.is_none_or(|found| usize::try_from(found).is_ok_and(|found| found <= FEW)))
+    let found = session.one(&count.bind(rows), Row::int)?.unwrap_or_default();
+    Ok(usize::try_from(found).is_ok_and(|found| found >= rows))
 }
 
 /// The ids of the schedules and of the queue that a list is limited to; none if it is not, or to many.
@@ -282,7 +286,7 @@ impl Page<'_> {
         };
         for branch in branches {
             rows.extend(self.found(session, branch, self.limit)?);
-            if rows.len() > self.limit || branches.len() > 1 {
+            if branches.len() > 1 {
                 rows.sort_by(|a, b| self.query.order(a.place(), b.place()));
                 rows.truncate(self.limit);
             }
