@@ -271,6 +271,7 @@ mod postgres {
         let least = costs.reduce(|(claim, outcome), it| (claim.min(it.0), outcome.min(it.1)));
         let (claim, outcome) = least.expect("once of five times no checkpoint right before");
         println!("costs: wal_bytes claim={claim} outcome={outcome}");
-        assert!(claim <= 950 && outcome <= 250, "{claim} and {outcome} bytes");
+        // Of a claim's bytes 66 are its entry in the index of fire times (ADR 65).
+        assert!(claim <= 1_000 && outcome <= 250, "{claim} and {outcome} bytes");
     }
 }
