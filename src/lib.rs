@@ -63,10 +63,10 @@ pub use api::{
     Accounted, ApplicationView, AuditFilter, AuditView, Because, Builder, Cancelled, Client, Draining,
     EditPlan, Edited, Enqueued, Evidence, ExecutionDetails, ExecutionFilter, ExecutionLogs, ExecutionPlace,
     ExecutionView, Expected, Fate, FieldEdit, Flaw, FlawKind, FullBound, FullNode, Health, IdleNode, Job,
-    JobView, Lane, Late, LateWait, LogLine, Metrics, NodeView, Outgoing, OwnerView, Paused, RateView,
-    Removed, Reran, RerunCancelled, RerunFate, RerunOccurrence, RerunPlan, Resumed, Retried, Schedule,
-    ScheduleDetails, ScheduleView, Scheduler, Skipped, SyncPlan, Synced, Target, Triggered, Undecodable,
-    UnknownSpan, Verification, Waited, Who, Why, WhyList,
+    JobView, Lane, Late, LateWait, LogLine, Metrics, NodeView, OutcomeFilter, Outcomes, Outgoing, OwnerView,
+    Paused, RateView, Removed, Reran, RerunCancelled, RerunFate, RerunOccurrence, RerunPlan, Resumed,
+    Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, SyncPlan, Synced, Target,
+    Triggered, Undecodable, UnknownSpan, Verification, Waited, Who, Why, WhyList,
 };
 #[cfg(feature = "certificate")]
 pub use api::{Certificate, CertifiedSchedule, CertifiedTrigger};

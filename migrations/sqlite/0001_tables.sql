@@ -253,6 +253,47 @@ CREATE TABLE IF NOT EXISTS QRTZ_SAID (
 
 CREATE INDEX IF NOT EXISTS QRTZ_SAID_CHANGED ON QRTZ_SAID (application, changed_time);
 
+-- Outcomes of attempts that ended within an hour, or a day (hours is 1 or 24): how many of each state, and of
+-- those whose handler began (begun) how long it was late and took; milliseconds. Days have no node.
+CREATE TABLE IF NOT EXISTS QRTZ_OUTCOME (
+    application VARCHAR(50) NOT NULL,
+    hours BIGINT NOT NULL,
+    from_time BIGINT NOT NULL,
+    job VARCHAR(200) NOT NULL,
+    node VARCHAR(36) NOT NULL,
+    succeeded BIGINT NOT NULL DEFAULT 0,
+    failed BIGINT NOT NULL DEFAULT 0,
+    timed_out BIGINT NOT NULL DEFAULT 0,
+    cancelled BIGINT NOT NULL DEFAULT 0,
+    abandoned BIGINT NOT NULL DEFAULT 0,
+    begun BIGINT NOT NULL DEFAULT 0,
+    lateness_sum BIGINT NOT NULL DEFAULT 0,
+    duration_sum BIGINT NOT NULL DEFAULT 0,
+    lateness_max BIGINT NOT NULL DEFAULT 0,
+    duration_max BIGINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (application, hours, from_time, job, node)
+);
+
+-- The same of one transaction, until upkeep adds them to QRTZ_OUTCOME. first_run is the lowest of the executions.
+CREATE TABLE IF NOT EXISTS QRTZ_OUTCOME_NEW (
+    application VARCHAR(50) NOT NULL,
+    first_run BIGINT NOT NULL,
+    from_time BIGINT NOT NULL,
+    job VARCHAR(200) NOT NULL,
+    node VARCHAR(36) NOT NULL,
+    succeeded BIGINT NOT NULL DEFAULT 0,
+    failed BIGINT NOT NULL DEFAULT 0,
+    timed_out BIGINT NOT NULL DEFAULT 0,
+    cancelled BIGINT NOT NULL DEFAULT 0,
+    abandoned BIGINT NOT NULL DEFAULT 0,
+    begun BIGINT NOT NULL DEFAULT 0,
+    lateness_sum BIGINT NOT NULL DEFAULT 0,
+    duration_sum BIGINT NOT NULL DEFAULT 0,
+    lateness_max BIGINT NOT NULL DEFAULT 0,
+    duration_max BIGINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (application, first_run)
+);
+
 -- Schedules that are to succeed within expected_by of each fire time. unmet_time is the first fire time whose
 -- occurrence has not, nor a later one. A row is made by the misfire handler; claims never write here.
 CREATE TABLE IF NOT EXISTS QRTZ_EXPECTED (

@@ -7,6 +7,7 @@ use crate::store::audit::AuditEntry;
 use crate::store::expected::{Expectation, ExpectedPage, ExpectedQuery};
 use crate::store::figures::{Figures, FiguresQuery};
 use crate::store::nobody::{NobodyQuery, UnservedJob};
+use crate::store::outcomes::OutcomeFold;
 use crate::store::streak::{Streak, StreakQuery};
 use crate::store::switch::{EndedPause, PassedQuery, SeenSwitch};
 use crate::store::{
@@ -89,6 +90,9 @@ calls! { []
     read_figures = ReadFigures {
         "reading the cluster's figures", asks (query: FiguresQuery), keeps (), brings Figures
     } |store| store.figures(&query);
+    fold_outcomes = FoldOutcomes {
+        "adding up outcomes", asks (fold: OutcomeFold), keeps (), brings bool
+    } |store| store.fold_outcomes(&fold);
     purge = Purge { "purging the ledger", asks (purge: Purge), keeps (), brings Purged }
         |store| store.purge(&purge);
     purge_queues = PurgeQueues {

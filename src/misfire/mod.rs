@@ -5,9 +5,9 @@
 //! duties, in this order: the end of [`pauses`] whose time is up, [`takeover`] of dead nodes' executions,
 //! repair of [`misfires`], [`quarantine`] of unreadable rows and schedules ahead of the clock, [`retention`].
 //! If polls have noticed jobs that [`nobody`] can run, or schedules of which something is [`expected`], a
-//! pass looks at these. While somebody looks at the cluster's [`figures`], a pass reads these, too.
-//! [`containment`] pauses schedules: before a takeover ends an execution for good, and on every node after
-//! failures of its own.
+//! pass looks at these. While somebody looks at the cluster's [`figures`], a pass reads these, too. Twice a
+//! minute it adds up the counts of [`outcomes`]. [`containment`] pauses schedules: before a takeover ends an
+//! execution for good, and on every node after failures of its own.
 //!
 //! A pass lasts until its duties have no work left. During a longer one the node stands for [`election`]
 //! again with every interval, and then takes over the executions of nodes that have died meanwhile. Two
@@ -21,6 +21,7 @@ mod expected;
 mod figures;
 mod misfires;
 mod nobody;
+mod outcomes;
 mod pass;
 mod pauses;
 mod quarantine;
@@ -40,6 +41,7 @@ use election::Election;
 use expected::Expected;
 pub(crate) use figures::FiguresBoard;
 use nobody::Nobody;
+use outcomes::Outcomes;
 use pass::{FAILURE_PAUSE, Pass, Task};
 use quarantine::Quarantine;
 use retention::Retention;
@@ -122,6 +124,7 @@ pub(crate) struct MisfireMachine {
     containment: Containment,
     nobody: Nobody,
     expected: Expected,
+    outcomes: Outcomes,
     board: Arc<FiguresBoard>,
     /// No call is sent before this after one has failed.
     hold: Boot,
@@ -194,6 +197,12 @@ impl Machine for MisfireMachine {
             }
             Ok(Answered::Quarantine(..)) => {}
             Ok(Answered::ReadFigures((), figures)) => self.board.put(figures, now.boot),
+            Ok(Answered::FoldOutcomes((), may_go_on)) => {
+                may_go_on
+                    .then(|| outcomes::step(&self.application, now))
+                    .into_iter()
+                    .for_each(|it| self.pass.last(it));
+            }
             Ok(Answered::Purge((), purged)) => {
                 self.outbox.extend(self.retention.purged(purged).map(MisfireOutput::Event));
             }
@@ -237,6 +246,7 @@ impl MisfireMachine {
             containment: Containment::new(),
             nobody: Nobody::new(),
             expected: Expected::new(),
+            outcomes: Outcomes::default(),
             board: Arc::default(),
             hold: Boot::MIN,
             repaired: false,
@@ -322,6 +332,7 @@ impl MisfireMachine {
             nobody.into_iter().for_each(|call| self.pass.last(call));
         }
         self.board.search(&self.application, now).into_iter().for_each(|call| self.pass.last(call));
+        self.outcomes.begin(&self.application, now).into_iter().for_each(|call| self.pass.last(call));
         self.retention.begin_pass(now);
     }
 
@@ -512,7 +523,8 @@ impl MisfireMachine {
             | Asked::NoteNobody(_)
             | Asked::NoteExpected(_)
             | Asked::Expect(())
-            | Asked::ExpectNoLonger(()) => {}
+            | Asked::ExpectNoLonger(())
+            | Asked::FoldOutcomes(()) => {}
             Asked::FindExpected(()) => self.expected.failed(),
             Asked::FindNobody(()) => self.nobody.failed(),
             // Mostly it concerns that row alone.

@@ -57,6 +57,7 @@ pub(super) fn nothing_found(op: &Op) -> Answer {
         }),
         Op::FindExpected(_) => Answer::FindExpected(ExpectedPage::default()),
         Op::FindNobody(_) => Answer::FindNobody(Vec::new()),
+        Op::FoldOutcomes(_) => Answer::FoldOutcomes(false),
         Op::Count(_) => Answer::Count(None),
         Op::Purge(_) => Answer::Purge(Purged::default()),
         Op::PurgeQueues(_) => Answer::PurgeQueues(PurgedQueues::default()),

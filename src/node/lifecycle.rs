@@ -201,6 +201,7 @@ impl Started {
 
     /// Its handler begins now, in the lane whose count is `stuck`. Returns the limit to watch, if it has one.
     pub(crate) fn begin(&mut self, policy: Option<JobPolicy>, stuck: &Stuck, now: Now) -> Option<Limited> {
+        self.claimed.begin(now.db);
         let of_job = policy.and_then(|policy| policy.time_limit).map(millis);
         let limit = self.claimed.time_limit().or(of_job)?;
         let end = Deadline::new(now.boot.saturating_add(limit));

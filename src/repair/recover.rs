@@ -1,7 +1,9 @@
 //! Executions whose node is gone: taken back, retried or given up.
 
+use std::sync::Arc;
+
 use crate::domain::{ExecutionState, Millis, Reason, Timestamp, Token};
-use crate::store::{ExecutionChange, NextAttempt, Stranded, Transition};
+use crate::store::{Counted, ExecutionChange, NextAttempt, Stranded, Transition};
 
 /// Executions that ran side by side on a dead node begin again this far apart, so that an execution that
 /// kills its node interrupts the others only once.
@@ -23,7 +25,8 @@ impl Revocation {
     pub(crate) fn change(&self) -> ExecutionChange {
         let Self { stranded, transition, now } = self;
         let change = ExecutionChange::of(stranded.id, stranded.token, transition.clone(), *now);
-        ExecutionChange { run_end: stranded.plans(), ..change }
+        let counted = Some(Counted { job: Arc::clone(&stranded.job), began: None });
+        ExecutionChange { run_end: stranded.plans(), counted, ..change }
     }
 
     /// Whether its occurrence has ended for good with the death of its node.

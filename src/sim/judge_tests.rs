@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::judge::{
-    Cancel, Change, Checkpoint, Covering, Delay, Effect, Execution, ExpectationNote, History, Keyed, Limit,
-    Order, Pause, Plan, Request, Rerun, Resume, Switch, Sync, Unserved, is_legal, judge,
+    COUNTED, Cancel, Change, Checkpoint, Covering, Delay, Effect, Execution, ExpectationNote, History, Keyed,
+    Limit, Order, Pause, Plan, Request, Rerun, Resume, Switch, Sync, Unserved, is_legal, judge,
 };
 use crate::domain::ExecutionState;
 
@@ -645,6 +645,28 @@ fn a_request_that_is_left_or_carried_out_too_early_is_caught() {
     assert_eq!(two(Some(10), Some(10)), [""; 0]);
     assert!(two(Some(10), Some(9))[0].contains("carried out before request 1"));
     assert!(two(Some(10), None)[0].contains("not carried out"));
+}
+
+#[test]
+fn outcomes_that_are_counted_twice_or_never_are_caught() {
+    let mut history = good();
+    let ended =
+        COUNTED.map(|state| history.executions.iter().filter(|row| row.state == state).count() as i64);
+    assert!(ended[0] > 0);
+    history.counted = Some(ended);
+    judge(&history).assert_clean();
+    for (place, state) in COUNTED.iter().enumerate() {
+        for more in [-1, 1] {
+            let words =
+                format!("{} outcomes are counted as {state}, of {}", ended[place] + more, ended[place]);
+            let counted = std::array::from_fn(|n| ended[n] + if n == place { more } else { 0 });
+            caught(&words, |history| history.counted = Some(counted));
+        }
+    }
+    // Retention has removed the hour.
+    history.counted = Some([0; 4]);
+    (history.read, history.kept) = (history.read + 2 * 3_600_000, 0);
+    judge(&history).assert_clean();
 }
 
 /// The third occurrence is to succeed within 500 ms, and begins 700 ms late.

@@ -10,7 +10,9 @@ use crate::pipeline::start::StartOutput;
 use crate::store::columns::Column;
 use crate::store::guard::{self, Guard};
 use crate::store::memory::MemoryStore;
-use crate::store::memory::hooks::{BoundsFault, CoversFault, ExpectedFault, MemberFault, SlotFault, Touch};
+use crate::store::memory::hooks::{
+    BoundsFault, CoversFault, ExpectedFault, MemberFault, OutcomeFault, SlotFault, Touch,
+};
 use crate::store::rules::ChangeKind;
 
 /// What is switched off.
@@ -126,6 +128,8 @@ pub(super) enum Sabotage {
     ForgetResumes,
     /// A protection of what is expected.
     Expected(ExpectedFault),
+    /// Outcomes are counted wrongly.
+    Outcomes(OutcomeFault),
     /// Nobody looks for jobs that nobody can run.
     SeeNobody,
     /// It is not written that somebody was told that nobody can run a job.
@@ -326,6 +330,9 @@ impl Sabotage {
             ("an order's own payload", MANY, vec![Self::ForgetOwnPayloads]),
             ("the end of what removed schedules leave", Faults::REMOVED, vec![Self::LeaveWithdrawn]),
             ("the row of what an edit withdraws", Faults::EDITED, vec![Self::ForgetWithdrawn]),
+            ("the count of an outcome", MANY, vec![Self::Outcomes(OutcomeFault::CountsNothing)]),
+            ("the count of an outcome once", MANY, vec![Self::Outcomes(OutcomeFault::CountsAgain)]),
+            ("the end of a count that is added up", MANY, vec![Self::Outcomes(OutcomeFault::AddsTwice)]),
         ];
         all.extend(of_alarms());
         all.extend(of_members());
@@ -400,6 +407,7 @@ impl Sabotage {
             Self::Slots(fault) => store.break_slots(*fault),
             Self::Covers(fault) => store.break_covers(*fault),
             Self::Expected(fault) => store.break_expected(*fault),
+            Self::Outcomes(fault) => store.break_outcomes(*fault),
             Self::Members(fault) => store.break_members(*fault),
             Self::NoFloor => store.remove_floor(),
             _ => {}

@@ -24,6 +24,7 @@ use crate::store::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use crate::store::news::{Ear, Glance, GlanceQuery, Hearing, News};
 use crate::store::nobody::{NobodyChange, NobodyQuery, UnservedJob};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+use crate::store::outcomes::{OutcomeCounts, OutcomeFold, OutcomeQuery, OutcomeSpan};
 use crate::store::request::{CarriedOut, Request, RequestQuery};
 use crate::store::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
 use crate::store::rules::{ChangeKind, HeldRow};
@@ -981,6 +982,14 @@ impl Store for Wire<'_> {
 
     fn figures(&self, query: &FiguresQuery) -> Result<Figures> {
         self.store.figures(query)
+    }
+
+    fn fold_outcomes(&self, fold: &OutcomeFold) -> Result<bool> {
+        self.store.fold_outcomes(fold)
+    }
+
+    fn outcomes(&self, query: &OutcomeQuery) -> Result<Vec<(OutcomeSpan, OutcomeCounts)>> {
+        self.store.outcomes(query)
     }
 
     fn checkpoint_of(&self, execution: ExecutionId) -> Result<Option<String>> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::change::Unstarted;
-use super::transition::{ExecutionChange, NextAttempt, OwnExecution, RunEnd, Transition};
+use super::transition::{Counted, ExecutionChange, NextAttempt, OwnExecution, RunEnd, Transition};
 use crate::domain::{
     Answer, Attempt, BoundOf, Candidate, Cause, Entry, Error, ExecutionId, Full, Millis, NodeId, PauseAfter,
     Reason, SeatWait, Timestamp, Token, UNCOMMITTED,
@@ -82,6 +82,8 @@ pub(crate) struct Claimed {
     token: Token,
     lease: Lease,
     started: bool,
+    /// When its handler began.
+    began: Option<Timestamp>,
     cause: Cause,
     /// Its own, in place of its schedule's.
     payload: Option<Arc<str>>,
@@ -113,6 +115,7 @@ impl Claimed {
             token: request.token,
             lease: request.lease,
             started: request.at_once,
+            began: None,
             cause,
             payload,
             group: request.candidate.group().cloned(),
@@ -207,6 +210,11 @@ impl Claimed {
         self.started = true;
     }
 
+    /// Its handler begins now.
+    pub(crate) fn begin(&mut self, now: Timestamp) {
+        self.began = Some(now);
+    }
+
     /// Its handler's outcome as a transaction of the handler's own stores it.
     #[cfg(any(test, feature = "sql"))]
     pub(crate) fn complete(&self, now: Timestamp) -> ExecutionChange {
@@ -284,6 +292,10 @@ impl Claimed {
                 bound_of: (!entry.bounds.is_none()).then(bound_of),
                 slot: overlap.has_slot().then_some((entry.id, overlap)),
                 counted_by: counts.then_some(entry.id),
+            }),
+            counted: Some(Counted {
+                job: Arc::clone(&entry.job),
+                began: self.began.map(|began| (self.due, began)),
             }),
             now,
         }

@@ -28,6 +28,7 @@ pub(crate) mod news;
 pub(crate) mod nobody;
 mod nodes;
 pub(crate) mod order;
+pub(crate) mod outcomes;
 mod poll;
 mod repairs;
 pub(crate) mod request;
@@ -85,6 +86,7 @@ use self::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use self::news::{Ear, Glance, GlanceQuery, Hearing};
 use self::nobody::{NobodyQuery, UnservedJob};
 use self::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+use self::outcomes::{OutcomeCounts, OutcomeFold, OutcomeQuery, OutcomeSpan};
 use self::request::{Answered, Asked, CarriedOut, Request, RequestQuery};
 use self::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
 pub(crate) use self::retention::{
@@ -95,7 +97,7 @@ use self::streak::{Streak, StreakQuery};
 use self::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use self::sync::{OwnerRow, SyncAnswer, SyncOrder};
 pub use self::sync::{SyncStep, SyncedSchedule, Withdraws};
-pub(crate) use self::transition::{ExecutionChange, NextAttempt, Transition};
+pub(crate) use self::transition::{Counted, ExecutionChange, NextAttempt, Transition};
 use self::waiting::{PayloadPage, PayloadWalk};
 use crate::domain::{Covers, Entry, Error, ExecutionId, Lineage, Millis, ScheduleId, Timestamp};
 use crate::time::TimeSample;
@@ -379,6 +381,12 @@ pub(crate) trait Store: Verbs + Send + Sync {
 
     /// An application's figures: waiting executions, and schedules and nodes by state.
     fn figures(&self, query: &FiguresQuery) -> Result<Figures>;
+
+    /// Adds up counts of outcomes; whether there may be more to add up. One bounded step.
+    fn fold_outcomes(&self, fold: &OutcomeFold) -> Result<bool>;
+
+    /// Counts of outcomes, by what the query tells apart, in the order of their beginnings.
+    fn outcomes(&self, query: &OutcomeQuery) -> Result<Vec<(OutcomeSpan, OutcomeCounts)>>;
 
     /// Stores what runs have said, each under its claim token, in one transaction; at most one of each
     /// execution. One whose row another transaction holds is [`Applied::Held`]. The same may be said again,

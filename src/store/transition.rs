@@ -1,5 +1,7 @@
 //! What happens to an execution, and what follows from it.
 
+use std::sync::Arc;
+
 use super::rules::ChangeKind;
 use crate::domain::{
     Attempt, BoundOf, Event, ExecutionId, ExecutionState, Millis, Overlap, Reason, ScheduleId, Timestamp,
@@ -17,6 +19,8 @@ pub(crate) struct ExecutionChange {
     pub run_end: Option<RunEnd>,
     /// What its node knows of it; none if the execution is no running node's.
     pub own: Option<OwnExecution>,
+    /// What its outcome is counted by, if it is one.
+    pub counted: Option<Counted>,
     pub now: Timestamp,
 }
 
@@ -76,6 +80,14 @@ pub(crate) struct OwnExecution {
     pub counted_by: Option<ScheduleId>,
 }
 
+/// What the outcome of an attempt is counted by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub job: Arc<str>,
+    /// When it was due, and when its handler began, where the one that stores the outcome knows.
+    pub began: Option<(Timestamp, Timestamp)>,
+}
+
 /// Of a run whose end says when its schedule fires again: which schedule, and the delay in milliseconds as it
 /// was read. The schedule's row has the one that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +131,7 @@ pub(super) struct Meaning {
 impl ExecutionChange {
     /// One of an execution that nobody answers for.
     pub(crate) fn of(execution: ExecutionId, token: Token, transition: Transition, now: Timestamp) -> Self {
-        Self { execution, token, transition, run_end: None, own: None, now }
+        Self { execution, token, transition, run_end: None, own: None, counted: None, now }
     }
 
     pub(super) fn meaning(&self) -> Meaning {

@@ -852,6 +852,16 @@ fn its_page_is_true(kind: ServerKind) {
     let keys_of_line: BTreeSet<String> = line.as_object().unwrap().keys().cloned().collect();
     assert_eq!(keys_of_line, documented("`executions logs`"));
     assert_eq!(keys(&["check"]), documented("`check`"));
+    assert_eq!(keys(&["outcomes"]), documented("`outcomes`"));
+    let by_all = succeeded(&on(&database, &["outcomes", "--by", "hour,job,node", "--output", "csv"]));
+    let line = by_all.lines().nth(1).unwrap_or_default();
+    let node = scheduler.node().to_string();
+    assert!(line.contains(&format!(",{},{node},", WORK.name())), "{by_all}");
+    let other = ["outcomes", "--job", "other", "--output", "json"];
+    assert_eq!(succeeded(&on(&database, &other)), "[]\n");
+    let refused = on(&database, &["outcomes", "--by", "week"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("hour, job, node"), "{}", text(&refused.stderr));
     assert_eq!(keys(&["jobs", "enqueue", WORK.name(), "--at", "1d"]), documented("`jobs enqueue`"));
     assert!(scheduler.shutdown(Duration::from_secs(30)));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use firetime::{
     ApplicationView, AuditFilter, AuditView, Client, ExecutionFilter, ExecutionView, JobView, LaneHealth,
-    NodeView, RateView, ScheduleView,
+    NodeView, OutcomeFilter, Outcomes, RateView, ScheduleView,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -52,6 +52,7 @@ pub(crate) enum Listing {
     /// What follows the execution of this id.
     Executions(ExecutionFilter, Option<i64>),
     Audit(AuditFilter),
+    Outcomes(OutcomeFilter),
 }
 
 /// How it is listed.
@@ -136,6 +137,10 @@ fn once(target: &Target, listing: &Listing, how: &How, out: &mut dyn Write) -> R
             }
             shown(how, out, AUDIT, rows)
         }
+        Listing::Outcomes(filter) => {
+            let outcomes = client.outcomes(&OutcomeFilter { limit: one_more, ..filter.clone() })?;
+            of_application(&client, target, how, out, OUTCOMES, outcomes)
+        }
     }
 }
 
@@ -188,6 +193,26 @@ const NODES: &[Column<NodeView>] = &[
     Column::wide("UNTIL (UTC)", |node| utc(node.paused_until)),
     Column::new("REASON", |node| shortened(&node.reason, TEXT_SHOWN)),
 ];
+
+const OUTCOMES: &[Column<Outcomes>] = &[
+    Column::new("FROM (UTC)", |it| utc(Some(it.from))),
+    Column::new("UNTIL (UTC)", |it| utc(Some(it.until))),
+    Column::new("JOB", |it| it.job.clone()),
+    Column::new("NODE", |it| it.node.clone()),
+    Column::new("SUCCEEDED", |it| it.succeeded.to_string()),
+    Column::new("FAILED", |it| it.failed.to_string()),
+    Column::new("TIMED OUT", |it| it.timed_out.to_string()),
+    Column::new("CANCELLED", |it| it.cancelled.to_string()),
+    Column::new("ABANDONED", |it| it.abandoned.to_string()),
+    Column::new("LATE (MS)", |it| millis(it.mean_lateness)),
+    Column::new("LATEST (MS)", |it| millis(it.longest_lateness)),
+    Column::new("TOOK (MS)", |it| millis(it.mean_duration)),
+    Column::new("LONGEST (MS)", |it| millis(it.longest_duration)),
+];
+
+fn millis(span: Option<u64>) -> String {
+    span.map_or_else(|| "-".to_owned(), |millis| millis.to_string())
+}
 
 /// Of each lane how many of its threads and async handlers are taken, and how many executions wait.
 fn lanes(node: &NodeView) -> String {

@@ -11,7 +11,7 @@ use super::deaths::{Deaths, Unnoticed};
 use super::dice::Dice;
 use super::faults::{Faults, MEMBERS, RETENTION, any_member};
 use super::jobs::{self, APPLICATION};
-use super::judge::{Bounds, Cancel, Covering, Effect, Execution, History, Pause, Unserved};
+use super::judge::{Bounds, COUNTED, Cancel, Covering, Effect, Execution, History, Pause, Unserved};
 use super::plans::Plans;
 use super::process::{HAS_LANES, Process, Surroundings};
 use super::sabotage::Sabotage;
@@ -20,8 +20,10 @@ use super::switches::Switches;
 use super::wire::{Completions, Wire, Wires};
 use crate::api::verify;
 use crate::domain::{Event, ExecutionState, Millis, NodeId, ScheduleId, Timestamp};
+use crate::store::Store;
 use crate::store::audit::AuditQuery;
 use crate::store::news::News;
+use crate::store::outcomes::{OutcomeCounts, OutcomeQuery};
 use crate::store::{ExecutionQuery, ExecutionRow, NodeRow};
 
 /// After the last occurrence faults stop, and this long the cluster may settle what is left.
@@ -539,6 +541,7 @@ impl Cluster {
             doomed,
             unnoticed,
             clock: self.clock_errors,
+            counted: Some(counted(store)),
             kept: RETENTION,
             healed: self.ends,
             read: self.now,
@@ -550,6 +553,24 @@ impl Cluster {
             ..History::default()
         }
     }
+}
+
+/// How many outcomes are counted in each of the states that the judge asks for.
+fn counted(store: &dyn Store) -> [i64; 4] {
+    let query = OutcomeQuery {
+        application: jobs::APPLICATION.to_owned(),
+        from: Timestamp::EPOCH,
+        until: Timestamp::MAX,
+        job: None,
+        node: None,
+        by_hour: false,
+        by_job: false,
+        by_node: false,
+        limit: 1,
+    };
+    let counts = store.outcomes(&query).unwrap().pop().map(|(_, counts)| counts).unwrap_or_default();
+    let place = |state: &str| OutcomeCounts::STATES.iter().position(|it| it.as_str() == state);
+    COUNTED.map(|state| counts.sums[place(state).unwrap()])
 }
 
 /// What operators heard of expected occurrences: the schedule, the fire time, and whether it was met.

@@ -41,6 +41,8 @@ pub struct History {
     pub told: Vec<(String, Millis, bool)>,
     /// Jobs that no node can run.
     pub unserved: Vec<Unserved>,
+    /// How many outcomes are counted in each of the states of [`COUNTED`](super::COUNTED); none if nobody asked.
+    pub counted: Option<[i64; 4]>,
     /// Schedules that were paused for what failed in a row, and when.
     pub contained: Vec<(String, Millis)>,
     /// Executions that somebody cancelled, or asked to end while they ran.

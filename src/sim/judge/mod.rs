@@ -15,6 +15,7 @@ mod expected;
 mod fences;
 mod history;
 mod keys;
+mod outcomes;
 mod overlaps;
 mod requests;
 mod reruns;
@@ -25,6 +26,7 @@ mod withdrawn;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use self::history::*;
+pub use self::outcomes::COUNTED;
 
 /// The end of a pause has been carried out this soon.
 const ENDING: Millis = 10_000;
@@ -66,6 +68,7 @@ pub fn judge(history: &History) -> Verdict {
     covers::covers(history, &mut verdict);
     containment::containment(history, &parts, &mut verdict);
     expected::expected(history, &parts, &mut verdict);
+    outcomes::outcomes(history, &mut verdict);
     effects(history, &mut verdict);
     transactions::transactions(history, &mut verdict);
     checkpoints::checkpoints(history, &mut verdict);

@@ -32,6 +32,17 @@ macro_rules! conformance {
                 schedules_with_an_expectation_come_in_pages_by_id,
                 a_note_of_what_was_expected_loses_if_only_the_last_one_differs,
             }
+            outcomes {
+                attempts_are_counted_by_their_outcomes,
+                how_late_a_handler_began_is_counted,
+                an_outcome_said_twice_is_counted_once,
+                a_lost_outcome_is_not_counted,
+                an_outcome_of_the_handlers_own_transaction_is_counted_once,
+                outcomes_are_told_apart_by_hour_job_and_node,
+                adding_up_changes_no_count,
+                hours_of_the_past_become_days_without_nodes,
+                counts_go_with_the_ledger,
+            }
             figures {
                 what_waits_is_counted_by_job,
                 what_waits_is_counted_for_the_first_thousand_jobs,

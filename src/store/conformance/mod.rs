@@ -43,6 +43,7 @@ pub(crate) mod news;
 pub(crate) mod nobody;
 pub(crate) mod nodes;
 pub(crate) mod ordered;
+pub(crate) mod outcomes;
 pub(crate) mod overlaps;
 pub(crate) mod polls;
 pub(crate) mod purge;

@@ -6,7 +6,7 @@ use crossbeam::channel::{Sender, bounded};
 use uuid::Uuid;
 
 use super::commits::{Commits, LostCommits};
-use super::hooks::{BoundsFault, CoversFault, ExpectedFault, HeldKey, MemberFault, SlotFault};
+use super::hooks::{BoundsFault, CoversFault, ExpectedFault, HeldKey, MemberFault, OutcomeFault, SlotFault};
 use super::rows::{Execution, Shape, Text};
 use super::tables::Tables;
 use super::{MemoryStore, Shared};
@@ -117,6 +117,11 @@ impl MemoryStore {
     /// From now on it goes wrong in this way to tell what was expected.
     pub(crate) fn break_expected(&self, fault: ExpectedFault) {
         self.tables().hooks.expected_fault = Some(fault);
+    }
+
+    /// From now on outcomes are counted wrongly.
+    pub(crate) fn break_outcomes(&self, fault: OutcomeFault) {
+        self.tables().hooks.outcome_fault = Some(fault);
     }
 
     /// Fences no longer begin anew when a copy takes over.

@@ -138,13 +138,18 @@ impl Tables {
         if change.rule().only_asks() || !self.change_run(change, id) {
             let is_it =
                 |run: &Execution| run.is(execution.becomes()) && run.token == Some(execution.token_after());
-            return Ok((change.rule().repeats && self.run(id).is_some_and(is_it)).into());
+            let is_so = change.rule().repeats && self.run(id).is_some_and(is_it);
+            if is_so {
+                self.count_again(execution);
+            }
+            return Ok(is_so.into());
         }
         match execution.kind() {
             ChangeKind::TimeOut => self.stuck.insert(id.0, ()),
             ChangeKind::Release => self.stuck.remove(&id.0),
             _ => {}
         }
+        self.count_outcome(execution);
         let ends = self.cancels.contains_key(&id.0) && !self.hooks.follows_cancelled;
         let next = execution.transition.next().filter(|_| !ends);
         if let (Some(next), Some(run)) = (next, self.run(id)) {

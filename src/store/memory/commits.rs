@@ -14,11 +14,17 @@ use super::table::Written;
 use crate::domain::{JobId, NodeId, Timestamp};
 use crate::store::audit::AuditRow;
 use crate::store::order::CancelRow;
+use crate::store::outcomes::{OutcomeCounts, OutcomeKey};
 use crate::store::said::SaidRow;
 use crate::store::sync::OwnerRow;
 
 /// The primary key of an owner: its application and its name.
 pub(super) type OwnerKey = (Arc<str>, Arc<str>);
+
+/// The primary key of new outcomes: their application and their first execution.
+pub(super) type NewOutcomesKey = (Arc<str>, i64);
+/// The primary key of outcomes that are added up.
+pub(super) type OutcomesKey = (Arc<str>, OutcomeKey);
 
 /// A row, or what must be unique, that two transactions may have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +47,8 @@ pub(super) enum RowKey {
     Audit(i64),
     Request(i64),
     Owner(Arc<str>, Arc<str>),
+    NewOutcomes(NewOutcomesKey),
+    Outcomes(OutcomesKey),
 }
 
 /// What one transaction has written.
@@ -61,6 +69,8 @@ pub(super) struct WriteSet {
     pub(super) audit: Vec<Written<i64, AuditRow>>,
     pub(super) requests: Vec<Written<i64, RequestRow>>,
     pub(super) owners: Vec<Written<OwnerKey, OwnerRow>>,
+    pub(super) new_outcomes: Vec<Written<NewOutcomesKey, (OutcomeKey, OutcomeCounts)>>,
+    pub(super) outcomes: Vec<Written<OutcomesKey, OutcomeCounts>>,
     /// The rows by which it is certified.
     pub(super) rows: BTreeSet<RowKey>,
 }
@@ -105,6 +115,8 @@ impl WriteSet {
         let owner =
             |it: &Written<OwnerKey, OwnerRow>| RowKey::Owner(Arc::clone(&it.key.0), Arc::clone(&it.key.1));
         rows.extend(self.owners.iter().map(owner));
+        rows.extend(self.new_outcomes.iter().map(|it| RowKey::NewOutcomes(it.key.clone())));
+        rows.extend(self.outcomes.iter().map(|it| RowKey::Outcomes(it.key.clone())));
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Hooks {
     pub(super) covers_fault: Option<CoversFault>,
     /// A protection of what is expected that is switched off.
     pub(super) expected_fault: Option<ExpectedFault>,
+    /// How outcomes are counted wrongly.
+    pub(super) outcome_fault: Option<OutcomeFault>,
     /// Fences begin nowhere anew when a copy takes over.
     pub(super) has_no_floor: bool,
     /// What members fail to do.
@@ -138,6 +140,17 @@ pub(crate) enum ExpectedFault {
     ExpectsNothing,
     /// No success ends what is unmet.
     NothingIsMet,
+}
+
+/// How it may go wrong to count outcomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutcomeFault {
+    /// None is counted.
+    CountsNothing,
+    /// One whose first answer was lost is counted with each call.
+    CountsAgain,
+    /// New counts stay after they are added up.
+    AddsTwice,
 }
 
 /// A row that may be locked.

@@ -19,6 +19,7 @@ pub(crate) mod members;
 mod nobody;
 mod nodes;
 mod order;
+mod outcomes;
 mod place;
 mod purge;
 mod queue;
@@ -51,6 +52,7 @@ use super::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::nobody::{NobodyQuery, UnservedJob};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+use super::outcomes::{OutcomeCounts, OutcomeFold, OutcomeQuery, OutcomeSpan};
 use super::request::{CarriedOut, Request, RequestQuery};
 use super::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
 use super::rules::{ChangeKind, HeldRow};
@@ -480,6 +482,14 @@ impl Store for MemoryStore {
 
     fn figures(&self, query: &FiguresQuery) -> Result<Figures> {
         Ok(self.read(|tables| tables.figures(query)))
+    }
+
+    fn fold_outcomes(&self, fold: &OutcomeFold) -> Result<bool> {
+        self.transaction(|tables| Ok(tables.fold_outcomes(fold)))
+    }
+
+    fn outcomes(&self, query: &OutcomeQuery) -> Result<Vec<(OutcomeSpan, OutcomeCounts)>> {
+        Ok(self.read(|tables| tables.outcomes(query)))
     }
 
     fn checkpoint_of(&self, execution: ExecutionId) -> Result<Option<String>> {

@@ -49,6 +49,9 @@ impl Tables {
             purged.next = None;
         }
         self.forget_said(before);
+        if purge.after.is_empty() {
+            self.purge_outcomes(&purge.application, before);
+        }
         if purged.occurrences + purged.schedules > 0 {
             let application = self.application(&purge.application);
             let app = self.apps.row(application, App::default);

@@ -27,6 +27,8 @@ impl Tables {
             audit: self.audit.written(),
             requests: self.requests.written(),
             owners: self.owners.written(),
+            new_outcomes: self.new_outcomes.written(),
+            outcomes: self.outcomes.written(),
             rows: self.touched.clone(),
         };
         set.note_rows();
@@ -65,6 +67,8 @@ impl Tables {
         self.audit.commit();
         self.requests.commit();
         self.owners.commit();
+        self.new_outcomes.commit();
+        self.outcomes.commit();
         self.touched.clear();
     }
 
@@ -94,6 +98,8 @@ impl Tables {
         self.audit.roll_back(0);
         self.requests.roll_back(0);
         self.owners.roll_back(0);
+        self.new_outcomes.roll_back(0);
+        self.outcomes.roll_back(0);
         self.touched.clear();
     }
 
@@ -123,6 +129,8 @@ impl Tables {
         self.audit.replay(&set.audit);
         self.requests.replay(&set.requests);
         self.owners.replay(&set.owners);
+        self.new_outcomes.replay(&set.new_outcomes);
+        self.outcomes.replay(&set.outcomes);
         let ids = [&set.jobs.last().map(|it| it.key.0), &set.schedules.last().map(|it| it.key)];
         let more = [&set.runs.last().map(|it| it.key), &set.audit.last().map(|it| it.key)];
         ids.into_iter().chain(more).flatten().for_each(|id| self.ids.pass(*id));
@@ -179,6 +187,8 @@ impl Tables {
         self.audit.revert(&set.audit);
         self.requests.revert(&set.requests);
         self.owners.revert(&set.owners);
+        self.new_outcomes.revert(&set.new_outcomes);
+        self.outcomes.revert(&set.outcomes);
     }
 
     /// The same, by a member that has certified it.

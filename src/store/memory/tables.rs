@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::commits::{Commits, OwnerKey, RowKey};
+use super::commits::{Commits, NewOutcomesKey, OutcomesKey, OwnerKey, RowKey};
 use super::hooks::Hooks;
 use super::rows::{
     App, BoundedRow, Execution, Expected, IndexedBy, Job, Key, Node, Pause, RequestRow, Schedule, Slot,
@@ -18,6 +18,7 @@ use crate::store::audit::AuditRow;
 use crate::store::change::PolicyChange;
 use crate::store::nobody::NobodyMark;
 use crate::store::order::CancelRow;
+use crate::store::outcomes::{OutcomeCounts, OutcomeKey};
 use crate::store::said::SaidRow;
 use crate::store::sync::OwnerRow;
 use crate::store::{Change, Result};
@@ -85,6 +86,10 @@ pub(super) struct Tables {
     pub(super) expected: Table<i64, Expected>,
     /// QRTZ_SAID, by execution.
     pub said: Table<i64, SaidRow>,
+    /// QRTZ_OUTCOME_NEW, by application and first execution.
+    pub(super) new_outcomes: Table<NewOutcomesKey, (OutcomeKey, OutcomeCounts)>,
+    /// QRTZ_OUTCOME.
+    pub(super) outcomes: Table<OutcomesKey, OutcomeCounts>,
     /// QRTZ_BOUNDED: by job and execution, the group and when it was claimed.
     pub bounded: Table<(JobId, i64), BoundedRow>,
     /// QRTZ_KEY: by queue, key and period, the origin of the execution enqueued last with it.
@@ -113,6 +118,7 @@ impl Tables {
         let (runs, schedules, recorded) = (self.runs.mark(), self.schedules.mark(), self.audit.mark());
         let (requests, triggers) = (self.requests.mark(), self.triggers.mark());
         let owners = self.owners.mark();
+        let (new_outcomes, outcomes) = (self.new_outcomes.mark(), self.outcomes.mark());
         let (changes, removed) = (self.hooks.changes.len(), self.hooks.removed.len());
         let result = work(self);
         if result.is_err() {
@@ -120,6 +126,8 @@ impl Tables {
             self.requests.roll_back(requests);
             self.triggers.roll_back(triggers);
             self.owners.roll_back(owners);
+            self.new_outcomes.roll_back(new_outcomes);
+            self.outcomes.roll_back(outcomes);
             while let Some((id, row)) = self.runs.undone(runs) {
                 self.swap_run(id, row);
             }

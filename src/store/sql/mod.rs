@@ -43,13 +43,13 @@ pub use connection::caller::driver;
 pub(crate) use connection::target::Target;
 pub use migrate::MigrationReport;
 pub(crate) use migrate::{check_schema, migrate};
-use misfire::{expected, nobody, orphans, purge, purge_queue, streak, unreadable};
+use misfire::{expected, nobody, orphans, outcomes as counted, purge, purge_queue, streak, unreadable};
 use session::Session;
 use session::fault::{Fault, Step};
 use verbs::calls::{calls, shared_verbs};
 pub(crate) use verbs::joined::joined;
 use verbs::{audit, change, ensure, node, order, queue, requests, rerun, said, switch, sync};
-use views::{awaited, covers, figures, history, inspect, ledger, place, waiting};
+use views::{awaited, covers, figures, history, inspect, ledger, outcomes, place, waiting};
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::awaited::OpenOrEnded;
@@ -60,6 +60,7 @@ use super::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::nobody::{NobodyQuery, UnservedJob};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+use super::outcomes::{OutcomeCounts, OutcomeFold, OutcomeQuery, OutcomeSpan};
 use super::request::{CarriedOut, Request, RequestQuery};
 use super::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
 use super::said::{Said, SaidBy};
@@ -307,6 +308,9 @@ impl Store for SqlStore {
         read waiting_payloads(walk: &PayloadWalk) -> PayloadPage =
             "read payloads that wait", waiting::waiting;
         read figures(query: &FiguresQuery) -> Figures = "read the cluster's figures", figures::figures;
+        write fold_outcomes(fold: &OutcomeFold) -> bool = "add up outcomes", counted::fold;
+        read outcomes(query: &OutcomeQuery) -> Vec<(OutcomeSpan, OutcomeCounts)> =
+            "count outcomes", outcomes::outcomes;
         read checkpoint_of(execution: ExecutionId) -> Option<String> =
             "read a checkpoint", inspect::checkpoint;
         read covers(execution: ExecutionId, most: usize) -> Option<Covers> =

@@ -454,6 +454,7 @@ impl Cluster {
             keyed: self.deeds.keyed.clone(),
             retries: self.deeds.retries.clone(),
             skips: self.deeds.skips.clone(),
+            counted: Some(history::counted(&mut self.hand)),
             contained: Vec::new(),
             cancels: self.deeds.cancels.clone(),
             removals: self.deeds.removals.clone(),

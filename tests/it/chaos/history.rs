@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::hand::Hand;
 use super::job::PAID;
-use super::judge::{Change, Effect, Execution, Plan};
+use super::judge::{COUNTED, Change, Effect, Execution, Plan};
 use super::load::Load;
 use super::saved;
 
@@ -77,6 +77,15 @@ pub fn executions(hand: &mut Hand) -> Vec<Execution> {
         holder: maybe(&row[17]),
     };
     hand.rows(columns, tail).into_iter().map(execution).collect()
+}
+
+/// How many outcomes are counted in each of the judge's states.
+pub fn counted(hand: &mut Hand) -> [i64; 4] {
+    COUNTED.map(|state| {
+        let column = format!("COALESCE(SUM({}), 0)", state.to_lowercase());
+        let tables = ["QRTZ_OUTCOME", "QRTZ_OUTCOME_NEW"];
+        tables.iter().map(|table| number(&hand.rows(&column, &format!("FROM {table}"))[0][0])).sum()
+    })
 }
 
 /// A change with the nodes that held the execution before and after it.

@@ -8,14 +8,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
-use firetime::{AuditFilter, Cron, ExecutionFilter, Trigger};
+use firetime::{AuditFilter, Cron, ExecutionFilter, OutcomeFilter, Trigger};
 use serde_json::value::RawValue;
 
 pub(crate) use self::raw::RawArgs;
 use self::raw::{
     RawAdd, RawAppVerb, RawAuditFilter, RawBackfill, RawBulk, RawBy, RawCluster, RawCommand, RawCron,
     RawEnqueue, RawExecutionVerb, RawFields, RawFilter, RawJobVerb, RawList, RawListed, RawNext, RawNodeVerb,
-    RawPause, RawRerun, RawRun, RawScheduleVerb, RawSet, RawSubject,
+    RawOutcomeKey, RawOutcomes, RawPause, RawRerun, RawRun, RawScheduleVerb, RawSet, RawSubject,
 };
 use crate::add::{self, Definition, Fields, NewExecution};
 use crate::control::{Change, Removal, Subject, Verb, Which};
@@ -131,6 +131,10 @@ impl RawArgs {
             RawCommand::Audit { filter, list } => {
                 let filter = filter.resolve(now, &list);
                 around.list(Listing::Audit(filter), &list)?
+            }
+            RawCommand::Outcomes { filter, list } => {
+                let filter = filter.resolve(now);
+                around.list(Listing::Outcomes(filter), &list)?
             }
             RawCommand::Rerun(rerun) => around.rerun(*rerun)?,
             RawCommand::Backfill(backfill) => around.backfill(backfill)?,
@@ -440,6 +444,22 @@ impl RawFilter {
             until: self.until.map(|until| until.from(now)),
             limit,
             ..ExecutionFilter::default()
+        }
+    }
+}
+
+impl RawOutcomes {
+    fn resolve(self, now: DateTime<Utc>) -> OutcomeFilter {
+        let by = |key| self.by.contains(&key);
+        OutcomeFilter {
+            since: Some(self.since.from(now)),
+            until: self.until.as_ref().map(|until| until.from(now)),
+            by_hour: by(RawOutcomeKey::Hour),
+            by_job: by(RawOutcomeKey::Job),
+            by_node: by(RawOutcomeKey::Node),
+            job: self.job,
+            node: self.node,
+            ..OutcomeFilter::default()
         }
     }
 }

@@ -175,6 +175,17 @@ pub(super) enum RawCommand {
         #[command(flatten)]
         list: RawList,
     },
+    /// Counts the attempts that have ended, by state, with how late they began and how long they took
+    ///
+    /// Skipped occurrences, and executions that were cancelled before they began, are no attempts: see
+    /// executions --state.
+    #[command(after_help = DATABASE_HELP)]
+    Outcomes {
+        #[command(flatten)]
+        filter: RawOutcomes,
+        #[command(flatten)]
+        list: RawList,
+    },
     /// Runs occurrences of a schedule that did not succeed, each under its own fire time, or ends that
     ///
     /// Without --yes it lists them: which would be run, and which have succeeded or have not ended.
@@ -632,6 +643,37 @@ pub(super) struct RawAuditFilter {
     /// Only since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
     pub(super) since: Option<When>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RawOutcomes {
+    /// Only those that ended since the hour of this instant: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d
+    /// ago. Hours are kept for two days, and then added up to days by UTC
+    #[arg(
+        long, value_name = "TIME", default_value = "1d", allow_hyphen_values = true, value_parser = when::parse
+    )]
+    pub(super) since: When,
+    /// Only hours, or days, that begin before this
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
+    pub(super) until: Option<When>,
+    /// Only of the job of this name
+    #[arg(long, value_name = "NAME")]
+    pub(super) job: Option<String>,
+    /// Only of the node with this id
+    #[arg(long, value_name = "ID")]
+    pub(super) node: Option<String>,
+    /// What is counted by itself: hour, job, node, or several of them, separated by commas
+    #[arg(long, value_enum, value_name = "KEYS", value_delimiter = ',', default_value = "job")]
+    pub(super) by: Vec<RawOutcomeKey>,
+}
+
+/// What outcomes are told apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum RawOutcomeKey {
+    /// Each hour, or day
+    Hour,
+    Job,
+    Node,
 }
 
 #[derive(Debug, Args)]

@@ -308,11 +308,35 @@ impl Dialect {
             Self::Sqlite | Self::Postgres => format!("{column} = EXCLUDED.{column}"),
             Self::Mysql => format!("{column} = VALUES({column})"),
         };
-        let sets = columns.iter().map(set).collect::<Vec<_>>().join(", ");
+        self.or_update(key, &columns.iter().map(set).collect::<Vec<_>>())
+    }
+
+    /// Turns an INSERT into one that adds to rows whose `key` exists: to sums, and to the greatest values.
+    pub(crate) fn or_add(self, table: &str, key: &str, sums: &[&str], greatest: &[&str]) -> String {
+        let new = |column: &str| match self {
+            Self::Sqlite | Self::Postgres => format!("EXCLUDED.{column}"),
+            Self::Mysql => format!("VALUES({column})"),
+        };
+        let add = |column: &&str| format!("{column} = {table}.{column} + {}", new(column));
+        let raise = |column: &&str| {
+            let new = new(column);
+            format!("{column} = CASE WHEN {new} > {table}.{column} THEN {new} ELSE {table}.{column} END")
+        };
+        self.or_update(key, &sums.iter().map(add).chain(greatest.iter().map(raise)).collect::<Vec<_>>())
+    }
+
+    fn or_update(self, key: &str, sets: &[String]) -> String {
+        let sets = sets.join(", ");
         match self {
             Self::Sqlite | Self::Postgres => format!(" ON CONFLICT ({key}) DO UPDATE SET {sets}"),
             Self::Mysql => format!(" ON DUPLICATE KEY UPDATE {sets}"),
         }
+    }
+
+    /// The sum of a column as a BIGINT: sums have wider types.
+    pub(crate) fn sum(self, column: &str) -> String {
+        let whole = if self == Self::Mysql { "SIGNED" } else { "BIGINT" };
+        format!("CAST(SUM({column}) AS {whole})")
     }
 
     /// Appends that a column is one of many ids. PostgreSQL hashes a list of so many values only where it is

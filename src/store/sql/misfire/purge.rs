@@ -4,6 +4,7 @@
 //! with nothing to remove costs one look, whatever the size of the ledger. A step reads first and then
 //! removes all it found by a few statements, each guarded by what was read.
 
+use super::outcomes;
 #[cfg(test)]
 use crate::domain::ScheduleState;
 use crate::domain::Timestamp;
@@ -108,6 +109,7 @@ pub(crate) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
         audit::purge(session, &purge.application, before, purge.limit)?;
         audit::purge_cancels(session, &purge.application, before)?;
         triggers::purge(session, &purge.application, before, purge.limit)?;
+        outcomes::purge(session, &purge.application, before)?;
     }
     let schedules = remove(session, &found.spent, delete_spent)?;
     if schedules > 0 {

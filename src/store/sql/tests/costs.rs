@@ -184,7 +184,7 @@ mod sqlite {
 
     #[test]
     fn a_batch_costs_so_much() {
-        super::a_batch_costs(&super::Database::sqlite(), (4, 10), (1, 4));
+        super::a_batch_costs(&super::Database::sqlite(), (4, 10), (4, 4));
     }
 }
 
@@ -207,7 +207,7 @@ mod mariadb {
 
     #[test]
     fn a_batch_costs_so_much() {
-        super::a_batch_costs(&super::Database::mariadb(), (3, 6), (1, 2));
+        super::a_batch_costs(&super::Database::mariadb(), (3, 6), (4, 2));
     }
 }
 
@@ -237,7 +237,7 @@ mod postgres {
 
     #[test]
     fn a_batch_costs_so_much() {
-        a_batch_costs(&Database::postgres(), (1, 5), (1, 2));
+        a_batch_costs(&Database::postgres(), (1, 5), (4, 2));
     }
 
     /// Bytes of the log for each execution; `None` if whole pages were written, as after a checkpoint.

@@ -6,12 +6,13 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use super::{run_end, triggers, withdrawn};
+use super::{outcomes, run_end, triggers, withdrawn};
 use crate::domain::{
     Attempt, ExecutionId, LONGEST_ERROR, Reason, ScheduleId, ScheduleState, Timestamp, Token,
 };
 use crate::store::change::{LedgerColumns, Seen, WithdrawChange};
 use crate::store::columns::{Column, Datum};
+use crate::store::outcomes::is_counted;
 use crate::store::repairs::called;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set, Table};
 use crate::store::sql::dialect::Dialect;
@@ -42,7 +43,7 @@ fn has_follow_ups(change: &Change) -> bool {
     let is_stuck = matches!(change.kind(), ChangeKind::TimeOut | ChangeKind::Release);
     let plans = matches!(change, Change::Execution(change) if change.ends_run().is_some());
     let writes = matches!(change, Change::Repair(_) | Change::Remove(_));
-    is_stuck || plans || change.next_attempt().is_some() || writes
+    is_stuck || plans || counts(change) || change.next_attempt().is_some() || writes
 }
 
 /// The changes of one transaction.
@@ -61,6 +62,7 @@ pub(crate) fn apply(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<A
 pub(super) fn apply_all(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<Applied>> {
     let held = run_end::lock(session, changes)?;
     let mut applied = vec![Applied::Lost; changes.len()];
+    let mut outcomes: Vec<&ExecutionChange> = Vec::new();
     let mut order: Vec<usize> = Vec::with_capacity(changes.len());
     for (index, change) in changes.iter().enumerate() {
         match run_end::held(change, &held) {
@@ -73,14 +75,18 @@ pub(super) fn apply_all(session: &mut dyn Session, changes: &[Change]) -> Step<V
         let kind = changes[alike[0]].kind();
         for some in alike.chunks(size(session.dialect(), kind)) {
             let rows: Vec<&Change> = some.iter().map(|index| &changes[*index]).collect();
-            for (index, done) in some.iter().zip(change(session, kind.rule(), &rows)?) {
-                applied[*index] = done.into();
+            for (index, made) in some.iter().zip(change(session, kind.rule(), &rows)?) {
+                applied[*index] = (made != Made::Not).into();
+                if let (Made::Now, Change::Execution(outcome)) = (made, &changes[*index]) {
+                    outcomes.push(outcome);
+                }
             }
         }
     }
     let done = |index: &&usize| applied[**index].is_done();
     let done: Vec<&Change> = order.iter().filter(done).map(|index| &changes[*index]).collect();
     follow(session, &done)?;
+    outcomes::note(session, &outcomes)?;
     Ok(applied)
 }
 
@@ -115,24 +121,49 @@ fn locks(rule: &Rule, rows: usize) -> bool {
     rule.held == HeldRow::Leave || (!rule.repeats && rows > 1)
 }
 
+/// Whether a change is made, and by which call.
+#[derive(Clone, Copy, PartialEq)]
+enum Made {
+    Not,
+    /// By an earlier call, whose answer was lost.
+    Before,
+    Now,
+}
+
 /// Changes a batch of one kind; answers for each row whether it is so now.
-fn change(session: &mut dyn Session, rule: &Rule, rows: &[&Change]) -> Step<Vec<bool>> {
+fn change(session: &mut dyn Session, rule: &Rule, rows: &[&Change]) -> Step<Vec<Made>> {
+    let made = |is_so: bool, made: Made| if is_so { made } else { Made::Not };
     let (dialect, want) = (session.dialect(), want(rule, rows));
     if locks(rule, rows.len()) {
         let free: HashSet<i64> = change_free(session, rule, rows, want)?.into_iter().collect();
-        return Ok(rows.iter().map(|row| free.contains(&number(row, Column::Id))).collect());
+        let is_made = |row: &&Change| free.contains(&number(row, Column::Id));
+        return Ok(rows.iter().map(|row| made(is_made(row), Made::Now)).collect());
     }
     if rule.only_asks() {
-        return read_back(session, rows, &want);
+        let so = read_back(session, rows, &want)?;
+        return Ok(so.into_iter().map(|is_so| made(is_so, Made::Before)).collect());
     }
     let changed = session.execute(&guarded_update(dialect, rule, rows, &want))?;
     if changed == want.len() {
-        Ok(vec![true; rows.len()])
-    } else if rule.repeats {
-        read_back(session, rows, &want)
-    } else {
-        Ok(vec![false; rows.len()])
+        return Ok(vec![Made::Now; rows.len()]);
     }
+    if !rule.repeats {
+        return Ok(vec![Made::Not; rows.len()]);
+    }
+    let so = read_back(session, rows, &want)?;
+    let all = so.iter().filter(|is_so| **is_so).count();
+    if (1..all).contains(&changed) && rows.iter().any(|row| counts(row)) {
+        let told_apart =
+            "an earlier call has stored some of these outcomes: they are stored in smaller parts";
+        return Err(Fault::new(FaultKind::Conflict, told_apart));
+    }
+    let by = if changed == 0 { Made::Before } else { Made::Now };
+    Ok(so.into_iter().map(|is_so| made(is_so, by)).collect())
+}
+
+/// Whether it is counted once it is made.
+fn counts(change: &Change) -> bool {
+    matches!(change, Change::Execution(change) if is_counted(change))
 }
 
 /// Changes the rows that are as they were seen and, where the rule says so, that nobody holds; gives their

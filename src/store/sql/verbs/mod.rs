@@ -9,6 +9,7 @@ pub(super) mod joined;
 pub(super) mod named;
 pub(super) mod node;
 pub(super) mod order;
+pub(super) mod outcomes;
 pub(super) mod queue;
 pub(super) mod requests;
 pub(super) mod rerun;

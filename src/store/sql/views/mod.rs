@@ -6,5 +6,6 @@ pub(super) mod figures;
 pub(super) mod history;
 pub(super) mod inspect;
 pub(super) mod ledger;
+pub(super) mod outcomes;
 pub(super) mod place;
 pub(super) mod waiting;
