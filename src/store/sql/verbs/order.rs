@@ -95,7 +95,11 @@ pub(crate) fn cancel(session: &mut dyn Session, order: &ExecutionOrder) -> Step<
 }
 
 /// The last of the attempts that followed this one.
-fn last_behind(session: &mut dyn Session, execution: ExecutionId, lock: &str) -> Step<Option<ExecutionId>> {
+pub(super) fn last_behind(
+    session: &mut dyn Session,
+    execution: ExecutionId,
+    lock: &str,
+) -> Step<Option<ExecutionId>> {
     let question = sql("SELECT l.id FROM QRTZ_RUN r JOIN QRTZ_RUN l ON l.execute_id = r.execute_id \
                         AND l.generation = r.generation AND l.origin = r.origin \
                         AND l.scheduled_time = r.scheduled_time AND l.attempt > r.attempt \

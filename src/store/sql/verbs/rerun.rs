@@ -1,6 +1,8 @@
 //! Reruns: what the ledger says of a schedule's occurrences, the executions made of that, and their end.
 
-use super::order::{ask, touch};
+use std::collections::HashMap;
+
+use super::order::{ask, last_behind, touch};
 use super::{audit, change, named};
 use crate::domain::{ExecutionId, NextFire, Reason, ScheduleId, Timestamp, Token};
 use crate::store::columns::When;
@@ -253,7 +255,7 @@ answer! {
 
 /// Cancels the executions of a rerun that have not begun, and asks for the end of those that run. Their rows
 /// are locked, so that they neither begin nor end meanwhile. An outcome that came first may have inserted a
-/// retry: they are looked for until no other is found.
+/// retry: they are looked for until no other is found, nor one that the caller's snapshot lacks.
 pub(crate) fn cancel(session: &mut dyn Session, order: &RerunCancel) -> Step<RerunCancelled> {
     let audited = rerun_of(session, order)?;
     let found = audited.map_or_else(|| waiting_rerun(session, order), |found| Ok(Some(found)))?;
@@ -266,6 +268,9 @@ pub(crate) fn cancel(session: &mut dyn Session, order: &RerunCancel) -> Step<Rer
         let mut open = open_of(session, (schedule, generation, order.origin))?;
         open.retain(|it| !known.contains(&it.id));
         if open.is_empty() {
+            if has_another(session, (schedule, generation, order.origin))? {
+                continue;
+            }
             break;
         }
         known.extend(open.iter().map(|it| it.id));
@@ -281,6 +286,38 @@ pub(crate) fn cancel(session: &mut dyn Session, order: &RerunCancel) -> Step<Rer
     }
     audit::record(session, &order.entry(&name, (cancelled, asked)))?;
     Ok(RerunCancelled::Done { cancelled, asked })
+}
+
+/// Whether another attempt at an execution of a rerun has been inserted since they were looked for. It is a
+/// conflict if the caller's snapshot is older than that: nothing but a lock would show the attempt.
+fn has_another(session: &mut dyn Session, place: (i64, i64, i64)) -> Step<bool> {
+    let (dialect, lock) = (session.dialect(), session.dialect().lock_to_see("r"));
+    if lock.is_empty() {
+        return Ok(false);
+    }
+    // Whatever inserts an attempt changes the row before it. None follows a success.
+    let columns = "SELECT r.id, r.state, r.claim_token, r.touched FROM QRTZ_RUN r WHERE ";
+    let read = |row: &mut Row| Ok((row.int()?, (row.loose_text()?, row.loose_text()?, row.maybe_int()?)));
+    let shown = sql(columns).push("r.execute_id = ? AND r.generation = ? AND r.origin = ?").bind_all(place);
+    let shown: HashMap<i64, _> = session.all(&shown, read)?;
+    let mut ids: Vec<i64> = shown.keys().copied().collect();
+    ids.sort_unstable();
+    for some in ids.chunks(dialect.batch()) {
+        let present = sql(columns).push("r.state <> 'SUCCEEDED' AND r.id IN ").list(some.iter().copied());
+        let present = present.push(&format!(" {}{lock}", dialect.in_order("r.id")));
+        let present: Vec<(i64, _)> = session.all(&present, read)?;
+        for (id, _) in present.into_iter().filter(|(id, is)| shown.get(id) != Some(is)) {
+            let behind = last_behind(session, ExecutionId(id), &dialect.lock_to_see("l"))?;
+            let Some(ExecutionId(attempt)) = behind.filter(|it| !shown.contains_key(&it.0)) else { continue };
+            let visible = sql("SELECT r.id FROM QRTZ_RUN r WHERE r.id = ?").bind(attempt);
+            if session.one(&visible, Row::int)?.is_none() {
+                let problem = format!("execution {attempt} was made since the caller's transaction began");
+                return Err(Fault::new(FaultKind::Conflict, problem));
+            }
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Cancels those that have not begun, which are locked. One without a readable token was written by hand and
