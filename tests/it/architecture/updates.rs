@@ -82,6 +82,8 @@ const LISTED: &[Listed] = &[
         "the guards of edits"),
     listed("/triggers.rs", "UPDATE QRTZ_TRIGGER SET last_fire_time = ?", "AND ended_time = -1\"",
         "the generation that has not ended, of a schedule whose row is locked"),
+    listed("/triggers.rs", "update(dialect,(\"QRTZ_TRIGGER\",\"t\")", "AND t.ended_time = -1\"",
+        "the same of schedules that this transaction has planned anew under their guard"),
     listed("/triggers.rs", "DELETE FROM QRTZ_TRIGGER WHERE application = ? AND ended_time >= 0", "AND NOT EXISTS",
         "generations that ended longer ago than retention and have no row left, which nobody changes"),
     listed("/triggers.rs", "DELETE FROM QRTZ_TRIGGER WHERE NOT EXISTS", "e.id = QRTZ_TRIGGER.execute_id",

@@ -7,13 +7,14 @@ use allocation_counter::measure;
 
 use super::count;
 use super::fixture::{AT, Database, LIMITS, application, definition, request, schedules};
-use crate::domain::{Answer, Entry, JobPolicy, JobSpec, NodeId};
+use crate::domain::{Answer, Cursor, Entry, JobPolicy, JobSpec, NextFire, NodeId};
 use crate::store::audit::{Attribution, AuditEntry};
 use crate::store::sql::SqlStore;
 use crate::store::sql::session::statement::{single, sql};
 use crate::store::sync::SyncOrder;
 use crate::store::{
-    Author, Change, Claim, ClaimRequest, Claimed, Definition, Ensured, NewNode, RemoveChange, Store, Verbs,
+    Author, Change, Claim, ClaimRequest, Claimed, Definition, Ensured, Move, NewNode, RemoveChange, Repair,
+    Store, Verbs,
 };
 use crate::time::Clock;
 use crate::trigger::{Simple, Trigger};
@@ -137,6 +138,38 @@ fn what_is_not_due_costs_no_statement(database: &Database) {
     assert_eq!([edits[1] - edits[0], removals[1] - removals[0]], more);
 }
 
+/// The history of their triggers is two statements for a batch, not for each schedule.
+fn many_planned_anew_cost_what_one_does(database: &Database) {
+    const MANY: usize = 50;
+    count::begin();
+    let limits = crate::store::StoreLimits { connections: 1, ..LIMITS };
+    let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
+    let app = application();
+    let entries = schedules(&store, &app, 3 * (1 + MANY));
+    let to = Cursor { prev: None, next: NextFire::At(AT + 1_000) };
+    let anew =
+        |entry: &Arc<Entry>| Change::Repair(Repair { how: Move::Anew, ..Repair::of(entry, to, 0, AT) });
+    let mut cost = |entries: &[Arc<Entry>]| {
+        let changes: Vec<Change> = entries.iter().map(anew).collect();
+        let before = count::statements();
+        assert!(store.apply(&changes).unwrap().iter().all(|applied| applied.is_done()));
+        count::statements() - before
+    };
+    // The first prepares its statements, and any may meet a lock of the tests beside this one.
+    let (ones, many) = entries.split_at(3);
+    let of_one = ones.chunks(1).map(&mut cost).min();
+    let of_many = many.chunks(MANY).map(&mut cost).min();
+    println!("costs: one is planned anew by {of_one:?} statements, {MANY} by {of_many:?}");
+    // Many rows are locked by a statement of their own.
+    assert!(of_many <= of_one.map(|of_one| of_one + 1), "{of_one:?}, {of_many:?}");
+    let noted = sql("SELECT COUNT(*) FROM QRTZ_TRIGGER t JOIN QRTZ_EXECUTE e ON e.id = t.execute_id \
+                     WHERE e.application = ? AND (t.generation = 0 AND t.ended_time = ? \
+                     OR t.generation = 1 AND t.begun_time = ? AND t.ended_time = -1)");
+    let noted = noted.bind_all((app.as_str(), AT, AT));
+    let noted = single(database.session().rows(&noted).unwrap()).unwrap();
+    assert_eq!(noted, 2 * i64::try_from(entries.len()).unwrap());
+}
+
 /// However many schedules it lists: the revision, the clock and the owner's rows are read, each once.
 fn an_equal_sync_reads_three_times(database: &Database) {
     const SCHEDULES: usize = 300;
@@ -178,6 +211,11 @@ mod sqlite {
     }
 
     #[test]
+    fn many_planned_anew_cost_what_one_does() {
+        super::many_planned_anew_cost_what_one_does(&super::Database::sqlite());
+    }
+
+    #[test]
     fn a_node_joins_in_a_few_statements() {
         super::a_node_joins_in_a_few_statements(&super::Database::sqlite());
     }
@@ -198,6 +236,11 @@ mod mariadb {
     #[test]
     fn an_equal_sync_reads_three_times() {
         super::an_equal_sync_reads_three_times(&super::Database::mariadb());
+    }
+
+    #[test]
+    fn many_planned_anew_cost_what_one_does() {
+        super::many_planned_anew_cost_what_one_does(&super::Database::mariadb());
     }
 
     #[test]
@@ -228,6 +271,11 @@ mod postgres {
     #[test]
     fn an_equal_sync_reads_three_times() {
         super::an_equal_sync_reads_three_times(&Database::postgres());
+    }
+
+    #[test]
+    fn many_planned_anew_cost_what_one_does() {
+        super::many_planned_anew_cost_what_one_does(&Database::postgres());
     }
 
     #[test]

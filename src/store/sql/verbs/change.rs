@@ -371,7 +371,7 @@ fn read_back(session: &mut dyn Session, rows: &[&Change], want: &BatchRows) -> S
 
 /// Writes the rows that follow changes: next attempts, and the ledger of moved cursors.
 fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
-    let (mut attempts, mut repairs, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut attempts, mut repairs, mut ends) = (Vec::new(), Vec::<&Repair>::new(), Vec::new());
     for change in done {
         match change {
             Change::Execution(change) => {
@@ -379,14 +379,7 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
                 attempts.extend(change.transition.next().map(|next| (change, next)));
                 stuck(session, change)?;
             }
-            Change::Repair(repair) => {
-                if repair.how == Move::Anew {
-                    let until = (repair.state.as_str(), repair.cursor.prev);
-                    triggers::end(session, (repair.id, repair.generation), until, repair.now)?;
-                    triggers::begin(session, repair.id, repair.now)?;
-                }
-                repairs.push(repair);
-            }
+            Change::Repair(repair) => repairs.push(repair),
             Change::Remove(RemoveChange { application, seen, now, .. }) => {
                 triggers::end_where_it_stands(session, seen.id, &seen.state, *now)?;
                 let waiting = waiting(session, application, seen.id)?;
@@ -415,6 +408,8 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
         make(session, &plans)?;
         run_end::record(session, &ended)?;
     }
+    let anew: Vec<&Repair> = repairs.iter().copied().filter(|repair| repair.how == Move::Anew).collect();
+    triggers::plan_anew(session, &anew)?;
     supersede(session, &repairs)?;
     let row = |repair: &&'_ Repair| repair.rows.len();
     let mut rows: Vec<(&Repair, &LedgerRow)> = Vec::with_capacity(repairs.iter().map(row).sum());

@@ -1,9 +1,13 @@
 //! The triggers' history: a row for each generation of a schedule, in the transaction that begins or ends it.
 
+use std::borrow::Cow;
+
 use super::named;
 use crate::domain::{ScheduleId, Timestamp};
+use crate::store::Repair;
 use crate::store::columns::When;
 use crate::store::sql::session::Session;
+use crate::store::sql::session::batch::{BatchRows, update};
 use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, Statement, listed, sql};
 
@@ -29,14 +33,20 @@ pub(super) fn begin(session: &mut dyn Session, schedule: ScheduleId, now: Timest
 
 fn begin_where(session: &mut dyn Session, of: Statement, now: Timestamp) -> Step<()> {
     let insert = sql(format!(
-        "INSERT INTO QRTZ_TRIGGER (execute_id, generation, application, begun_time, first_fire_time, {}) \
-         SELECT e.id, e.generation, e.application, ?, COALESCE(e.next_fire_time, -1), {} \
+        "{} SELECT e.id, e.generation, e.application, ?, COALESCE(e.next_fire_time, -1), {} \
          FROM QRTZ_EXECUTE e WHERE ",
-        listed("", When::COLUMNS),
+        insert_into(),
         listed("e.", When::COLUMNS)
     ));
     let leave = session.dialect().or_leave("QRTZ_TRIGGER", "generation");
     session.execute(&insert.bind(now).and(of).push(&leave)).map(drop)
+}
+
+fn insert_into() -> String {
+    format!(
+        "INSERT INTO QRTZ_TRIGGER (execute_id, generation, application, begun_time, first_fire_time, {})",
+        listed("", When::COLUMNS)
+    )
 }
 
 /// Notes the end of a schedule's generation: until then its state was this, and it had claimed or passed its
@@ -51,6 +61,39 @@ pub(super) fn end(
     let update = sql("UPDATE QRTZ_TRIGGER SET last_fire_time = ?, ended_time = ?, end_state = ? \
                       WHERE execute_id = ? AND generation = ? AND ended_time = -1");
     session.execute(&update.bind_all((last, now, state, schedule, generation))).map(drop)
+}
+
+/// The same of schedules that are planned anew, each of which begins a generation with that: a batch of them
+/// by one statement each.
+pub(super) fn plan_anew(session: &mut dyn Session, repairs: &[&Repair]) -> Step<()> {
+    let dialect = session.dialect();
+    for some in repairs.chunks(dialect.batch()) {
+        let each = || some.iter();
+        let ended = BatchRows::new(each().map(|it| it.id.0))
+            .ints("generation", each().map(|it| it.generation))
+            .times("last", each().map(|it| it.cursor.prev))
+            .times("at", each().map(|it| it.now))
+            .alike("state", each().map(|it| Cow::Borrowed(it.state.as_str())));
+        let sets = [("last_fire_time", "w.last"), ("ended_time", "w.at"), ("end_state", "w.state")];
+        let this = dialect.seek("t.execute_id", "w.id");
+        let not_ended = format!("{this} AND t.generation = w.generation AND t.ended_time = -1");
+        session.execute(&update(dialect, ("QRTZ_TRIGGER", "t"), &sets, &ended, &not_ended))?;
+        let begun = ended.of(&["id", "at"]);
+        let insert = sql(format!(
+            "{} SELECT e.id, e.generation, e.application, w.at, COALESCE(e.next_fire_time, -1), {} FROM ",
+            insert_into(),
+            listed("e.", When::COLUMNS)
+        ));
+        let insert = insert.want(dialect, &begun).push(&format!(
+            " {} {} ON {} WHERE 1 = 1{}",
+            dialect.join(),
+            dialect.by_id("QRTZ_EXECUTE", "e"),
+            dialect.seek("e.id", "w.id"),
+            dialect.or_leave("QRTZ_TRIGGER", "generation")
+        ));
+        session.execute(&insert)?;
+    }
+    Ok(())
 }
 
 /// The same of one whose cursor stays where it is, and whose row this transaction has locked.
