@@ -16,19 +16,23 @@ const FIRST: ScheduleId = ScheduleId(i64::MIN);
 const PAGE: usize = 1_000;
 
 /// Where the look at the schedules with an expectation stands. A page that fails is asked for again by the
-/// next pass, half as long: what was looked at before it is not looked at once more.
+/// next pass, half as long: what was looked at before it is not looked at once more. A schedule that fails
+/// alone is left to the next round: it holds up none behind it.
 pub(super) struct Expected {
     after: ScheduleId,
+    /// So many behind `after` have failed alone.
+    skip: usize,
     page: usize,
 }
 
 impl Expected {
     pub(super) fn new() -> Self {
-        Self { after: FIRST, page: PAGE }
+        Self { after: FIRST, skip: 0, page: PAGE }
     }
 
     fn query(&self, application: &str, after: ScheduleId, now: Now) -> ExpectedQuery {
-        ExpectedQuery { application: application.to_owned(), after, limit: self.page, now: now.db }
+        let (application, skip) = (application.to_owned(), self.skip);
+        ExpectedQuery { application, after, skip, limit: self.page, now: now.db }
     }
 
     /// The next page of the schedules with an expectation.
@@ -39,7 +43,7 @@ impl Expected {
     /// The calls that follow a page.
     pub(super) fn found(&mut self, application: &str, page: ExpectedPage, now: Now) -> Vec<Call> {
         let ExpectedPage { found, gone, next } = page;
-        (self.after, self.page) = (next.unwrap_or(FIRST), (self.page * 2).min(PAGE));
+        (self.after, self.skip, self.page) = (next.unwrap_or(FIRST), 0, (self.page * 2).min(PAGE));
         let note =
             |it: Expectation| Asked::note_expected(self.query(application, FIRST, now), it.clone(), it);
         let gone = (!gone.is_empty()).then(|| Asked::expect_no_longer(application.to_owned(), gone, ()));
@@ -48,6 +52,7 @@ impl Expected {
     }
 
     pub(super) fn failed(&mut self) {
+        self.skip += usize::from(self.page == 1);
         self.page = (self.page / 2).max(1);
     }
 }
@@ -192,6 +197,30 @@ mod tests {
         let expected = [(0, 1_000), (1_000, 1_000), (2_000, 1_000), (2_000, 500), (2_000, 250), (2_250, 500)];
         assert_eq!(asked[..6], expected);
         assert_eq!(asked[6..], [(0, 1_000), (1_000, 1_000), (2_000, 1_000)]);
+    }
+
+    /// Of the schedules 1 to 4, 2 and 3 take too long by themselves.
+    #[test]
+    fn a_schedule_that_fails_alone_holds_up_none_behind_it_and_is_asked_about_again() {
+        let (mut machine, mut answered, mut tried) = (in_a_pass(None), Vec::new(), Vec::new());
+        let mut events = Vec::new();
+        for turn in 0..40 {
+            events.extend(pass_of(&mut machine, at(turn * 15_000), true, |op| {
+                let Op::FindExpected(ExpectedQuery { after, skip, limit, .. }) = *op else { return None };
+                let rows: Vec<i64> = (1..=4).filter(|id| *id > after.0).skip(skip).take(limit).collect();
+                if rows.contains(&2) || rows.contains(&3) {
+                    tried.push(rows);
+                    return Some(Err(Error::new(ErrorKind::Unavailable, "too long")));
+                }
+                let next = rows.last().filter(|_| rows.len() == limit).copied().map(ScheduleId);
+                answered.extend(rows);
+                Some(Ok(Answer::FindExpected(ExpectedPage { next, ..ExpectedPage::default() })))
+            }));
+        }
+        assert!(answered.starts_with(&[1, 4, 1, 4]), "{answered:?}");
+        let alone = |id: i64| tried.iter().filter(|rows| **rows == [id]).count();
+        assert!(alone(2) >= 2 && alone(3) >= 2, "{tried:?}");
+        assert!(events.iter().any(|it| it.contains(LOOK) && it.contains("too long")), "it is told");
     }
 
     #[test]

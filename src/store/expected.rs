@@ -15,11 +15,12 @@ const MOST_OF_UNMET: usize = 1_000;
 /// And among so many of the newest attempts that somebody asked for.
 pub(crate) const MOST_BY_HAND: usize = 1_000;
 
-/// Of the schedules by id behind `after`, so many.
+/// Of the schedules by id behind `after` but for the first `skip`, so many.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ExpectedQuery {
     pub application: String,
     pub after: ScheduleId,
+    pub skip: usize,
     pub limit: usize,
     /// Database time.
     pub now: Timestamp,

@@ -25,7 +25,8 @@ impl Bench {
     }
 
     fn expected_query(&self, now: Timestamp) -> ExpectedQuery {
-        ExpectedQuery { application: self.app.clone(), after: ScheduleId(i64::MIN), limit: 100, now }
+        let after = ScheduleId(i64::MIN);
+        ExpectedQuery { application: self.app.clone(), after, skip: 0, limit: 100, now }
     }
 
     fn expected_page(&self, now: Timestamp) -> ExpectedPage {

@@ -18,7 +18,7 @@ impl Tables {
         let mut page = ExpectedPage::default();
         let behind = self.expected.range(query.after.0.saturating_add(1)..);
         let rows = behind.filter(|(_, row)| *row.application == *query.application);
-        for (n, (id, row)) in (1..).zip(rows.take(query.limit)) {
+        for (n, (id, row)) in (1..).zip(rows.skip(query.skip).take(query.limit)) {
             page.next = (n == query.limit).then_some(ScheduleId(*id));
             match self.expecting(*id, row) {
                 Some(of) => page.found.extend(self.verdict_of(&of, query.now)),

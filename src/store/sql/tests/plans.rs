@@ -835,7 +835,7 @@ fn what_was_expected_is_found_by_index(database: &Database) {
         .unwrap();
     analyze(session.as_mut());
     let after = ScheduleId(i64::MIN);
-    let query = ExpectedQuery { application, after, limit: 100, now: START + 1_000_000 };
+    let query = ExpectedQuery { application, after, skip: 0, limit: 100, now: START + 1_000_000 };
     let of = Expecting {
         application: "nobody's".into(),
         id: ScheduleId(1),
@@ -851,6 +851,7 @@ fn what_was_expected_is_found_by_index(database: &Database) {
     };
     for (statement, rows) in [
         (expected::page(&query), 100),
+        (expected::page(&ExpectedQuery { skip: 50, ..query.clone() }), 100),
         (expected::newest(&of, START..query.now, 100), 1),
         (expected::by_hand(&of, START), 1),
         (expected::missed(&of, START - 1, query.now), 1),
@@ -893,7 +894,8 @@ fn what_never_succeeds_is_read_in_steps(database: &Database) {
             .unwrap();
     }
     analyze(session.as_mut());
-    let query = ExpectedQuery { application, after: ScheduleId(i64::MIN), limit: 100, now: START };
+    let after = ScheduleId(i64::MIN);
+    let query = ExpectedQuery { application, after, skip: 0, limit: 100, now: START };
     let first = store.expected(&query).unwrap();
     let unmet = |page: &ExpectedPage| -> Vec<(ScheduleId, Option<Timestamp>)> {
         page.found.iter().map(|it| (it.change.schedule, it.change.becomes)).collect()
