@@ -76,7 +76,7 @@ fn analyze(session: &mut dyn Session) {
     let text = session.dialect().choose(
         "ANALYZE",
         "ANALYZE",
-        "ANALYZE TABLE QRTZ_EXECUTE, QRTZ_RUN, QRTZ_JOB, QRTZ_EXPECTED",
+        "ANALYZE TABLE QRTZ_EXECUTE, QRTZ_RUN, QRTZ_JOB, QRTZ_TAG, QRTZ_EXPECTED",
     );
     session.batch(text).unwrap();
 }
@@ -674,7 +674,7 @@ fn a_groups_bound_reads_that_group_alone(database: &Database) {
 /// However many others there are.
 fn executions_are_found_by_tag_and_key_alone(database: &Database) {
     let (mut session, application) = filled(database);
-    let names = format!("'{application}', 'queue:work'");
+    let (names, numbers) = (format!("'{application}', 'queue:work'"), numbers(session.dialect(), 0));
     let queue =
         format!("SELECT id FROM QRTZ_EXECUTE WHERE application = '{application}' AND name = 'queue:work'");
     let values = "'TOKEN', 0, 1, 1, 'SUCCEEDED', 1";
@@ -690,10 +690,16 @@ fn executions_are_found_by_tag_and_key_alone(database: &Database) {
              WHERE application = '{application}' AND name = 'queue:work'"
         ),
         format!("INSERT INTO QRTZ_TAG (tag, execute_id, origin) SELECT 'few', ({queue}), 7"),
+        format!("INSERT INTO QRTZ_TAG (tag, execute_id, origin) SELECT 'theirs', ({queue}), 7"),
+        format!(
+            "INSERT INTO QRTZ_TAG (tag, execute_id, origin) SELECT 'theirs', 4000000000 + n, 7 \
+             FROM ({numbers}) AS numbers"
+        ),
         format!("INSERT INTO QRTZ_KEY (unique_key, execute_id, origin) SELECT 'k', ({queue}), 7"),
     ] {
         session.batch(&statement).unwrap();
     }
+    analyze(session.as_mut());
     let open = [ExecutionState::Pending, ExecutionState::Claimed, ExecutionState::Running];
     let query = |tag: Option<&str>, key: Option<&str>, states: &[ExecutionState]| ExecutionQuery {
         application: Some(application.clone()),
@@ -707,6 +713,8 @@ fn executions_are_found_by_tag_and_key_alone(database: &Database) {
     for (query, found) in [
         (query(Some("few"), None, &[]), 1),
         (ExecutionQuery { after, ..query(Some("few"), None, &[]) }, 1),
+        // Other applications have many of it.
+        (query(Some("theirs"), None, &[]), 1),
         (query(None, Some("k"), &[]), 1),
         (query(Some("few"), None, &[ExecutionState::Succeeded]), 1),
         (query(None, Some("k"), &open), 0),

@@ -24,6 +24,9 @@ const FEW: usize = if cfg!(test) { 3 } else { 5_000 };
 /// The executions of a job with more schedules than this are not gathered schedule by schedule.
 const FEW_SCHEDULES: usize = if cfg!(test) { 3 } else { 1_000 };
 
+/// Of an application with more jobs than this, tags are not looked for queue by queue.
+const FEW_JOBS: usize = 1_000;
+
 /// The rows of a list, in its order.
 pub(crate) fn executions(session: &mut dyn Session, query: &ExecutionQuery) -> Step<Vec<ExecutionRow>> {
     let way = Way::of(session, query)?;
@@ -66,12 +69,9 @@ impl Way {
             return Ok(Self::found(LedgerIndex::Open, open));
         }
         if let Some(tag) = query.tag.as_deref()
-            && is_few(session, sql("SELECT 1 AS one FROM QRTZ_TAG n WHERE n.tag = ?").bind(tag))?
+            && let Some(tagged) = tagged(session, query, tag)?
         {
-            return Ok(Self::found(
-                LedgerIndex::Any,
-                found_by_name(session.dialect(), "QRTZ_TAG", "tag", tag),
-            ));
+            return Ok(Self::found(LedgerIndex::Any, tagged));
         }
         // No index has all schedules of a job: claims would pay for it, and MariaDB would take it for the one
         // that polls go by. So they are looked for only where the executions of the job are rare.
@@ -171,18 +171,48 @@ fn named(dialect: Dialect, query: &ExecutionQuery) -> Option<Statement> {
         let late = format!(" AND r.state = 'PENDING'{} AND r.due_time < ?", dialect.pending());
         return Some(sql(late).bind(before));
     }
-    query.key.as_deref().map(|key| found_by_name(dialect, "QRTZ_KEY", "unique_key", key))
+    query.key.as_deref().map(|key| found_by_name(dialect, "QRTZ_KEY", named_so("unique_key", key)))
+}
+
+fn named_so(column: &str, name: &str) -> Statement {
+    sql(format!("n.{column} = ?")).bind(name)
+}
+
+/// The executions with a tag, if these are few: where the list is of an application, in its own queues.
+fn tagged(session: &mut dyn Session, query: &ExecutionQuery, tag: &str) -> Step<Option<Statement>> {
+    let (queues, dialect) = (queues(session, query)?, session.dialect());
+    let condition = match queues {
+        Some(queues) if queues.is_empty() => return Ok(Some(sql(" AND 1 = 0"))),
+        Some(queues) => named_so("tag", tag).push(" AND ").and(ledger_of(dialect, "n.", &queues)),
+        None => named_so("tag", tag),
+    };
+    let counted = sql("SELECT 1 AS one FROM QRTZ_TAG n WHERE ").and(condition.clone());
+    Ok(is_few(session, counted)?.then(|| found_by_name(dialect, "QRTZ_TAG", condition)))
+}
+
+/// The ids of an application's queues; none if the list is of all applications, or it has too many jobs.
+fn queues(session: &mut dyn Session, query: &ExecutionQuery) -> Step<Option<Vec<i64>>> {
+    let Some(application) = query.application.as_deref() else { return Ok(None) };
+    let question = sql(format!(
+        "SELECT s.id FROM QRTZ_JOB j LEFT JOIN QRTZ_EXECUTE s ON s.application = j.application \
+         AND s.name = {} WHERE j.application = ? LIMIT ?",
+        session.dialect().queue_of("j.job_class")
+    ));
+    let question = question.bind_all((application, FEW_JOBS + 1));
+    let found: Vec<Option<i64>> = session.all(&question, Row::maybe_int)?;
+    Ok(Some(found).filter(|found| found.len() <= FEW_JOBS).map(|found| found.into_iter().flatten().collect()))
 }
 
 /// These tables name an execution by its queue and its origin. PostgreSQL is given the ids as an array: of a
 /// join it might read the other end first.
-fn found_by_name(dialect: Dialect, table: &str, column: &str, name: &str) -> Statement {
+fn found_by_name(dialect: Dialect, table: &str, condition: Statement) -> Statement {
     let (among, end) = if dialect.binds_lists() { ("= ANY (ARRAY(", "))") } else { ("IN (", ")") };
     sql(format!(
         " AND r.id {among}SELECT x.id FROM {table} n JOIN QRTZ_RUN x ON x.execute_id = n.execute_id \
-         AND x.generation = 0 AND x.origin = n.origin WHERE n.{column} = ?{end}"
+         AND x.generation = 0 AND x.origin = n.origin WHERE "
     ))
-    .bind(name)
+    .and(condition)
+    .push(end)
 }
 
 /// Whether only executions that have not ended are meant, and few are PENDING. Those under way are never
@@ -204,7 +234,7 @@ fn is_few(session: &mut dyn Session, question: Statement) -> Step<bool> {
 }
 
 /// Whether a question has so many rows; no more are read.
-fn has_at_least(session: &mut dyn Session, question: Statement, rows: usize) -> Step<bool> {
+pub(super) fn has_at_least(session: &mut dyn Session, question: Statement, rows: usize) -> Step<bool> {
     let count = sql("SELECT COUNT(*) AS counted FROM (").and(question).push(" LIMIT ?) AS c");
     let found = session.one(&count.bind(rows), Row::int)?.unwrap_or_default();
     Ok(usize::try_from(found).is_ok_and(|found| found >= rows))
