@@ -20,7 +20,7 @@ use crate::store::change::ExpectedChange;
 use crate::store::enqueue::{EnqueueOrder, Keyed};
 use crate::store::expected::{Expectation, ExpectedPage, ExpectedQuery};
 use crate::store::figures::{Figures, FiguresQuery};
-use crate::store::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
+use crate::store::ledger::{LedgerLine, LedgerPage, LedgerRange, LedgerSchedule, LineQuery, LinesBy};
 use crate::store::news::{Ear, Glance, GlanceQuery, Hearing, News};
 use crate::store::nobody::{NobodyChange, NobodyQuery, UnservedJob};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
@@ -1010,6 +1010,10 @@ impl Store for Wire<'_> {
 
     fn ledger_schedules(&self, page: &LedgerPage) -> Result<Vec<LedgerSchedule>> {
         self.store.ledger_schedules(page)
+    }
+
+    fn ledger_lines_by(&self, range: &LedgerRange) -> Result<LinesBy> {
+        self.store.ledger_lines_by(range)
     }
 
     fn ledger_lines(&self, query: &LineQuery) -> Result<Vec<LedgerLine>> {

@@ -47,9 +47,28 @@ pub(crate) struct TriggerEnd {
     pub state: String,
 }
 
+/// Fire times from here on, before an instant, whose rows are read in pages of so many.
+#[derive(Clone, Debug)]
+pub(crate) struct LedgerRange {
+    pub application: String,
+    pub from: Timestamp,
+    pub before: Timestamp,
+    pub page: usize,
+}
+
+/// By what the rows of a range are found. The order is the key's either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinesBy {
+    /// All rows of the ledger are looked at in their order.
+    Key,
+    /// Those of the range are gathered and sorted for each page.
+    FireTime,
+}
+
 /// A page of the rows of some schedules, in the order of their key.
 #[derive(Clone, Debug)]
 pub(crate) struct LineQuery {
+    pub by: LinesBy,
     pub application: String,
     pub after: LinePlace,
     /// Only schedules up to this one.
@@ -60,8 +79,19 @@ pub(crate) struct LineQuery {
     pub limit: usize,
 }
 
+impl LineQuery {
+    /// The schedule, if the page is of one alone.
+    pub(crate) fn of_one(&self) -> Option<ScheduleId> {
+        let LinePlace { schedule, .. } = self.after;
+        let is_next =
+            self.after == LinePlace::behind(schedule) && schedule.0.checked_add(1) == Some(self.through.0);
+        let is_begun = schedule == self.through && self.after.generation < i64::MAX;
+        Some(self.through).filter(|_| is_next || is_begun)
+    }
+}
+
 /// Behind this row: the place of an execution in the ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LinePlace {
     pub schedule: ScheduleId,
     pub generation: i64,

@@ -82,7 +82,7 @@ pub use self::enqueue::OnConflict;
 use self::enqueue::{EnqueueOrder, Keyed};
 use self::expected::{Expectation, ExpectedPage, ExpectedQuery};
 use self::figures::{Figures, FiguresQuery};
-use self::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
+use self::ledger::{LedgerLine, LedgerPage, LedgerRange, LedgerSchedule, LineQuery, LinesBy};
 use self::news::{Ear, Glance, GlanceQuery, Hearing};
 use self::nobody::{NobodyQuery, UnservedJob};
 use self::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
@@ -364,6 +364,9 @@ pub(crate) trait Store: Verbs + Send + Sync {
 
     /// A page of an application's schedules, each with the triggers it has had.
     fn ledger_schedules(&self, page: &LedgerPage) -> Result<Vec<LedgerSchedule>>;
+
+    /// By what the rows of a range are found with less.
+    fn ledger_lines_by(&self, range: &LedgerRange) -> Result<LinesBy>;
 
     /// A page of the ledger's rows but for enqueued executions, by schedule, generation, origin, fire time
     /// and attempt.

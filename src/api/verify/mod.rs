@@ -127,7 +127,7 @@ fn verified(
     let from = begins.map_or(asked.from, |begins| asked.from.max(begins));
     let span = Span { from, ..asked };
     let mut accounts = Accounts::default();
-    let ledger = Ledger { store, application, span };
+    let ledger = Ledger::new(store, application, span)?;
     let schedules = ledger.walk(name, witness, |account| accounts.add(account))?;
     // What retention has removed meanwhile is no flaw.
     let removed = store.ledger_from(application)?.filter(|begins| *begins > from);

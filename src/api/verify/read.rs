@@ -7,17 +7,22 @@ use super::answer::{Flaw, FlawKind};
 use super::demand::demands;
 use crate::domain::{Error, ScheduleId};
 use crate::store::Store;
-use crate::store::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LinePlace, LineQuery};
+use crate::store::ledger::{
+    LedgerLine, LedgerPage, LedgerRange, LedgerSchedule, LinePlace, LineQuery, LinesBy,
+};
 
 /// So many schedules are read at once, and so many rows.
 const SCHEDULES: usize = 500;
 const ROWS: usize = 5_000;
+/// The same where each page gathers all rows of the range.
+const GATHERED: usize = 20_000;
 
 /// An application's ledger within a span.
 pub(super) struct Ledger<'a> {
-    pub store: &'a dyn Store,
-    pub application: &'a str,
-    pub span: Span,
+    store: &'a dyn Store,
+    application: &'a str,
+    span: Span,
+    by: LinesBy,
 }
 
 /// The attempts at one occurrence, in the order of their numbers.
@@ -42,6 +47,12 @@ impl Witness for () {
 }
 
 impl<'a> Ledger<'a> {
+    pub(super) fn new(store: &'a dyn Store, application: &'a str, span: Span) -> Result<Self, Error> {
+        let (from, before) = (span.from, span.until);
+        let range = LedgerRange { application: application.to_owned(), from, before, page: GATHERED };
+        Ok(Self { store, application, span, by: store.ledger_lines_by(&range)? })
+    }
+
     /// Accounts for all schedules, or for the one of this name.
     pub(super) fn walk(
         &self,
@@ -50,11 +61,16 @@ impl<'a> Ledger<'a> {
         mut told: impl FnMut(Account),
     ) -> Result<u64, Error> {
         let (mut after, mut count) = (ScheduleId(i64::MIN), 0);
+        let mut lines = self.lines(after, ScheduleId(i64::MAX));
         loop {
             let page = self.schedules(after, name, SCHEDULES)?;
             let Some(last) = page.last().map(|last| last.id) else { break };
-            let behind = if name.is_some() { before(last) } else { after };
-            let mut lines = self.lines(behind, last);
+            // A page of gathered rows has those of many pages of schedules.
+            if name.is_some() {
+                lines = self.lines(before(last), last);
+            } else if self.by == LinesBy::Key {
+                lines = self.lines(after, last);
+            }
             for schedule in &page {
                 self.orphans(&mut lines, schedule.id, &mut told)?;
                 let account = self.account(schedule, &mut lines, witness)?;
@@ -69,7 +85,9 @@ impl<'a> Ledger<'a> {
             }
         }
         if name.is_none() {
-            let mut lines = self.lines(after, ScheduleId(i64::MAX));
+            if self.by == LinesBy::Key {
+                lines = self.lines(after, ScheduleId(i64::MAX));
+            }
             self.orphans(&mut lines, ScheduleId(i64::MAX), &mut told)?;
         }
         Ok(count)
@@ -86,13 +104,15 @@ impl<'a> Ledger<'a> {
     }
 
     fn lines(&self, after: ScheduleId, through: ScheduleId) -> Lines<'a> {
+        let by = self.by;
         let query = LineQuery {
+            by,
             application: self.application.to_owned(),
             after: LinePlace::behind(after),
             through,
             from: self.span.from,
             before: self.span.until,
-            limit: ROWS,
+            limit: if by == LinesBy::Key { ROWS } else { GATHERED },
         };
         Lines { store: self.store, query, read: VecDeque::new(), is_last: false }
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::domain::{Cursor, NextFire};
 use crate::store::ledger::{
-    LedgerLine, LedgerPage, LedgerSchedule, LinePlace, LineQuery, TriggerEnd, TriggerPeriod,
+    LedgerLine, LedgerPage, LedgerSchedule, LinePlace, LineQuery, LinesBy, TriggerEnd, TriggerPeriod,
 };
 use crate::store::{LedgerRow, Move, Purge};
 
@@ -18,16 +18,33 @@ impl Bench {
         all.into_iter().find(|schedule| schedule.id == id).map(|it| it.triggers).unwrap_or_default()
     }
 
+    /// The rows of a range, read in pages of so many, whichever way they are found.
+    fn lines_within(&self, range: (Timestamp, Timestamp), limit: usize) -> Vec<LedgerLine> {
+        let all = (ScheduleId(i64::MIN), ScheduleId(i64::MAX));
+        let [by_key, by_time] = [LinesBy::Key, LinesBy::FireTime].map(|by| self.read(by, all, range, limit));
+        assert_eq!(by_key, by_time, "pages of {limit}");
+        let mut by_schedule = Vec::new();
+        for id in by_key.iter().map(|line| line.place.schedule).collect::<std::collections::BTreeSet<_>>() {
+            by_schedule.extend(self.read(LinesBy::Key, (ScheduleId(id.0 - 1), id), range, limit));
+        }
+        assert_eq!(by_key, by_schedule, "pages of {limit}");
+        by_key
+    }
+
     /// The rows of the application's schedules, read in pages of so many.
     fn lines(&self, limit: usize) -> Vec<LedgerLine> {
-        let mut query = LineQuery {
-            application: self.app.clone(),
-            after: LinePlace::behind(ScheduleId(i64::MIN)),
-            through: ScheduleId(i64::MAX),
-            from: Timestamp::MIN,
-            before: Timestamp::MAX,
-            limit,
-        };
+        self.lines_within((Timestamp::MIN, Timestamp::MAX), limit)
+    }
+
+    fn read(
+        &self,
+        by: LinesBy,
+        (after, through): (ScheduleId, ScheduleId),
+        (from, before): (Timestamp, Timestamp),
+        limit: usize,
+    ) -> Vec<LedgerLine> {
+        let (application, after) = (self.app.clone(), LinePlace::behind(after));
+        let mut query = LineQuery { by, application, after, through, from, before, limit };
         let mut lines = Vec::new();
         loop {
             let page = self.store.ledger_lines(&query).unwrap();
@@ -162,14 +179,17 @@ pub(crate) fn the_ledger_is_read_in_order_by_pages(db: &Bench) {
         assert_eq!(db.lines(limit), all, "pages of {limit}");
     }
     let within = |from, before| {
-        let after = LinePlace::behind(ScheduleId(i64::MIN));
-        let (application, through) = (db.app.clone(), one.id);
-        let query = LineQuery { application, after, through, from, before, limit: 100 };
-        db.store.ledger_lines(&query).unwrap().iter().map(|it| it.place.scheduled).collect::<Vec<_>>()
+        let found = [1, 2, 100].map(|limit| {
+            let lines = db.lines_within((from, before), limit).into_iter();
+            lines.filter(|it| it.place.schedule == one.id).map(|it| it.place.scheduled).collect::<Vec<_>>()
+        });
+        assert!(found.iter().all(|it| *it == found[0]), "{found:?}");
+        found[0].clone()
     };
     assert_eq!(within(db.base + 3_000, db.base + 5_000), [from], "it reaches there");
     assert_eq!(within(db.base + 6_000, Timestamp::MAX), vec![again; usize::from(again >= db.base + 6_000)]);
     assert_eq!(within(Timestamp::MIN, from), [db.base; 2]);
+    assert_eq!(within(db.base + 9_000, db.base + 5_000), [], "it is empty");
     let names: Vec<_> = db.ledger_page(one.id, 10).into_iter().map(|it| it.name).collect();
     assert_eq!(names, ["two"]);
 }

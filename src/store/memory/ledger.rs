@@ -78,7 +78,7 @@ impl Tables {
     }
 
     pub(super) fn ledger_lines(&self, query: &LineQuery) -> Vec<LedgerLine> {
-        let LineQuery { ref application, after, through, from, before, limit } = *query;
+        let LineQuery { ref application, after, through, from, before, limit, .. } = *query;
         let attempt = u32::try_from(after.attempt).unwrap_or(u32::MAX);
         let key = (after.schedule.0, after.generation, after.origin, after.scheduled, attempt);
         let rows = self.ledger_behind(key).take_while(|(_, run)| run.schedule <= through.0);

@@ -48,7 +48,7 @@ use super::awaited::OpenOrEnded;
 use super::enqueue::{EnqueueOrder, Keyed};
 use super::expected::{Expectation, ExpectedPage, ExpectedQuery};
 use super::figures::{Figures, FiguresQuery};
-use super::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
+use super::ledger::{LedgerLine, LedgerPage, LedgerRange, LedgerSchedule, LineQuery, LinesBy};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::nobody::{NobodyQuery, UnservedJob};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
@@ -515,6 +515,10 @@ impl Store for MemoryStore {
 
     fn ledger_schedules(&self, page: &LedgerPage) -> Result<Vec<LedgerSchedule>> {
         Ok(self.read(|tables| tables.ledger_schedules(page)))
+    }
+
+    fn ledger_lines_by(&self, _: &LedgerRange) -> Result<LinesBy> {
+        Ok(LinesBy::Key)
     }
 
     fn ledger_lines(&self, query: &LineQuery) -> Result<Vec<LedgerLine>> {

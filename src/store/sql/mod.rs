@@ -56,7 +56,7 @@ use super::awaited::OpenOrEnded;
 use super::enqueue::{EnqueueOrder, Keyed};
 use super::expected::{Expectation, ExpectedPage, ExpectedQuery};
 use super::figures::{Figures, FiguresQuery};
-use super::ledger::{LedgerLine, LedgerPage, LedgerSchedule, LineQuery};
+use super::ledger::{LedgerLine, LedgerPage, LedgerRange, LedgerSchedule, LineQuery, LinesBy};
 use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::nobody::{NobodyQuery, UnservedJob};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
@@ -319,6 +319,8 @@ impl Store for SqlStore {
             "look where the ledger begins", ledger::from;
         read ledger_schedules(page: &LedgerPage) -> Vec<LedgerSchedule> =
             "read schedules and their triggers", ledger::schedules;
+        read ledger_lines_by(range: &LedgerRange) -> LinesBy =
+            "look how much of the ledger a range is", ledger::lines_by;
         read ledger_lines(query: &LineQuery) -> Vec<LedgerLine> = "read the ledger", ledger::lines;
         read execution_at(schedule: ScheduleId, at: Timestamp) -> Option<ExecutionId> =
             "look for an occurrence", place::execution_at;

@@ -15,6 +15,7 @@ use crate::store::change::PolicyChange;
 use crate::store::enqueue::HIGHEST_BY_HAND;
 use crate::store::expected::{ExpectedPage, ExpectedQuery, Expecting};
 use crate::store::figures::FiguresQuery;
+use crate::store::ledger::{LedgerRange, LinePlace, LineQuery, LinesBy};
 use crate::store::nobody::{NobodyChange, NobodyMark};
 use crate::store::rerun::{EndedSo, LedgerPart};
 use crate::store::sql::claim::{self, bounds, planned};
@@ -30,7 +31,7 @@ use crate::store::sql::session::batch::{BatchRows, update};
 use crate::store::sql::session::statement::{Statement, Value, sql};
 use crate::store::sql::verbs::{change, node, rerun, said, sync};
 use crate::store::sql::views::covers::Stretch;
-use crate::store::sql::views::{awaited, covers, figures, history, place, waiting};
+use crate::store::sql::views::{awaited, covers, figures, history, ledger, place, waiting};
 use crate::store::streak::Reach;
 use crate::store::{
     Change, ClaimRequest, Definition, ExecutionChange, ExecutionQuery, ListPlace, NewNode, NextAttempt,
@@ -333,7 +334,7 @@ fn the_hot_path_never_scans(database: &Database) {
         ("covers: last success", covers::last_success(stretch(ScheduleId(1)))),
         ("covers: left out", covers::ends_after(stretch(ScheduleId(1)), None, LeftOut::MOST)),
         ("covers: first", covers::first_of(stretch(ScheduleId(1)))),
-        ("covers: generation", covers::last_generation(ScheduleId(1), 1)),
+        ("covers: generation", covers::last_generation(Dialect::Postgres, ScheduleId(1), 1)),
         ("execution at", place::last_through(ScheduleId(1), 0, START)),
         ("page of stranded", node::stranded_page(dialect, &application, ExecutionId(0), 1_000)),
         ("sections behind", poll::behind(&application, &(Timestamp::EPOCH..START))),
@@ -451,7 +452,7 @@ fn what_an_execution_covers_reads_what_is_left_out(database: &Database) {
         ("left out", covers::ends_after(stretch, Some(success), LeftOut::MOST), 1_000),
         ("newest left out", covers::ends_after(stretch, None, 100), 1_000),
         ("all left out", covers::ends_after(stretch, None, LeftOut::MOST), 5 * ROWS),
-        ("generation", covers::last_generation(schedule, 1), 1_000),
+        ("generation", covers::last_generation(dialect, schedule, 1), 1_000),
         ("what a rerun means", rerun::ended_in(schedule.0, lately, &failed, 1_001), 1_000),
         // All that was asked for by hand.
         ("earlier reruns", rerun::reruns_of(schedule.0, 0, (success, Timestamp::MAX)), 5 * ROWS),
@@ -775,6 +776,57 @@ fn a_page_of_a_list_reads_little_else(database: &Database) {
     }
 }
 
+/// However many fire times lie before and behind: of all schedules, and of one that has a hundred triggers.
+fn a_short_range_of_the_ledger_is_read_alone(database: &Database) {
+    let (mut session, application) = filled(database);
+    let (dialect, first) = (session.dialect(), START + 50_000_000_000);
+    let id = -i64::from(NodeId::fresh().0.as_fields().0) - 2;
+    let numbers = numbers(dialect, 0);
+    session
+        .batch(&format!(
+            "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, \
+             due_time, until_time) SELECT '{application}', CASE WHEN n % 2 = 0 THEN {id} ELSE {id} - 1 END, \
+             n % 100, {first} + n * 1000, 1, \
+             'SKIPPED', {first}, CASE WHEN n % 5000 = 0 THEN {first} + n * 1000 + 700 ELSE -1 END \
+             FROM ({numbers}) AS numbers"
+        ))
+        .unwrap();
+    analyze(session.as_mut());
+    let (from, before) = (first + 5_000_300, first + 5_060_000);
+    let range = LedgerRange { application: application.clone(), from, before, page: 20_000 };
+    let mut query = LineQuery {
+        by: LinesBy::FireTime,
+        application,
+        after: LinePlace::behind(ScheduleId(i64::MIN)),
+        through: ScheduleId(i64::MAX),
+        from,
+        before,
+        limit: 1_000,
+    };
+    for (schedule, rows, most) in [(None, 60, 500), (Some(id), 30, 1_500)] {
+        if let Some(id) = schedule {
+            (query.after, query.through) = (LinePlace::behind(ScheduleId(id - 1)), ScheduleId(id));
+        }
+        session.batch("BEGIN").unwrap();
+        let before = runs_read(session.as_mut());
+        let mut generation = schedule.map(|_| i64::MAX);
+        while let Some(before) = generation {
+            generation = covers::generation_before(session.as_mut(), ScheduleId(id), before).unwrap();
+        }
+        assert_eq!(ledger::lines_by(session.as_mut(), &range).unwrap(), LinesBy::FireTime);
+        assert_eq!(ledger::lines(session.as_mut(), &query).unwrap().len(), rows);
+        let read = runs_read(session.as_mut()) - before;
+        session.batch("COMMIT").unwrap();
+        assert!(read <= most, "{read} rows of {schedule:?}");
+    }
+    let all = LedgerRange { from: Timestamp::MIN, before: Timestamp::MAX, page: 100, ..range };
+    assert_eq!(ledger::lines_by(session.as_mut(), &all).unwrap(), LinesBy::Key);
+    let statements = [ledger::by_fire_time(dialect, &query), ledger::of_chain(&query, ScheduleId(id), 0)];
+    for statement in statements.into_iter().filter(|_| dialect == Dialect::Sqlite) {
+        assert_eq!(sought_by_time(session.as_mut(), &statement), 0, "{}", statement.text);
+    }
+}
+
 /// However many schedules and executions there are.
 fn a_page_of_payloads_reads_that_page_alone(database: &Database) {
     let (mut session, application) = filled(database);
@@ -1053,7 +1105,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
             ended(&application, Whose::Nobody),
             covers::last_success(stretch(ScheduleId(1))),
             covers::ends_after(stretch(ScheduleId(1)), None, LeftOut::MOST),
-            covers::last_generation(ScheduleId(1), 1),
+            covers::last_generation(Dialect::Postgres, ScheduleId(1), 1),
             place::last_through(ScheduleId(1), 0, START),
         ])
         .chain(polls(Dialect::Postgres, &query, &parts))
@@ -1140,6 +1192,11 @@ macro_rules! plans {
             #[test]
             fn figures_do_not_read_the_ledger() {
                 super::figures_do_not_read_the_ledger(&$make);
+            }
+
+            #[test]
+            fn a_short_range_of_the_ledger_is_read_alone() {
+                super::a_short_range_of_the_ledger_is_read_alone(&$make);
             }
 
             #[test]

@@ -5,6 +5,7 @@
 //! rows that are left out, up to so many that are counted, not with the ledger.
 
 use crate::domain::{Covers, ExecutionId, LastAttempt, LeftOut, Reason, ScheduleId, Timestamp};
+use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, Statement, answer, sql};
@@ -141,10 +142,33 @@ pub(crate) fn generation_before(
     schedule: ScheduleId,
     generation: i64,
 ) -> Step<Option<i64>> {
-    Ok(session.one(&last_generation(schedule, generation), Row::maybe_int)?.flatten())
+    Ok(session.one(&last_generation(session.dialect(), schedule, generation), Row::maybe_int)?.flatten())
 }
 
-pub(crate) fn last_generation(schedule: ScheduleId, before: i64) -> Statement {
-    sql("SELECT MAX(r.generation) AS last_one FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation < ?")
-        .bind_all((schedule.0, before))
+pub(crate) fn last_generation(dialect: Dialect, schedule: ScheduleId, before: i64) -> Statement {
+    next_generation(dialect, ("MAX", "<", " DESC"), schedule, before)
+}
+
+pub(super) fn generation_after(
+    session: &mut dyn Session,
+    schedule: ScheduleId,
+    generation: i64,
+) -> Step<Option<i64>> {
+    let next = next_generation(session.dialect(), ("MIN", ">", ""), schedule, generation);
+    Ok(session.one(&next, Row::maybe_int)?.flatten())
+}
+
+/// By a plan that is kept, PostgreSQL takes a schedule for one with few rows, and would read all of them for
+/// the highest generation. MariaDB would read all of them in their order.
+fn next_generation(
+    dialect: Dialect,
+    (end, follows, way): (&str, &str, &str),
+    schedule: ScheduleId,
+    generation: i64,
+) -> Statement {
+    let highest = format!("{end}(r.generation) AS next_one");
+    let first = format!(" ORDER BY r.execute_id{way}, r.generation{way} LIMIT 1");
+    let (one, order) = dialect.choose((&*highest, ""), ("r.generation", &*first), (&*highest, ""));
+    sql(format!("SELECT {one} FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation {follows} ?{order}"))
+        .bind_all((schedule.0, generation))
 }
