@@ -128,8 +128,7 @@ impl ExecutionView {
     /// Where it stands in a list: the next page begins behind it.
     #[must_use]
     pub fn place(&self) -> ExecutionPlace {
-        let fire_time = self.fire_time.map_or(i64::MAX, |at| at.timestamp_millis());
-        ExecutionPlace { fire_time, id: self.id }
+        ExecutionPlace { fire_time: self.fire_time_ms, id: self.id }
     }
 }
 
@@ -402,6 +401,10 @@ view! {
         /// The occurrence's fire time.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         fire_time: Option<DateTime<Utc>> = row.scheduled.utc(),
+        /// The same in epoch milliseconds; also where that is beyond the calendar, as in a row that somebody
+        /// wrote by hand.
+        #[serde(skip)]
+        fire_time_ms: i64 = row.scheduled.millis(),
         /// For a skipped run of occurrences: the last of them.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         until: Option<DateTime<Utc>> = row.until.and_then(Timestamp::utc),

@@ -6,7 +6,8 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use firetime::{Client, Event, ExecutionFilter, Job, Schedule, Scheduler, Trigger};
+use chrono::DateTime;
+use firetime::{Client, Event, ExecutionFilter, ExecutionState, Job, Schedule, Scheduler, Trigger};
 use libtest_mimic::Trial;
 
 use crate::support::database::{Database, ServerKind};
@@ -20,6 +21,47 @@ const MAX: &str = "9223372036854775807";
 pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
     let name = format!("{}::edited::rows_written_by_hand_disturb_no_other", kind.name());
     trials.push(trial(name, move || rows_written_by_hand_disturb_no_other(kind)));
+    let name = format!("{}::edited::pages_show_rows_beyond_the_calendar_once", kind.name());
+    trials.push(trial(name, move || pages_show_rows_beyond_the_calendar_once(kind)));
+}
+
+fn pages_show_rows_beyond_the_calendar_once(kind: ServerKind) {
+    let database = kind.fresh();
+    firetime::migrate(&database.url).unwrap();
+    let client = Client::connect("edited", &database.url).unwrap();
+    let hourly = Trigger::every(Duration::from_secs(3_600)).unwrap();
+    client.ensure(&Schedule::new("s", WORK, &1, hourly).unwrap()).run().unwrap();
+    let times = [MIN, "-99999999999999999", "-2", "1700000000000", "1700000000001", "99999999999999999", MAX];
+    for at in times {
+        database.batch(&format!(
+            "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, due_time) \
+             SELECT application, id, generation, {at}, 1, 'FAILED', 0 FROM QRTZ_EXECUTE WHERE name = 's'"
+        ));
+    }
+    let all = ExecutionFilter::default;
+    let schedule = || Some("s".to_owned());
+    for (filter, count) in [
+        (all(), Some(times.len())),
+        (ExecutionFilter { schedule: schedule(), ..all() }, Some(times.len())),
+        (ExecutionFilter { states: vec![ExecutionState::Failed], ..all() }, Some(times.len())),
+        (ExecutionFilter { schedule: schedule(), since: Some(DateTime::UNIX_EPOCH), ..all() }, None),
+        (ExecutionFilter { since: Some(DateTime::UNIX_EPOCH), ..all() }, None),
+    ] {
+        for (oldest_first, limit) in [(false, 1), (false, 2), (true, 1), (true, 3)] {
+            let filter = ExecutionFilter { oldest_first, ..filter.clone() };
+            let ids = |filter| client.executions(&filter).unwrap().into_iter().map(|it| (it.id, it.place()));
+            let whole: Vec<_> = ids(filter.clone()).collect();
+            assert!(count.is_none_or(|count| count == whole.len()) && whole.len() >= 3, "{filter:?}");
+            let (mut paged, mut after) = (Vec::new(), None);
+            while paged.len() <= whole.len() {
+                let page: Vec<_> = ids(ExecutionFilter { after, limit, ..filter.clone() }).collect();
+                let Some((_, last)) = page.last() else { break };
+                after = Some(*last);
+                paged.extend(page);
+            }
+            assert_eq!(paged, whole, "{filter:?} by pages of {limit}");
+        }
+    }
 }
 
 /// What is written into a row of its own, and a word of the reason it is quarantined for; none: it is left

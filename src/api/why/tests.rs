@@ -42,6 +42,7 @@ fn planned(state: &str, reason: &str) -> ExecutionView {
         generation: 0,
         origin: 0,
         fire_time: Some(two()),
+        fire_time_ms: two().timestamp_millis(),
         until: None,
         count: 1,
         attempt: 1,
