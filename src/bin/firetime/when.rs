@@ -93,6 +93,17 @@ pub(crate) fn parse_span(text: &str) -> Result<std::time::Duration, String> {
     span.ok_or_else(|| "write a whole number with its unit, such as 90s, 15m, 2h or 1d".to_owned())
 }
 
+/// As [`parse_span`], for how far apart fire times are.
+pub(crate) fn parse_interval(text: &str) -> Result<std::time::Duration, String> {
+    /// A hundred years: cron expressions, too, end with the year 2199.
+    const MOST_DAYS: u64 = 36_500;
+    let interval = parse_span(text)?;
+    if interval.as_secs() > MOST_DAYS * 86_400 {
+        return Err(format!("write {MOST_DAYS}d (a hundred years) or less"));
+    }
+    Ok(interval)
+}
+
 fn instant(text: &str) -> Option<When> {
     DateTime::parse_from_rfc3339(text).ok().map(|at| When::At(at.to_utc()))
 }

@@ -568,6 +568,8 @@ mod tests {
         for (option, value, help) in [
             ("--every", "-5m", "write a whole number with its unit"),
             ("--every", "5", "write a whole number with its unit"),
+            ("--every", "400000d", "36500d (a hundred years) or less"),
+            ("--after", "36501d", "36500d (a hundred years) or less"),
             ("--at", "-1h", "how long from now"),
             ("--priority", "high", "write a whole number"),
         ] {

@@ -349,11 +349,11 @@ pub(super) struct RawFields {
     /// The expression's time zone, an IANA name such as Europe/Berlin [default: UTC]
     #[arg(long, value_name = "ZONE", conflicts_with_all = ["every", "after", "at"])]
     pub(super) zone: Option<String>,
-    /// Fires at this interval, from now on: 90s, 15m, 2h, 1d
-    #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_span)]
+    /// Fires at this interval, from now on: 90s, 15m, 2h, 1d; up to 36500d
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_interval)]
     pub(super) every: Option<Duration>,
-    /// Fires now, and then always so long after the end of the last run: 90s, 15m, 2h, 1d
-    #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_span)]
+    /// Fires now, and then always so long after the end of the last run: 90s, 15m, 2h, 1d; up to 36500d
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_interval)]
     pub(super) after: Option<Duration>,
     /// Fires once: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse_ahead)]
