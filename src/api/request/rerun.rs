@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{check, request};
 use crate::api::Client;
-use crate::api::config::{check_schedule_name, check_text, unknown_reason};
+use crate::api::config::{check_schedule_name, unknown_reason};
 use crate::domain::{Error, ErrorKind, ExecutionState, ScheduleState, Timestamp};
 use crate::store::audit::Attribution;
 use crate::store::rerun::{self, EndedSo, RerunCancel, RerunOrder, RerunPreview, RerunWanted, wrong_times};
@@ -226,7 +226,6 @@ impl Rerun<'_> {
         }
         let states = if self.states.is_empty() { WITHOUT_SUCCESS.to_vec() } else { self.states.clone() };
         let reason = self.ended_for.clone();
-        reason.iter().try_for_each(|reason| check_text("the state's reason", reason, 200))?;
         if let Some(problem) = reason.as_deref().and_then(unknown_reason) {
             return Err(refused(problem));
         }
