@@ -92,8 +92,13 @@ fn a_ledger_is_whole_after_runs_and_operators(kind: ServerKind) {
     let later = client.verify(Utc::now() - TimeDelta::days(1)..Utc::now() - TimeDelta::hours(23));
     assert_eq!(later.run().unwrap().demanded(), 0);
     assert_eq!(client.verify(..).schedule("weekly").run().unwrap_err().kind(), ErrorKind::NotFound);
-    let backwards = Utc::now()..DateTime::UNIX_EPOCH;
-    assert_eq!(client.verify(backwards).run().unwrap_err().kind(), ErrorKind::Config);
+    let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
+    let backwards = client.verify(at("2026-02-03T04:05:06Z")..at("2026-01-02T03:04:05Z")).run().unwrap_err();
+    assert_eq!(backwards.kind(), ErrorKind::Config);
+    let message = backwards.to_string();
+    assert!(message.contains("2026-02-03 04:05:06") && message.contains("2026-01-02 03:04:05"), "{message}");
+    let ahead = client.verify(Utc::now() + TimeDelta::days(1)..).run().unwrap_err();
+    assert!(ahead.to_string().contains("but ends now"), "{ahead}");
 }
 
 /// The kinds of what is wrong with a schedule.

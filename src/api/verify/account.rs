@@ -377,7 +377,7 @@ fn is_count(said: i64, covered: u64) -> bool {
     said == covered || (said == MOST_PASSED && covered > said)
 }
 
-fn shown(at: Option<Timestamp>) -> String {
+pub(super) fn shown(at: Option<Timestamp>) -> String {
     match at {
         Some(at) => at.utc().map_or_else(|| at.to_string(), words::instant),
         None => "none".to_owned(),

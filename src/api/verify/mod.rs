@@ -15,7 +15,7 @@ use std::ops::{Bound, RangeBounds};
 
 use chrono::{DateTime, Utc};
 
-use self::account::{Account, Span};
+use self::account::{Account, Span, shown};
 pub use self::answer::{Accounted, Flaw, FlawKind, Verification};
 #[cfg(feature = "certificate")]
 pub use self::certificate::{Certificate, CertifiedSchedule, CertifiedTrigger};
@@ -106,9 +106,11 @@ impl Verify<'_> {
             Bound::Excluded(until) => Timestamp::from(until),
             Bound::Unbounded => Timestamp::MAX,
         };
-        let until = until.min(self.client.store.now()?);
+        let now = self.client.store.now()?;
+        let (ends, until) = if until > now { ("now, at", now) } else { ("at", until) };
         if from > until {
-            let problem = "the range ends before it begins, or begins after now";
+            let [from, until] = [from, until].map(|at| shown(Some(at)));
+            let problem = format!("the range begins at {from}, but ends {ends} {until}");
             return Err(Error::new(ErrorKind::Config, problem));
         }
         Ok(Span { from, until })
