@@ -1,18 +1,27 @@
 #!/usr/bin/env bash
-# bench-verify.sh [ROWS]: how long `firetime verify` takes on a ledger of so many rows (1000000), of 1,000
-# schedules that fire every second in Europe/Berlin, on SQLite, PostgreSQL and MariaDB. Prints a line for each:
-# the seconds of the second of two runs. Builds with --release; takes some minutes.
+# bench-verify.sh [ROWS [SECONDS]]: how long `firetime verify` takes on a ledger of so many rows (1000000), of 1,000
+# schedules that fire every second in Europe/Berlin, on SQLite, PostgreSQL and MariaDB; of all fire times, or of
+# those of so many seconds in the middle. Prints a line for each: the seconds of the second of two runs. Builds with
+# --release; takes some minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if [ -z "${FIRETIME_TEST_POSTGRES_URL:-}" ]; then
-    [[ "${1:-1}" =~ ^[1-9][0-9]*$ ]] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
+    [[ "${1:-1} ${2:-1}" =~ ^[1-9][0-9]*\ [1-9][0-9]*$ ]] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
     cargo build --locked --release --features cli,postgres,mysql --bin firetime
-    exec scripts/with-servers.sh scripts/bench-verify.sh "${1:-1000000}"
+    exec scripts/with-servers.sh scripts/bench-verify.sh "${1:-1000000}" "${@:2}"
 fi
+# shellcheck source=bench.bash
+. scripts/bench.bash
 
 firetime=${CARGO_TARGET_DIR:-target}/release/firetime
 each=$(($1 / 1000))
+range=(--until 2023-11-15T00:00:00Z) form='%s %.1f s\n'
+if [ -n "${2:-}" ]; then
+    from=$((1700000000 + (each - $2) / 2))
+    form='%s %.3f s\n'
+    range=(--since "$(date -ud "@$from" +%FT%TZ)" --until "$(date -ud "@$((from + $2))" +%FT%TZ)")
+fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -37,17 +46,14 @@ FROM QRTZ_EXECUTE e CROSS JOIN (SELECT 1700000000000 + s.n * 1000 AS at FROM $2)
 SQL
 }
 
-# measure NAME URL CLIENT...: fills the database by its client, which reads SQL, and verifies it twice.
-measure() {
-    local name=$1 began
-    export FIRETIME_APPLICATION=bench FIRETIME_DATABASE_URL=$2
-    "$firetime" migrate >/dev/null
-    "${@:3}" >/dev/null
+# timed NAME URL: verifies it twice.
+timed() {
+    local began
     for _ in 1 2; do
         began=$(date +%s%N)
-        "$firetime" verify --until 2023-11-15T00:00:00Z | grep -q '^whole: '
+        FIRETIME_APPLICATION=bench FIRETIME_DATABASE_URL=$2 "$firetime" verify "${range[@]}" | grep -q '^whole: '
     done
-    echo "$name: $(($(date +%s%N) - began))" | awk '{ printf "%s %.1f s\n", $1, $2 / 1e9 }'
+    echo "$1: $(($(date +%s%N) - began))" | awk -v form="$form" '{ printf form, $1, $2 / 1e9 }'
 }
 
 postgres() {
@@ -56,13 +62,10 @@ postgres() {
     psql -qc 'VACUUM ANALYZE' "$FIRETIME_TEST_POSTGRES_URL"
 }
 mariadb_server() {
-    local url=${FIRETIME_TEST_MARIADB_URL#*://} user address
-    user=${url%%@*} address=${url#*@}
     {
         load '(SELECT seq AS n FROM seq_0_to_999) AS s' "(SELECT seq AS n FROM seq_0_to_$((each - 1))) AS s"
         echo 'ANALYZE TABLE QRTZ_RUN;'
-    } | MYSQL_PWD=${user#*:} mariadb -u "${user%%:*}" -h 127.0.0.1 -P "$(sed 's/.*:\([0-9]*\).*/\1/' <<<"${address%%/*}")" \
-        "${address##*/}"
+    } | mariadb_client
 }
 sqlite() {
     local numbers="WITH RECURSIVE s (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n <"

@@ -24,6 +24,8 @@ if [ -z "${FIRETIME_BENCH_VIEWS:-}" ]; then
     exit
 fi
 
+# shellcheck source=bench.bash
+. scripts/bench.bash
 firetime=${CARGO_TARGET_DIR:-target}/release/firetime
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -66,13 +68,10 @@ WHERE s.n % 100000 = 6;
 SQL
 }
 
-# measure NAME URL CLIENT...: fills the database by its client, which reads SQL, and times the lists.
-measure() {
-    local name=$1 url=$2
-    FIRETIME_APPLICATION=bench FIRETIME_DATABASE_URL=$url "$firetime" migrate >/dev/null
-    "${@:3}" >/dev/null
-    printf '\n%s, %d executions\n' "$name" "$executions"
-    "$FIRETIME_BENCH_VIEWS" "$url"
+# timed NAME URL: times the lists.
+timed() {
+    printf '\n%s, %d executions\n' "$1" "$executions"
+    "$FIRETIME_BENCH_VIEWS" "$2"
 }
 
 postgres() {
@@ -82,14 +81,11 @@ postgres() {
     psql -qc 'VACUUM ANALYZE' "$FIRETIME_TEST_POSTGRES_URL"
 }
 mariadb_server() {
-    local url=${FIRETIME_TEST_MARIADB_URL#*://} user address
-    user=${url%%@*} address=${url#*@}
     {
         load "(SELECT seq AS n FROM seq_0_to_$((executions - 1))) AS s" '(SELECT seq AS n FROM seq_0_to_999999) AS s' \
             '(SELECT seq AS n FROM seq_0_to_99) AS s' | sed 's| / 10) % 100| DIV 10) % 100|; s|2592000000 / |2592000000 DIV |g'
         echo 'ANALYZE TABLE QRTZ_RUN, QRTZ_EXECUTE, QRTZ_TAG;'
-    } | MYSQL_PWD=${user#*:} mariadb -u "${user%%:*}" -h 127.0.0.1 -P "$(sed 's/.*:\([0-9]*\).*/\1/' <<<"${address%%/*}")" \
-        "${address##*/}"
+    } | mariadb_client
 }
 sqlite() {
     local numbers="WITH RECURSIVE s (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n <"
