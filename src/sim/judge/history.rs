@@ -41,7 +41,7 @@ pub struct History {
     pub told: Vec<(String, Millis, bool)>,
     /// Jobs that no node can run.
     pub unserved: Vec<Unserved>,
-    /// How many outcomes are counted in each of the states of [`COUNTED`](super::COUNTED); none if nobody asked.
+    /// How many outcomes are counted in each state of [`COUNTED`](super::COUNTED); none if nobody asked.
     pub counted: Option<[i64; 4]>,
     /// Schedules that were paused for what failed in a row, and when.
     pub contained: Vec<(String, Millis)>,

@@ -647,8 +647,8 @@ pub(super) struct RawAuditFilter {
 
 #[derive(Debug, Args)]
 pub(super) struct RawOutcomes {
-    /// Only those that ended since the hour of this instant: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d
-    /// ago. Hours are kept for two days, and then added up to days by UTC
+    /// Only those that ended since the hour of this instant: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h,
+    /// 1d ago. Hours are kept for two days, and then added up to days by UTC
     #[arg(
         long, value_name = "TIME", default_value = "1d", allow_hyphen_values = true, value_parser = when::parse
     )]
