@@ -2,6 +2,7 @@
 //! comparison with the database's, and the effects of a sabotage on a call.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -1018,6 +1019,15 @@ impl Store for Wire<'_> {
 
     fn ledger_lines(&self, query: &LineQuery) -> Result<Vec<LedgerLine>> {
         self.store.ledger_lines(query)
+    }
+
+    fn fire_times(
+        &self,
+        schedule: ScheduleId,
+        span: &Range<Timestamp>,
+        limit: usize,
+    ) -> Result<Vec<Timestamp>> {
+        self.store.fire_times(schedule, span, limit)
     }
 
     fn rerun_at(&self, schedule: ScheduleId, at: Timestamp) -> Result<Option<ExecutionId>> {

@@ -359,6 +359,15 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// newest 64 generations.
     fn execution_at(&self, schedule: ScheduleId, at: Timestamp) -> Result<Option<ExecutionId>>;
 
+    /// The first fire times of a span of which the ledger has a row, each once: those that were planned, not
+    /// asked for by hand. It looks through the newest 64 generations.
+    fn fire_times(
+        &self,
+        schedule: ScheduleId,
+        span: &std::ops::Range<Timestamp>,
+        limit: usize,
+    ) -> Result<Vec<Timestamp>>;
+
     /// The instant from which the ledger has all that was planned; none while nothing was removed from it.
     fn ledger_from(&self, application: &str) -> Result<Option<Timestamp>>;
 

@@ -22,6 +22,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
             what_somebody_skipped_paused_or_removed_tells_who,
         ),
         ("what_was_missed_or_would_overlap_tells_so", what_was_missed_or_would_overlap_tells_so),
+        ("pages_of_a_fixed_delay_have_what_the_ledger_has", pages_of_a_fixed_delay),
         ("a_span_of_time_has_all_its_occurrences_by_pages", a_span_of_time_has_all_its_occurrences),
         ("an_unmet_expectation_is_told", an_unmet_expectation_is_told),
         #[cfg(feature = "cli")]
@@ -209,6 +210,35 @@ fn a_span_of_time_has_all_its_occurrences(kind: ServerKind) {
     assert_eq!(none.unwrap().answers, []);
     let unknown = client.why_between("weekly", first, next).unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::NotFound);
+}
+
+/// Its fire times are those of the ledger, however many attempts were made at each.
+fn pages_of_a_fixed_delay(kind: ServerKind) {
+    const WORK: Job<()> = Job::new("work");
+    let database = kind.fresh();
+    let client = client(&database);
+    let delay = Trigger::fixed_delay(Duration::from_secs(3_600)).unwrap();
+    client.ensure(&Schedule::new("poll", WORK, &(), delay).unwrap()).run().unwrap();
+    let id = client.schedule("poll").unwrap().schedule.id;
+    let at = |n: i64| DateTime::from_timestamp_millis(1_700_000_000_000 + n * 3_600_000).unwrap();
+    for (n, attempt) in (0..60).flat_map(|n| [(n, 1), (n, 2)]) {
+        let (instant, state) = (at(n).timestamp_millis(), if attempt == 1 { "FAILED" } else { "SUCCEEDED" });
+        let (application, node) = (APPLICATION, "n1");
+        database.batch(&format!(
+            "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, due_time, state, \
+             node, claimed_time, started_time, finished_time) VALUES ('{application}', {id}, 0, {instant}, \
+             {attempt}, {instant}, '{state}', '{node}', {instant}, {instant}, {instant})"
+        ));
+    }
+    let page = client.why_between("poll", at(3), at(58)).unwrap();
+    assert_eq!((page.answers.len(), page.next), (50, Some(at(53))));
+    assert!(
+        page.answers.iter().all(|why| why.fate == Fate::Succeeded && why.executions.len() == 2),
+        "{page:#?}"
+    );
+    assert_eq!((page.answers[0].at, page.answers[49].at), (Some(at(3)), Some(at(52))));
+    let rest = client.why_between("poll", at(53), at(58)).unwrap();
+    assert_eq!((rest.answers.len(), rest.next), (5, None));
 }
 
 fn an_unmet_expectation_is_told(kind: ServerKind) {

@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::answer::Why;
 use super::explain::explain;
 use super::facts::Around;
-use crate::api::{Client, ExecutionFilter};
-use crate::domain::Error;
+use crate::api::{Client, config};
+use crate::domain::{Error, Timestamp};
 use crate::store::ledger::TriggerPeriod;
 use crate::trigger::Trigger;
 
@@ -67,7 +67,9 @@ impl Client {
         let around = self.around(schedule)?;
         let mut times = fire_times(&around, from, until);
         if around.is_delay() {
-            times.extend(self.delayed(schedule, from, until)?);
+            let span = Timestamp::from(from)..Timestamp::from(until);
+            let planned = self.store.fire_times(around.schedule, &span, PAGE + 1)?;
+            times.extend(planned.into_iter().filter_map(Timestamp::utc));
         }
         let times: Vec<DateTime<Utc>> = times.into_iter().take(PAGE + 1).collect();
         let answer = |at: &DateTime<Utc>| Ok(explain(&self.facts_near(&around, schedule, *at)?));
@@ -97,26 +99,24 @@ impl Client {
     /// # Errors
     /// As [`Client::why_between`].
     pub fn day_of(&self, schedule: &str, day: NaiveDate) -> Result<(DateTime<Utc>, DateTime<Utc>), Error> {
-        let zone = self.around(schedule)?.zone();
+        config::check_schedule_name(schedule)?;
+        let zone = self.zone_of(schedule)?;
         Ok((midnight(zone, day), midnight(zone, day.checked_add_days(Days::new(1)).unwrap_or(day))))
     }
 
-    /// The fire times of runs whose ends say when the next is.
-    fn delayed(
-        &self,
-        schedule: &str,
-        from: DateTime<Utc>,
-        until: DateTime<Utc>,
-    ) -> Result<Vec<DateTime<Utc>>, Error> {
-        let runs = self.executions(&ExecutionFilter {
-            schedule: Some(schedule.to_owned()),
-            since: Some(from),
-            until: Some(until),
-            limit: usize::MAX,
-            ..ExecutionFilter::default()
-        })?;
-        let planned = runs.into_iter().filter(|it| it.origin == 0);
-        Ok(planned.filter_map(|it| it.fire_time.filter(|at| *at >= from)).collect())
+    /// The time zone of the trigger that a schedule has, or had last.
+    fn zone_of(&self, schedule: &str) -> Result<Tz, Error> {
+        self.store.seen(&self.application, schedule)?.ok_or_else(|| self.unknown(schedule))?;
+        let row = self.store.schedule(&self.application, schedule)?;
+        let timing = match row.and_then(|row| row.when.timing().ok()) {
+            Some(timing) => Some(timing),
+            None => self.triggers(schedule)?.last().and_then(|period| period.when.timing().ok()),
+        };
+        let zone = timing.and_then(|timing| match timing.trigger() {
+            Trigger::Cron(cron) => cron.zone().parse().ok(),
+            _ => None,
+        });
+        Ok(zone.unwrap_or(Tz::UTC))
     }
 }
 
@@ -127,17 +127,6 @@ impl Around {
         let past = self.triggers.iter().filter_map(|period| period.when.timing().ok());
         of_now.is_some_and(|timing| timing.delay_ms().is_some())
             || past.into_iter().any(|it| it.delay_ms().is_some())
-    }
-
-    /// The time zone of the trigger that it has, or had last.
-    fn zone(&self) -> Tz {
-        let last = || self.triggers.last().and_then(|period| period.when.timing().ok());
-        let timing = self.plan.as_ref().and_then(|plan| plan.timing.clone()).or_else(last);
-        let zone = timing.and_then(|timing| match timing.trigger() {
-            Trigger::Cron(cron) => cron.zone().parse().ok(),
-            _ => None,
-        });
-        zone.unwrap_or(Tz::UTC)
     }
 }
 

@@ -216,7 +216,7 @@ impl Client {
         })
     }
 
-    fn triggers(&self, name: &str) -> Result<Vec<TriggerPeriod>, Error> {
+    pub(super) fn triggers(&self, name: &str) -> Result<Vec<TriggerPeriod>, Error> {
         let (application, name, after) =
             (self.application.clone(), Some(name.to_owned()), ScheduleId(i64::MIN));
         let page = self.store.ledger_schedules(&LedgerPage { application, name, after, limit: 1 })?;

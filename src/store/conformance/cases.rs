@@ -210,6 +210,7 @@ macro_rules! conformance {
                 of_very_many_that_were_left_out_the_newest_are_counted,
                 what_retention_has_removed_is_no_success,
                 an_execution_is_found_by_its_fire_time,
+                the_first_fire_times_of_a_span_are_listed,
             }
             overlaps {
                 a_skip_says_whether_its_holder_had_begun,

@@ -294,3 +294,25 @@ pub(crate) fn an_execution_is_found_by_its_fire_time(db: &Bench) {
     assert_eq!((found(0), found(30)), (Some(first), Some(third)));
     assert_eq!(db.store.execution_at(ScheduleId(i64::MAX - 1), db.base).unwrap(), None);
 }
+
+/// Attempts count once, what somebody asked for not at all, and every generation has its own.
+pub(crate) fn the_first_fire_times_of_a_span_are_listed(db: &Bench) {
+    let schedule = db.schedule("s").id;
+    let listed = |from: i64, before: i64, limit| {
+        let at = |n: i64| db.base + n * 1_000;
+        let times = db.store.fire_times(schedule, &(at(from)..at(before)), limit).unwrap();
+        times.into_iter().map(|it| (it - db.base) / 1_000).collect::<Vec<i64>>()
+    };
+    assert_eq!(listed(0, 100, 9), [0; 0]);
+    db.ends(Answer::Done);
+    db.passes(3, Reason::Misfire);
+    db.ends(failure());
+    let _ = db.ordered(&RunOrder { at: Some(db.base + 20_000), ..db.run_order("s") });
+    let edited = Definition { trigger: every(db.base + 30_000, 1_000, -1), ..db.definition("s") };
+    assert_eq!(db.store.ensure(&edited).unwrap(), Ensured::Changed);
+    db.ends(Answer::Done);
+    // A span has the row of its first.
+    assert_eq!(listed(0, 100, 9), [0, 1, 4, 30]);
+    assert_eq!((listed(1, 30, 9), listed(1, 31, 2)), (vec![1, 4], vec![1, 4]));
+    assert!(db.store.fire_times(ScheduleId(i64::MAX - 1), &(db.base..Timestamp::MAX), 9).unwrap().is_empty());
+}

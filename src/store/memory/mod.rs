@@ -38,6 +38,7 @@ mod tables;
 mod tests;
 mod waiting;
 
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use self::hooks::MemberFault;
@@ -506,6 +507,15 @@ impl Store for MemoryStore {
 
     fn execution_at(&self, schedule: ScheduleId, at: Timestamp) -> Result<Option<ExecutionId>> {
         Ok(self.read(|tables| tables.execution_at(schedule, at)))
+    }
+
+    fn fire_times(
+        &self,
+        schedule: ScheduleId,
+        span: &Range<Timestamp>,
+        limit: usize,
+    ) -> Result<Vec<Timestamp>> {
+        Ok(self.read(|tables| tables.fire_times(schedule, span, limit)))
     }
 
     fn ledger_from(&self, application: &str) -> Result<Option<Timestamp>> {

@@ -32,6 +32,7 @@ mod views;
 )]
 pub(crate) mod tests;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -324,6 +325,8 @@ impl Store for SqlStore {
         read ledger_lines(query: &LineQuery) -> Vec<LedgerLine> = "read the ledger", ledger::lines;
         read execution_at(schedule: ScheduleId, at: Timestamp) -> Option<ExecutionId> =
             "look for an occurrence", place::execution_at;
+        read fire_times(schedule: ScheduleId, span: &Range<Timestamp>, limit: usize) -> Vec<Timestamp> =
+            "list fire times", place::fire_times;
         read rerun_at(schedule: ScheduleId, at: Timestamp) -> Option<ExecutionId> =
             "look for a rerun", place::rerun_at;
         read plan_rerun(order: &RerunOrder) -> RerunPreview = "plan a rerun", rerun::plan;

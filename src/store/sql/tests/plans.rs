@@ -336,6 +336,7 @@ fn the_hot_path_never_scans(database: &Database) {
         ("covers: first", covers::first_of(stretch(ScheduleId(1)))),
         ("covers: generation", covers::last_generation(Dialect::Postgres, ScheduleId(1), 1)),
         ("execution at", place::last_through(ScheduleId(1), 0, START)),
+        ("fire times", place::first_times(ScheduleId(1), 0, &(Timestamp::EPOCH..START), 51)),
         ("page of stranded", node::stranded_page(dialect, &application, ExecutionId(0), 1_000)),
         ("sections behind", poll::behind(&application, &(Timestamp::EPOCH..START))),
         ("streak", streak::attempts(ScheduleId(7), 0, NO_TIME, Reach::FIRST)),
@@ -1107,6 +1108,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
             covers::ends_after(stretch(ScheduleId(1)), None, LeftOut::MOST),
             covers::last_generation(Dialect::Postgres, ScheduleId(1), 1),
             place::last_through(ScheduleId(1), 0, START),
+            place::first_times(ScheduleId(1), 0, &(Timestamp::EPOCH..START), 51),
         ])
         .chain(polls(Dialect::Postgres, &query, &parts))
         .chain([poll::waiting_rows(Dialect::Postgres, &query, &parts, &queues()), stalled])

@@ -1,5 +1,9 @@
 //! Which execution stands for the occurrence that was planned at an instant, and which ran it again.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use super::covers::{FIRST_CAUSE, MOST_GENERATIONS, generation_before};
 use crate::domain::{ExecutionId, Reason, ScheduleId, Timestamp};
 use crate::store::sql::session::Session;
@@ -42,6 +46,35 @@ fn in_newest<T>(
         next = generation_before(session, schedule, generation)?;
     }
     Ok(None)
+}
+
+/// The first fire times of a span that have rows, in the newest generations.
+pub(crate) fn fire_times(
+    session: &mut dyn Session,
+    schedule: ScheduleId,
+    span: &Range<Timestamp>,
+    limit: usize,
+) -> Step<Vec<Timestamp>> {
+    let times = RefCell::new(BTreeSet::new());
+    in_newest(session, schedule, |session, generation| -> Step<Option<()>> {
+        let page: Vec<Timestamp> =
+            session.all(&first_times(schedule, generation, span, limit), Row::instant)?;
+        times.borrow_mut().extend(page);
+        Ok(None)
+    })?;
+    Ok(times.into_inner().into_iter().take(limit).collect())
+}
+
+pub(crate) fn first_times(
+    schedule: ScheduleId,
+    generation: i64,
+    span: &Range<Timestamp>,
+    limit: usize,
+) -> Statement {
+    sql("SELECT DISTINCT r.scheduled_time FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = ? \
+         AND r.origin = 0 AND r.scheduled_time >= ? AND r.scheduled_time < ? \
+         ORDER BY r.scheduled_time LIMIT ?")
+    .bind_all((schedule.0, generation, span.start, span.end, limit))
 }
 
 pub(crate) fn last_through(schedule: ScheduleId, generation: i64, at: Timestamp) -> Statement {
