@@ -65,8 +65,8 @@ pub use api::{
     ExecutionView, Expected, Fate, FieldEdit, Flaw, FlawKind, FullBound, FullNode, Health, IdleNode, Job,
     JobView, Lane, Late, LateWait, LogLine, Metrics, NodeView, OutcomeFilter, Outcomes, Outgoing, OwnerView,
     Paused, RateView, Removed, Reran, RerunCancelled, RerunFate, RerunOccurrence, RerunPlan, Resumed,
-    Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, SyncPlan, Synced, Target,
-    Triggered, Undecodable, UnknownSpan, Verification, Waited, Who, Why, WhyList,
+    Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, SilentNode, Skipped, SyncPlan, Synced,
+    Target, Triggered, Undecodable, UnknownSpan, Verification, Waited, Who, Why, WhyList,
 };
 #[cfg(feature = "certificate")]
 pub use api::{Certificate, CertifiedSchedule, CertifiedTrigger};

@@ -3,7 +3,7 @@
 --
 -- Applications, nodes and jobs may be paused: states are Y and N; of a node also D while it drains and E
 -- once nothing of it is left; of a job EXECUTING and PAUSED. pause_ends is when the next pause of anything in
--- the application ends by itself, or earlier.
+-- the application ends by itself, or earlier. After silent_after without a heartbeat nobody hears of a node.
 CREATE TABLE IF NOT EXISTS QRTZ_APP (
     application VARCHAR(50) NOT NULL PRIMARY KEY,
     state CHAR(1) NOT NULL DEFAULT 'Y',
@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_NODE (
     blocked LONGTEXT NOT NULL DEFAULT '[]',
     lanes LONGTEXT NOT NULL DEFAULT '',
     left_alone TEXT NOT NULL DEFAULT '[]',
+    silent_after BIGINT NOT NULL DEFAULT -1,
     started_time BIGINT NOT NULL DEFAULT -1,
     beat_time BIGINT NOT NULL DEFAULT -1,
     told_time BIGINT NOT NULL DEFAULT -1,
@@ -81,8 +82,9 @@ CREATE TABLE IF NOT EXISTS QRTZ_JOB (
 
 -- Schedules, and for each job with enqueued executions its queue (job_type QUEUE), which never fires.
 -- Numbers first: what a fixed place has is found without reading what is before it. paused_time is when a
--- schedule was paused, for people; resumed_time is the instant up to which a resume has passed what was
--- planned. The slot is the occurrence that was claimed last, where executions must not overlap.
+-- schedule was paused or went into ERROR, for people; resumed_time is the instant up to which a resume has
+-- passed what was planned. The slot is the occurrence that was claimed last, where executions must not
+-- overlap.
 -- owner: in whose code it lives; by_hand: the fields that an operator has changed since, by commas.
 CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -339,7 +341,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_TAG (
     PRIMARY KEY (tag, execute_id, origin)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
--- Who changed what by a client or the program: written in the transaction of the change.
+-- Who changed what by a client or the program: written in the transaction of the change. fields: those of a
+-- schedule that an edit changed, by commas.
 CREATE TABLE IF NOT EXISTS QRTZ_AUDIT (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     application VARCHAR(50) NOT NULL,
@@ -350,6 +353,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_AUDIT (
     target VARCHAR(200) NOT NULL,
     was LONGTEXT NOT NULL,
     became LONGTEXT NOT NULL,
+    fields VARCHAR(200),
     reason VARCHAR(500) NOT NULL DEFAULT ''
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 

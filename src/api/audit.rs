@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::api::views::view;
+use crate::domain::ScheduleField;
 use crate::store::audit::AuditRow;
 
 /// Which changes to show. Default: all, the newest 1,000.
@@ -52,6 +53,8 @@ view! {
         was: String = row.was,
         /// The state or value after it, up to 1,000 characters.
         became: String = row.became,
+        /// Which fields of a schedule an `ensure`, a `sync` or an `edit` changed; none of one that it made.
+        fields: Vec<ScheduleField> = row.fields.iter().collect(),
         /// Why, as far as it was said.
         reason: String = row.reason,
     }

@@ -80,22 +80,9 @@ pub struct FieldEdit {
 impl FieldEdit {
     /// The newest of these edits that changed the field; they are in the audit's order, newest first.
     pub(super) fn newest(field: ScheduleField, edits: &[AuditRow]) -> Option<Self> {
-        let edit = edits.iter().find(|edit| changes(&edit.became, field))?;
+        let edit = edits.iter().find(|edit| edit.fields.has(field))?;
         Some(Self { field, at: edit.made.utc(), by: edit.actor.clone(), reason: edit.reason.clone() })
     }
-}
-
-/// An edit is recorded with the columns that it changes as `name=value`; a trigger, first of all, in words.
-fn changes(became: &str, field: ScheduleField) -> bool {
-    let column = match field {
-        ScheduleField::Trigger => {
-            return became.split(", ").next().is_some_and(|first| !first.is_empty() && !first.contains('='));
-        }
-        ScheduleField::Job => "pid",
-        ScheduleField::MisfireThreshold => "threshold",
-        other => other.as_str(),
-    };
-    became.split(", ").any(|part| part.split_once('=').is_some_and(|(name, _)| name == column))
 }
 
 /// One execution whole: the attempts at its occurrence, and where they ran. As JSON, instants are epoch
@@ -193,10 +180,11 @@ fn millis<S: serde::Serializer>(instants: &[DateTime<Utc>], serializer: S) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::FieldSet;
 
     #[test]
     fn the_audit_tells_who_changed_a_field_last() {
-        let edit = |id, actor: &str, became: &str| AuditRow {
+        let edit = |id, actor: &str, fields: &str| AuditRow {
             id,
             application: "app".to_owned(),
             made: Timestamp::at(id * 1_000),
@@ -205,13 +193,14 @@ mod tests {
             target_type: "schedule".to_owned(),
             target: "s".to_owned(),
             was: String::new(),
-            became: became.to_owned(),
+            became: "overlap=SKIP".to_owned(),
+            fields: FieldSet::read(fields),
             reason: "because".to_owned(),
         };
         let edits = [
-            edit(3, "cem", "priority=7, by_hand=trigger,priority"),
-            edit(2, "bea", "cron 0 0 4 * * ? [UTC], pid=4, threshold=9, payload={\"priority\": 1}"),
-            edit(1, "ann", "priority=3, misfire=FIRE_ALL"),
+            edit(3, "cem", "priority"),
+            edit(2, "bea", "trigger,job,payload,misfire_threshold"),
+            edit(1, "ann", "priority,misfire"),
         ];
         let by = |field| FieldEdit::newest(field, &edits).map(|edit| edit.by);
         let of = |who: &str| Some(who.to_owned());

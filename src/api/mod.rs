@@ -62,5 +62,6 @@ pub use views::{
     ScheduleView,
 };
 pub use why::{
-    Because, Evidence, Expected, Fate, FullBound, FullNode, IdleNode, Late, LateWait, Who, Why, WhyList,
+    Because, Evidence, Expected, Fate, FullBound, FullNode, IdleNode, Late, LateWait, SilentNode, Who, Why,
+    WhyList,
 };

@@ -179,6 +179,9 @@ view! {
         /// Its last confirmed heartbeat.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         last_beat: Option<DateTime<Utc>> = row.last_beat.utc(),
+        /// After how long without a heartbeat it counts as silent, milliseconds: one that runs, and whose
+        /// database answers, is heard of sooner. None of a row that was written by hand.
+        silent_after: Option<i64> = Some(row.silent_after).filter(|span| *span >= 0),
         /// When it ended; none while it lives.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         ended: Option<DateTime<Utc>> = row.ended.as_ref().and_then(|(at, _)| at.utc()),
@@ -202,7 +205,7 @@ view! {
         /// How many live nodes have a handler for its job. While there are none it does not fire.
         nodes: usize = 0,
         /// `active`, `paused`, `complete`, `error` or `init`.
-        state: String = label(row.state),
+        state: String = label(&row.state),
         /// Its trigger in words.
         trigger: String = row.when.describe(),
         /// Its purpose, as its description says.
@@ -234,7 +237,13 @@ view! {
         /// When it was paused, by the database's clock; none while it is not paused, or if its row was
         /// written by hand.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
-        paused: Option<DateTime<Utc>> = row.pause.since.and_then(Timestamp::utc),
+        paused: Option<DateTime<Utc>> =
+            row.pause.since.filter(|_| !is_error(&row.state)).and_then(Timestamp::utc),
+        /// When it went into error, by the database's clock; none while it is not, or if its state was
+        /// written by hand.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        quarantined: Option<DateTime<Utc>> =
+            row.pause.since.filter(|_| is_error(&row.state)).and_then(Timestamp::utc),
         /// When its pause ends by itself.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         paused_until: Option<DateTime<Utc>> = row.pause.until.and_then(Timestamp::utc),
@@ -469,8 +478,12 @@ view! {
 }
 
 /// A schedule's state as people see it: as it is stored, if that is none.
-fn label(stored: String) -> String {
-    stored.parse().map_or(stored, |state: ScheduleState| state.label().to_owned())
+fn label(stored: &str) -> String {
+    stored.parse().map_or_else(|_| stored.to_owned(), |state: ScheduleState| state.label().to_owned())
+}
+
+fn is_error(stored: &str) -> bool {
+    stored == ScheduleState::Error.as_str()
 }
 
 /// Who asked for an execution, and why.

@@ -116,7 +116,7 @@ impl Node {
         node: NodeId,
     ) -> Result<Self, Error> {
         let (application, window) = (&config.application, config.window);
-        let joining = new_node(node, application, &handlers, &clock);
+        let joining = new_node(node, application, &handlers, (window, &clock));
         let (lease, offset, members) = join_within(&stores.heart, &joining, &clock, window)?;
         events.emit(Event::Joined { node });
 
@@ -241,13 +241,19 @@ pub(super) fn stop_on_panic(to: Inboxes) -> OnPanic {
 }
 
 /// The node as it joins, on this host.
-fn new_node(id: NodeId, application: &str, handlers: &Handlers, clock: &Clock) -> NewNode {
+fn new_node(
+    id: NodeId,
+    application: &str,
+    handlers: &Handlers,
+    (window, clock): (Window, &Clock),
+) -> NewNode {
     NewNode {
         id,
         application: application.to_owned(),
         host_ip: host_ip(),
         host_name: host_name(),
         pid: std::process::id(),
+        silent_after: window.silence(),
         jobs: handlers.specs(),
         now: clock.now().db,
     }

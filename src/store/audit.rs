@@ -1,7 +1,7 @@
 //! The audit: who changed what through a client, and why. A row is written in the transaction of its change.
 
-use crate::domain::Timestamp;
 use crate::domain::text::shortened;
+use crate::domain::{FieldSet, Timestamp};
 use crate::store::news::News;
 
 /// The most characters kept of what was, and of what became of it.
@@ -46,6 +46,8 @@ pub(crate) struct AuditEntry {
     pub target: String,
     pub was: String,
     pub became: String,
+    /// Which fields of a schedule it changed, if it edited one.
+    pub fields: FieldSet,
     pub by: Attribution,
 }
 
@@ -64,6 +66,7 @@ impl AuditEntry {
             target: name.to_owned(),
             was: shortened(was, LONGEST),
             became: shortened(became, LONGEST),
+            fields: FieldSet::default(),
             by: by.clone(),
         }
     }
@@ -100,5 +103,6 @@ pub(crate) struct AuditRow {
     pub target: String,
     pub was: String,
     pub became: String,
+    pub fields: FieldSet,
     pub reason: String,
 }

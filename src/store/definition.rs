@@ -433,9 +433,13 @@ impl WorkedOut<'_> {
         let owner = differing(Ownership::COLUMNS, stored.ownership.cells(), becomes.ownership.cells());
         let settings = differing(Settings::COLUMNS, stored.settings.cells(), becomes.settings.cells());
         let trigger = becomes.retimes.then(|| (stored.when.describe(), self.when.describe()));
+        let trigger_field = becomes.retimes.then_some(ScheduleField::Trigger);
         let all = trigger.into_iter().chain(settings).chain(owner);
         let (was, is): (Vec<String>, Vec<String>) = all.unzip();
-        self.recorded(&was.join(", "), &is.join(", "))
+        AuditEntry {
+            fields: stored.settings.differing(&becomes.settings).chain(trigger_field).collect(),
+            ..self.recorded(&was.join(", "), &is.join(", "))
+        }
     }
 
     fn recorded(&self, was: &str, became: &str) -> AuditEntry {

@@ -17,6 +17,8 @@ pub(crate) struct NodeRow {
     pub host_ip: String,
     pub host_name: String,
     pub pid: i64,
+    /// After how long without a heartbeat it counts as silent; -1 of a row that was written by hand.
+    pub silent_after: i64,
     pub switch: Switch,
     pub pause: PauseRow,
     pub beat: i64,

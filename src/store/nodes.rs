@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::repairs::Stranded;
-use crate::domain::{JobSpec, LaneHealth, NodeId, Timestamp};
+use crate::domain::{JobSpec, LaneHealth, Millis, NodeId, Timestamp};
 
 /// A node about to join.
 #[derive(Clone, Debug)]
@@ -13,6 +13,8 @@ pub(crate) struct NewNode {
     pub host_ip: String,
     pub host_name: String,
     pub pid: u32,
+    /// After how long without a heartbeat others are told that nobody hears of it.
+    pub silent_after: Millis,
     pub jobs: Vec<JobSpec>,
     pub now: Timestamp,
 }

@@ -488,6 +488,9 @@ const SWITCH_JOB: Rule = Rule::of("switch a job", Table::Job, &guard::SWITCH_JOB
 const QUARANTINE: Rule = Rule::of("quarantine a schedule", Table::Schedule, &guard::QUARANTINE).sets(&[
     (Column::State, Word(ScheduleState::Error.as_str())),
     (Column::Reason, Give(Why)),
+    (Column::PausedBy, Word("")),
+    (Column::PausedTime, Clock),
+    (Column::PausedUntil, NoTime),
     (Column::Version, Recount),
 ]);
 

@@ -108,7 +108,7 @@ impl Window {
             (self.beat >= 100, "the heartbeat interval is at least 100 ms"),
             (self.call >= 500, "store_timeout is at least 500 ms"),
             (
-                self.lease() >= self.beat + self.beat.max(self.call),
+                self.lease() >= self.silence(),
                 "death_after, less a hundredth of it (at least 1 s) and store_timeout, must leave two heartbeats, \
                  and one heartbeat plus store_timeout",
             ),
@@ -135,6 +135,12 @@ impl Window {
     /// answered before its end.
     pub(crate) fn lease(&self) -> Millis {
         self.death - self.call - LEAST_MARGIN.max(self.death / MARGIN_PART)
+    }
+
+    /// After how long without a confirmed heartbeat a node counts as silent: one that runs, and whose
+    /// database answers, is heard of sooner. A silent node's lease has not ended yet, or just now.
+    pub(crate) fn silence(&self) -> Millis {
+        self.beat + self.beat.max(self.call)
     }
 
     /// The misfire threshold no schedule may go below: a healthy poll always comes first.
@@ -227,7 +233,7 @@ mod tests {
     #[test]
     fn what_follows_from_the_default_spans() {
         let window = Window::default();
-        assert_eq!((window.lease(), window.least_threshold()), (21_000, 10_000));
+        assert_eq!((window.lease(), window.silence(), window.least_threshold()), (21_000, 10_000, 10_000));
         assert_eq!(
             (window.end(Timestamp::at(10_000)), window.end(Timestamp::MAX)),
             (Timestamp::at(16_000), Timestamp::MAX)

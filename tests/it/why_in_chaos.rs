@@ -28,10 +28,13 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("an_overlap_names_its_holder", an_overlap),
         ("a_hang_says_whether_its_handler_has_returned", a_hang),
         ("a_full_lane_is_told", a_full_lane),
+        ("an_application_without_nodes_says_so", no_nodes),
+        ("a_quarantined_schedule_says_since_when", a_quarantined_schedule),
     ];
     let by_processes: &[(&str, fn(ServerKind))] = &[
         ("a_killed_and_a_stopped_node_are_named_by_what_follows_them", a_killed_and_a_stopped_node),
         ("an_outage_says_how_late_and_by_which_policy", an_outage),
+        ("a_cluster_that_died_whole_says_since_when_nobody_heard_of_it", a_silent_cluster),
     ];
     // SQLite has no connections to cut, and a process that dies there dies alike.
     let by_processes = if protocol(kind).is_some() { by_processes } else { &[] };
@@ -135,7 +138,8 @@ fn an_outage(kind: ServerKind) {
     };
     let (how_late, policy) = late(&why);
     assert!(how_late > THRESHOLD && policy == MisfirePolicy::DoNothing, "{why:#?}");
-    is(&client.why_at("made up", at).unwrap(), Fate::Waiting, &["has been due for "]);
+    let why = client.why_at("made up", at).unwrap();
+    is(&why, Fate::Waiting, &["waits: no node that has a handler for job \"tick\" has been heard of since "]);
     cluster.set_all(Mode::Pass);
     let why = once_it_is(&client, ("skipped", at), Fate::Skipped);
     is(&why, Fate::Skipped, &["it was missed by ", "(DO_NOTHING)"]);
@@ -145,6 +149,82 @@ fn an_outage(kind: ServerKind) {
     is(&why, Fate::Succeeded, &["made up for after it was missed"]);
     let (how_late, policy) = late(&why);
     assert!(how_late > THRESHOLD && policy == MisfirePolicy::FireOnce, "{why:#?}");
+}
+
+/// All nodes are killed, and nobody is left to declare them dead.
+fn a_silent_cluster(kind: ServerKind) {
+    let mut cluster = Cluster::start("a_silent_cluster", kind, 2, QUICK);
+    let client = cluster.client.clone();
+    let mut ids = [cluster.node_id(0), cluster.node_id(1)];
+    ids.sort();
+    cluster.kill(0);
+    cluster.kill(1);
+    let at = soon(500);
+    client.ensure(&once("nightly", TICK, 10, at)).run().unwrap();
+    let is_told = || Some(client.why_at("nightly", at).unwrap()).filter(|why| why.reason == "no node");
+    let why = until("nobody hears of them", is_told);
+    is(&why, Fate::Waiting, &["waits: no node that has a handler for job \"tick\" has been heard of since "]);
+    is(&why, Fate::Waiting, &[", and it waits for one: node ", &ids[0], &ids[1]]);
+    let Because::NoNode { silent, idle, since, .. } = &why.because else { panic!("{why:#?}") };
+    let mut named: Vec<&str> = silent.iter().map(|it| &*it.node).collect();
+    named.sort_unstable();
+    assert_eq!((named, idle.len(), *since), (vec![&*ids[0], &*ids[1]], 0, None));
+    let nodes = client.nodes().unwrap();
+    assert!(nodes.iter().all(|node| node.ended.is_none()), "no node is declared dead");
+    let last = nodes.iter().filter_map(|node| node.last_beat).max().unwrap();
+    let heard = last.format("%Y-%m-%d %H:%M:%S%.3f UTC").to_string();
+    is(&why, Fate::Waiting, &[&heard]);
+    cluster.add(QUICK);
+    cluster.await_ready();
+    let ran = once_it_is(&client, ("nightly", at), Fate::Succeeded);
+    assert!(ids.iter().all(|id| !ran.sentence.contains(id)), "{ran:#?}");
+}
+
+/// What was made before the first node.
+fn no_nodes(kind: ServerKind) {
+    const WORK: Job<u64> = Job::new("work");
+    let database = kind.fresh();
+    let client = client(&database);
+    let at = soon(500);
+    client.ensure(&once("nightly", WORK, 1, at)).run().unwrap();
+    let why = client.why_at("nightly", at).unwrap();
+    assert!(why.sentence.contains("; no node is known, and it waits for one"), "{why:#?}");
+    let why = once_it_is(&client, ("nightly", at), Fate::Waiting);
+    is(&why, Fate::Waiting, &["no live node has a handler for job \"work\"; no node is known"]);
+    let Because::NoNode { silent, idle, .. } = &why.because else { panic!("{why:#?}") };
+    assert_eq!((silent.len(), idle.len()), (0, 0));
+    let scheduler = quick(&database).handler(WORK, |_, _| Ok(())).start().unwrap();
+    once_it_is(&client, ("nightly", at), Fate::Succeeded);
+    assert!(scheduler.shutdown(SOON));
+}
+
+/// Until somebody sets another trigger.
+fn a_quarantined_schedule(kind: ServerKind) {
+    const WORK: Job<u64> = Job::new("work");
+    let database = kind.fresh();
+    let client = client(&database);
+    let at = soon(3_600_000);
+    client.ensure(&once("nightly", WORK, 1, at)).run().unwrap();
+    database.batch("UPDATE QRTZ_EXECUTE SET job_type = 'CALENDAR'");
+    let before = client.now().unwrap();
+    let scheduler = quick(&database).handler(WORK, |_, _| Ok(())).start().unwrap();
+    let why = until("it is in error", || {
+        Some(client.why_at("nightly", at).unwrap()).filter(|why| {
+            why.reason == "quarantined" && { client.schedule("nightly").unwrap().schedule.state == "error" }
+        })
+    });
+    let Because::Quarantined { error, since: Some(since) } = &why.because else { panic!("{why:#?}") };
+    assert!(error.contains("CALENDAR") && *since >= before && *since <= client.now().unwrap(), "{why:#?}");
+    let said = format!("its schedule is in error since {}", since.format("%Y-%m-%d %H:%M:%S%.3f UTC"));
+    is(&why, Fate::NotDue, &[&said, error]);
+    let shown = client.schedule("nightly").unwrap().schedule;
+    assert_eq!((shown.quarantined, shown.paused), (Some(*since), None));
+    let next = soon(500);
+    client.ensure(&once("nightly", WORK, 1, next)).run().unwrap();
+    let shown = client.schedule("nightly").unwrap().schedule;
+    assert_eq!((shown.quarantined, shown.paused), (None, None));
+    once_it_is(&client, ("nightly", next), Fate::Succeeded);
+    assert!(scheduler.shutdown(SOON));
 }
 
 fn a_drained_node(kind: ServerKind) {

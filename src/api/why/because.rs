@@ -92,6 +92,19 @@ pub struct IdleNode {
     pub by: Option<Who>,
 }
 
+/// A node whose heartbeats have failed to come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SilentNode {
+    /// Its id.
+    pub node: String,
+    /// Its host's name.
+    pub host_name: String,
+    /// Its last heartbeat, by the database's clock. As JSON epoch milliseconds.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub heard: Option<DateTime<Utc>>,
+}
+
 /// Why an occurrence, or an execution, ran or did not, with what that is known from. As JSON an object whose
 /// `kind` names the reason; instants are epoch milliseconds, and spans are milliseconds.
 ///
@@ -221,6 +234,9 @@ pub enum Because {
         since: Option<DateTime<Utc>>,
         /// Live nodes that have a handler, and are switched off.
         idle: Vec<IdleNode>,
+        /// Nodes that have a handler and claim, and of which nobody has heard of late. They may have died: no
+        /// node has noted that yet, or there is none that could.
+        silent: Vec<SilentNode>,
     },
     /// Nodes that have a handler cannot decode its payload.
     Undecodable {
@@ -240,6 +256,9 @@ pub enum Because {
     Quarantined {
         /// What is wrong with it.
         error: String,
+        /// Since when; none if somebody wrote the state by hand.
+        #[serde(with = "chrono::serde::ts_milliseconds_option")]
+        since: Option<DateTime<Utc>>,
     },
     /// Its time has not come, for another reason than its trigger: `snoozed`, `enqueued`, `given back`.
     Pending {

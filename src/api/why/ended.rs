@@ -5,7 +5,7 @@ use super::facts::Facts;
 use super::fate::Fate;
 use super::late::{late, said};
 use super::told::{Told, told};
-use crate::api::words::{between, by, by_whom, counted, error, instant, node};
+use crate::api::words::{between, by, by_whom, counted, error, instant, known, node};
 use crate::api::{AuditView, ExecutionView, JobView};
 use crate::domain::{ExecutionState, Reason};
 use crate::store::audit::CANCEL;
@@ -77,8 +77,15 @@ pub(super) fn running(facts: &Facts, last: &ExecutionView, on: &str) -> String {
         .started
         .map_or_else(|| "is about to begin".to_owned(), |at| format!("has run since {}", instant(at)));
     let late = lateness(facts, last);
-    let is_gone = facts.nodes.iter().any(|it| it.id == last.node && it.ended.is_some());
-    let gone = if is_gone { ", which has ended: it will be taken back" } else { "" };
+    let gone = facts.nodes.iter().find(|it| it.id == last.node).map_or_else(String::new, |it| {
+        if it.ended.is_some() {
+            ", which has ended: it will be taken back".to_owned()
+        } else if facts.is_silent(it) {
+            format!(", which has not been heard of since {}", known(it.last_beat))
+        } else {
+            String::new()
+        }
+    });
     let asked = last.cancel_asked.map_or_else(String::new, |at| {
         let who = by(&last.cancel_asked_by, &last.cancel_asked_why);
         format!(", and {who} asked for its end at {}", instant(at))

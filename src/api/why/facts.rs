@@ -7,7 +7,9 @@ use crate::api::{
     ApplicationView, AuditFilter, AuditView, Client, ExecutionFilter, ExecutionView, JobView, NodeView,
     ScheduleView, config,
 };
-use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, MisfirePolicy, ScheduleId, Timestamp};
+use crate::domain::{
+    Error, ErrorKind, ExecutionId, ExecutionState, MisfirePolicy, ScheduleField, ScheduleId, Timestamp,
+};
 use crate::store::audit::defines;
 use crate::store::ledger::{LedgerPage, TriggerPeriod};
 use crate::store::order::audit_target;
@@ -275,7 +277,7 @@ impl Facts {
     /// The first change of the trigger after an instant: what it was then.
     pub(super) fn retimed_since(&self, at: DateTime<Utc>) -> Option<&AuditView> {
         let is_later = |it: &&AuditView| it.made.is_some_and(|made| made > at);
-        self.changes.iter().rev().filter(|it| defines(&it.verb) && changes_trigger(it)).find(is_later)
+        self.changes.iter().rev().filter(|it| it.fields.contains(&ScheduleField::Trigger)).find(is_later)
     }
 
     /// When the schedule of this name was made, if the audit still has that.
@@ -318,10 +320,16 @@ impl Facts {
 
     /// That it was missed until `found`. The policy is that of now, unless it was another then.
     pub(super) fn misfire(&self, at: Option<DateTime<Utc>>, found: Option<DateTime<Utc>>) -> Because {
-        let is_later = |it: &AuditView| it.made > found && it.was.contains("misfire=");
+        let is_later = |it: &AuditView| it.made > found && it.fields.contains(&ScheduleField::Misfire);
         let plan = self.plan.as_ref().filter(|_| self.definition(is_later).is_none());
         let late = at.zip(found).map(|(at, found)| (found - at).num_milliseconds());
         Because::Misfire { late, policy: plan.and_then(|plan| plan.misfire) }
+    }
+
+    /// Whether a live node has failed to send heartbeats; of a row that was written by hand nobody knows.
+    pub(super) fn is_silent(&self, node: &NodeView) -> bool {
+        let quiet = node.last_beat.map(|heard| (self.now - heard).num_milliseconds());
+        node.ended.is_none() && quiet.zip(node.silent_after).is_some_and(|(quiet, most)| quiet > most)
     }
 
     pub(super) fn live_nodes(&self) -> impl Iterator<Item = &NodeView> {
@@ -332,9 +340,4 @@ impl Facts {
 fn has_fire_time(timing: &Timing, at: DateTime<Utc>) -> Option<bool> {
     let at = at.timestamp_millis();
     timing.delay_ms().is_none().then(|| timing.after(at - 1) == Some(at))
-}
-
-/// An edit records the columns that it changes as `name=value`, and a trigger, first of all, in words.
-fn changes_trigger(edit: &AuditView) -> bool {
-    !edit.was.is_empty() && !edit.was.split(", ").next().unwrap_or_default().contains('=')
 }

@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, Utc};
 
-use super::because::{Because, FullBound, FullNode, IdleNode, Who};
+use super::because::{Because, FullBound, FullNode, IdleNode, SilentNode, Who};
 use super::facts::{FIRETIME, Facts};
-use crate::api::words::{between, by, counted, instant, known, listed};
+use crate::api::words::{between, by, counted, instant, known, listed, node as named_node};
 use crate::api::{ExecutionView, JobView, NodeView};
 use crate::domain::LaneHealth;
 
@@ -87,26 +87,8 @@ pub(super) fn holds(facts: &Facts, waiting: Option<&ExecutionView>) -> Vec<Hold>
 /// Who lists the job, and whether they can run it.
 fn of_nodes(facts: &Facts, waiting: Option<&ExecutionView>) -> Option<Hold> {
     let job = facts.job.as_ref().map(|job| &job.name)?;
-    let lists = |node: &&NodeView| node.jobs.contains(job);
-    let listing: Vec<&NodeView> = facts.live_nodes().filter(lists).collect();
-    let no_node = |idle| {
-        let since = facts.job.as_ref().and_then(|job| job.nobody_since);
-        Because::NoNode { job: job.clone(), since, idle }
-    };
-    if listing.is_empty() {
-        let last = facts.nodes.iter().filter(lists).filter_map(|node| node.ended).max();
-        let last =
-            last.map_or_else(String::new, |at| format!("; the last one that had ended at {}", instant(at)));
-        let since = nobody_since(facts);
-        let said = format!("no live node has a handler for job {job:?}{since}{last}");
-        return Some(Hold::new(no_node(Vec::new()), said));
-    }
-    if listing.iter().all(|node| node.state != "active") {
-        let states: Vec<String> =
-            listing.iter().map(|node| format!("node {} is {}", node.id, node.state)).collect();
-        let said =
-            format!("no node that has a handler for it claims{}: {}", nobody_since(facts), listed(&states));
-        return Some(Hold::new(no_node(listing.into_iter().map(idle).collect()), said));
+    if let Some(hold) = no_node(facts, job) {
+        return Some(hold);
     }
     let undecodable =
         |error: String, nodes| Hold::new(Because::Undecodable { error: error.clone(), nodes }, error);
@@ -116,6 +98,54 @@ fn of_nodes(facts: &Facts, waiting: Option<&ExecutionView>) -> Option<Hold> {
     let handed_on = waiting.filter(|it| it.reason == "undecodable")?;
     let said = format!("a node could not decode its payload and left it to others: {}", handed_on.error);
     Some(undecodable(said.trim_end_matches(": ").to_owned(), Vec::new()))
+}
+
+/// No live node has a handler and claims, or none that has been heard of.
+fn no_node(facts: &Facts, job: &str) -> Option<Hold> {
+    let lists = |node: &&NodeView| node.jobs.iter().any(|it| it == job);
+    let hold = |idle, silent, said| {
+        let since = facts.job.as_ref().and_then(|job| job.nobody_since);
+        Some(Hold::new(Because::NoNode { job: job.to_owned(), since, idle, silent }, said))
+    };
+    let (active, off): (Vec<&NodeView>, Vec<&NodeView>) =
+        facts.live_nodes().filter(lists).partition(|node| node.state == "active");
+    if active.is_empty() && off.is_empty() {
+        let last = facts.nodes.iter().filter(lists).filter_map(|node| node.ended).max();
+        let last = match last {
+            Some(at) => format!("; the last one that had ended at {}", instant(at)),
+            None if facts.nodes.is_empty() => "; no node is known, and it waits for one".to_owned(),
+            None => String::new(),
+        };
+        let since = nobody_since(facts);
+        return hold(
+            Vec::new(),
+            Vec::new(),
+            format!("no live node has a handler for job {job:?}{since}{last}"),
+        );
+    }
+    let states: Vec<String> = off.iter().map(|node| format!("node {} is {}", node.id, node.state)).collect();
+    let idle = off.into_iter().map(idle).collect();
+    if active.is_empty() {
+        let since = nobody_since(facts);
+        let said = format!("no node that has a handler for it claims{since}: {}", listed(&states));
+        return hold(idle, Vec::new(), said);
+    }
+    if !active.iter().all(|node| facts.is_silent(node)) {
+        return None;
+    }
+    let since = known(active.iter().filter_map(|node| node.last_beat).max());
+    let nodes: Vec<String> = active.iter().map(|node| named_node(&node.id, &facts.nodes)).collect();
+    let off = if states.is_empty() { String::new() } else { format!("; {}", listed(&states)) };
+    let said = format!(
+        "no node that has a handler for job {job:?} has been heard of since {since}, and it waits for one: \
+         {}{off}",
+        listed(&nodes)
+    );
+    hold(idle, active.into_iter().map(silent).collect(), said)
+}
+
+fn silent(node: &NodeView) -> SilentNode {
+    SilentNode { node: node.id.clone(), host_name: node.host_name.clone(), heard: node.last_beat }
 }
 
 fn idle(node: &NodeView) -> IdleNode {

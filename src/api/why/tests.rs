@@ -8,11 +8,12 @@ mod waiting;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::answer::Why;
+use super::because::Because;
 use super::explain::explain;
 use super::facts::{Facts, Plan};
 use super::fate::Fate;
 use crate::api::{ApplicationView, AuditView, ExecutionView, JobView, NodeView, RateView, ScheduleView};
-use crate::domain::{LaneHealth, MisfirePolicy};
+use crate::domain::{LaneHealth, MisfirePolicy, ScheduleField};
 use crate::store::columns::When;
 use crate::store::ledger::{TriggerEnd, TriggerPeriod};
 use crate::trigger::{Timing, Trigger};
@@ -87,6 +88,7 @@ fn node(id: &str) -> NodeView {
         host_ip: String::new(),
         host_name: "host-a".to_owned(),
         pid: 41,
+        silent_after: Some(10_000),
         state: "active".to_owned(),
         paused_by: String::new(),
         reason: String::new(),
@@ -100,7 +102,7 @@ fn node(id: &str) -> NodeView {
         stuck: 0,
         lanes: Vec::new(),
         started: Some(at(0, 0)),
-        last_beat: Some(at(11, 58_000)),
+        last_beat: Some(at(12, -2_000)),
         ended: None,
         end_reason: String::new(),
     }
@@ -152,6 +154,7 @@ fn schedule() -> ScheduleView {
         reason: String::new(),
         paused_by: String::new(),
         paused: None,
+        quarantined: None,
         paused_until: None,
         held_by: String::new(),
         left_alone: String::new(),
@@ -208,8 +211,15 @@ fn change(verb: &str, target_type: &str, made: DateTime<Utc>, was: &str) -> Audi
         target: "nightly".to_owned(),
         was: was.to_owned(),
         became: "cron 0 0 2 * * ? UTC".to_owned(),
+        fields: Vec::new(),
         reason: "stocktaking".to_owned(),
     }
+}
+
+/// An edit that set another trigger.
+fn retimed(made: DateTime<Utc>) -> AuditView {
+    let fields = vec![ScheduleField::Trigger, ScheduleField::Priority];
+    AuditView { fields, ..change("ensure", "schedule", made, "cron 0 0 4 * * ? UTC, priority=4") }
 }
 
 #[track_caller]

@@ -75,7 +75,7 @@ pub(super) fn without_row(facts: &Facts) -> Told {
         return not_due_then(then);
     }
     if let Some(edit) = facts.retimed_since(at).filter(|_| at <= facts.now) {
-        let was = edit.was.split(", ").next().unwrap_or_default();
+        let was = facts.trigger_then(at).map_or_else(|| "another".to_owned(), |then| then.when.describe());
         let said = format!(
             "is not in the ledger: its trigger was {was} until {}, when {} changed it",
             known(edit.made),
@@ -89,7 +89,7 @@ pub(super) fn without_row(facts: &Facts) -> Told {
             let said = "has no fixed fire time: each run's end says when the next is";
             told(Fate::NotDue, NO_FIRE_TIME, said)
         }
-        None => told(Fate::NotDue, quarantined(plan), format!("has no fire time: {}", plan.view.reason)),
+        None => told(Fate::NotDue, quarantined(plan), format!("has no fire time: {}", in_error(plan))),
         Some(true) if at > facts.now => to_come(facts, plan, at),
         Some(true) => overdue(facts, plan, at),
     }
@@ -108,7 +108,13 @@ fn before_creation(facts: &Facts, at: DateTime<Utc>) -> Option<Told> {
 const NO_FIRE_TIME: Because = Because::NoFireTime { before: None, after: None };
 
 fn quarantined(plan: &Plan) -> Because {
-    Because::Quarantined { error: plan.view.reason.clone() }
+    Because::Quarantined { error: plan.view.reason.clone(), since: plan.view.quarantined }
+}
+
+/// `its schedule is in error since 2026-11-29 02:00:00.000 UTC: bad cron`
+fn in_error(plan: &Plan) -> String {
+    let since = plan.view.quarantined.map_or_else(String::new, |at| format!(" since {}", instant(at)));
+    format!("its schedule is in error{since}: {}", plan.view.reason)
 }
 
 /// The trigger of then was another than that of now.
@@ -145,7 +151,7 @@ fn to_come(facts: &Facts, plan: &Plan, at: DateTime<Utc>) -> Told {
     match plan.view.state.as_str() {
         "active" | "paused" => {}
         "error" => {
-            let said = format!("will not run: its schedule is in error: {}", plan.view.reason);
+            let said = format!("will not run: {}", in_error(plan));
             return told(Fate::NotDue, quarantined(plan), said);
         }
         state => {
@@ -175,7 +181,7 @@ fn overdue(facts: &Facts, plan: &Plan, at: DateTime<Utc>) -> Told {
         return told(Fate::Unknown, Because::Nothing, said);
     }
     if plan.view.state == "error" {
-        let said = format!("waits: its schedule is in error: {}", plan.view.reason);
+        let said = format!("waits: {}", in_error(plan));
         return told(Fate::Waiting, quarantined(plan), said);
     }
     let hold = holds(facts, None).into_iter().next();

@@ -298,7 +298,7 @@ const SCHEDULES: &[Column<ScheduleView>] = &[
     }),
     Column::wide("TRIGGERED", |schedule| schedule.triggered.to_string()),
     Column::new("PAUSED BY", |schedule| schedule.paused_by.clone()),
-    Column::wide("SINCE (UTC)", |schedule| utc(schedule.paused)),
+    Column::wide("SINCE (UTC)", |schedule| utc(schedule.paused.or(schedule.quarantined))),
     Column::wide("UNTIL (UTC)", |schedule| utc(schedule.paused_until)),
     Column::new("REASON", schedule_reason),
     Column::wide("OWNER", |schedule| schedule.owner.clone()),

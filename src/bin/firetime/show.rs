@@ -65,6 +65,7 @@ pub(crate) fn schedule(target: &Target, name: &str, output: Output, out: &mut dy
             ("paused by", schedule.paused_by.clone()),
             ("paused since (UTC)", utc(schedule.paused)),
             ("paused until (UTC)", utc(schedule.paused_until)),
+            ("in error since (UTC)", utc(schedule.quarantined)),
             ("last fire time (UTC)", utc(schedule.prev)),
             ("next fire times (UTC)", fire_times.join(", ")),
             ("executions", counts.join(", ")),

@@ -44,7 +44,16 @@ fn node_with<F: Fn() -> LaneReport + Send + 'static>(
 ) -> Stepped<HeartbeatMachine<F>> {
     let (application, host) = ("app".to_owned(), String::new());
     let (id, host_ip, now_db) = (NodeId::fresh(), host.clone(), now.db);
-    let node = NewNode { id, application, host_ip, host_name: host, pid: 0, jobs: Vec::new(), now: now_db };
+    let node = NewNode {
+        id,
+        application,
+        host_ip,
+        host_name: host,
+        pid: 0,
+        silent_after: 10_000,
+        jobs: Vec::new(),
+        now: now_db,
+    };
     Stepped::new(HeartbeatMachine::new(node, window, Arc::default(), Arc::default(), lanes, now))
 }
 

@@ -75,6 +75,7 @@ fn register(store: &MemoryStore, id: NodeId, job: &JobSpec) {
         host_ip: String::new(),
         host_name: String::new(),
         pid: 0,
+        silent_after: 10_000,
         jobs: vec![job.clone()],
         now: START,
     };

@@ -208,6 +208,7 @@ impl Process {
             host_ip: String::new(),
             host_name: String::new(),
             pid: 0,
+            silent_after: 10_000,
             jobs: jobs::all().to_vec(),
             now: Timestamp::at(time),
         };

@@ -54,6 +54,9 @@ pub(crate) fn a_definition_is_recorded_if_it_changes_something(db: &Bench) {
     let hourly = Definition { trigger: every(db.base, 3_600_000, -1), ..other };
     assert_eq!(db.store.ensure(&hourly).unwrap(), Ensured::Changed);
     let rows = db.audit();
+    let fields: Vec<_> = rows.iter().map(|row| row.fields.text()).collect();
+    let of = |text: &str| Some(text.to_owned());
+    assert_eq!(fields, [of("trigger"), of("payload,priority"), None]);
     let told: Vec<_> = rows.iter().map(|row| told(row)[4..].to_vec()).collect();
     assert_eq!(
         told,

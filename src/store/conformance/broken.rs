@@ -30,6 +30,11 @@ fn is_quarantined(db: &Bench, definition: Definition, columns: &[(&str, String)]
     let shown = db.schedule_row(id);
     assert_eq!((shown.state.as_str(), shown.pause.reason.as_str()), ("ERROR", broken.reason.as_str()));
     assert!(shown.version > broken.seen.version);
+    assert!(
+        shown.pause.since.is_some_and(|since| (since - db.now).abs() < 60_000),
+        "by the database's clock"
+    );
+    assert_eq!((shown.pause.by.as_str(), shown.pause.until), ("", None));
     assert!(db.unreadable().is_empty());
     assert_eq!(db.polled(Timestamp::MAX), ["healthy"]);
     assert_eq!(*db.entry("healthy"), *healthy);

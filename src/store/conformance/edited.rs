@@ -227,6 +227,8 @@ pub(crate) fn a_quarantined_row_is_mended_by_a_changed_trigger(db: &Bench) {
         assert_eq!(db.store.ensure(&again).unwrap(), Ensured::Changed, "{column} {value}");
         let entry = db.entry(&again.name);
         assert_eq!((entry.id, entry.state), (id, ScheduleState::Active));
+        let pause = db.schedule_row(id).pause;
+        assert_eq!((pause.reason.as_str(), pause.since), ("", None), "{column} {value}");
         assert_eq!(
             (entry.cursor.prev, entry.cursor.next),
             (None, NextFire::At(db.base + 500)),

@@ -203,6 +203,7 @@ impl Bench {
             host_ip: "192.0.2.1".to_owned(),
             host_name: "bench".to_owned(),
             pid: 4_711,
+            silent_after: 10_000,
             jobs: jobs.iter().map(|name| job(name)).collect(),
             now: self.now,
         }

@@ -9,10 +9,11 @@ use crate::store::news::{Glance, GlanceQuery, Marks, News};
 impl Tables {
     /// The row's id.
     pub(super) fn record(&mut self, entry: &AuditEntry) -> i64 {
-        let AuditEntry { application, verb, target_type, target, was, became, by } = entry.clone();
+        let AuditEntry { application, verb, target_type, target, was, became, fields, by } = entry.clone();
         let (id, made) = (self.fresh_id(), self.now);
         let (verb, target_type, actor, reason) = (verb.into(), target_type.into(), by.actor, by.reason);
-        let row = AuditRow { id, application, made, actor, verb, target_type, target, was, became, reason };
+        let row =
+            AuditRow { id, application, made, actor, verb, target_type, target, was, became, fields, reason };
         self.audit.insert(id, row);
         id
     }

@@ -125,6 +125,7 @@ pub(super) struct Node {
     pub host_ip: String,
     pub host_name: String,
     pub pid: u32,
+    pub silent_after: Millis,
     pub state: Text,
     pub pause: Pause,
     pub beat: i64,

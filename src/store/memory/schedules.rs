@@ -96,6 +96,7 @@ impl Tables {
         let difference = wanted.difference(stored, &becomes);
         let withdrawal = wanted.withdrawal(ScheduleId(id), stored, &edit);
         let retimes = matches!(edit, Edit::Retime(_));
+        let clears = is_removed || retimes && stored.state == ScheduleState::Error.as_str();
         self.edit_schedule(id, |row| {
             row.settings = becomes.settings;
             row.ownership = becomes.ownership;
@@ -106,8 +107,9 @@ impl Tables {
                 row.move_to(cursor);
                 row.state = state.into();
             }
-            if is_removed {
-                row.reason = "".into();
+            if clears {
+                (row.reason, row.paused_by) = ("".into(), "".into());
+                (row.paused, row.paused_until) = (None, None);
             }
         });
         if is_removed {

@@ -40,20 +40,37 @@ fn what_nobody_recorded_is_not_guessed() {
         "{IT} did not run: ann (\"stocktaking\") made its schedule at 2026-11-29 09:00:00.000 UTC, after that"
     );
     says(&made, Fate::NotDue, "not made yet", &said);
-    let edited =
-        Facts { changes: vec![change("ensure", "schedule", at(9, 0), "cron 0 0 4 * * ? UTC")], ..noon() };
+    let edited = Facts { changes: vec![retimed(at(9, 0))], ..noon() };
     let said = format!(
-        "{IT} is not in the ledger: its trigger was cron 0 0 4 * * ? UTC until 2026-11-29 09:00:00.000 UTC, \
+        "{IT} is not in the ledger: its trigger was another until 2026-11-29 09:00:00.000 UTC, \
          when ann (\"stocktaking\") changed it"
     );
     says(&edited, Fate::Unknown, "edited", &said);
-    let settings = change("ensure", "schedule", at(9, 0), "priority=5");
+    // By the fields that it names: a description may look like a trigger.
+    let settings = AuditView {
+        fields: vec![ScheduleField::Description],
+        ..change("ensure", "schedule", at(9, 0), "cron 0 0 4 * * ? UTC")
+    };
     assert_eq!(explain(&Facts { changes: vec![settings.clone()], ..noon() }).reason, "");
-    // Later edits hide none, and the first says what the trigger was.
-    let first = change("ensure", "schedule", at(7, 0), "cron 0 0 5 * * ? UTC");
-    let second = change("ensure", "schedule", at(8, 0), "cron 0 0 6 * * ? UTC");
+    // Later edits hide none.
+    let (first, second) = (retimed(at(7, 0)), retimed(at(8, 0)));
     let why = explain(&Facts { changes: vec![settings, second, first], ..noon() });
-    assert!(why.sentence.contains("its trigger was cron 0 0 5 * * ? UTC until 2026-11-29 07:00"), "{why:?}");
+    assert!(why.sentence.contains("its trigger was another until 2026-11-29 07:00"), "{why:?}");
+}
+
+/// What a policy was is not known once an edit has set another.
+#[test]
+fn a_misfire_names_its_policy_unless_that_was_another() {
+    let of = |fields| {
+        let edit = AuditView { fields, ..change("edit", "schedule", at(4, 0), "description=misfire=") };
+        explain(&Facts { changes: vec![edit], ..with(vec![skipped("misfire")]) }).because
+    };
+    let policy = |because| match because {
+        Because::Misfire { policy, .. } => policy,
+        _ => panic!("{because:?}"),
+    };
+    assert_eq!(policy(of(vec![ScheduleField::Description])), Some(MisfirePolicy::FireOnce));
+    assert_eq!(policy(of(vec![ScheduleField::Misfire])), None);
 }
 
 /// The trigger of then says which instants were fire times, not that of now.
@@ -79,6 +96,11 @@ fn the_trigger_of_then_is_told_from_its_history() {
          time there"
     );
     says(&of(Vec::new()), Fate::NotDue, "no fire time", &said);
+    // One that it had, and of which no row is left.
+    let four = Facts { at: Some(at(4, 0)), changes: vec![retimed(at(9, 0))], ..of(Vec::new()) };
+    let why = explain(&four);
+    assert_eq!((why.fate, &*why.reason), (Fate::Unknown, "edited"), "{why:?}");
+    assert!(why.sentence.contains("its trigger was cron 0 0 4 * * ? [UTC] until "), "{why:?}");
     // Nor does a span of that trigger stand for it.
     let span = ExecutionView { fire_time: Some(at(-20, 0)), until: Some(at(4, 0)), ..skipped("misfire") };
     says(&of(vec![span.clone()]), Fate::NotDue, "no fire time", &said);

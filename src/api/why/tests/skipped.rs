@@ -76,7 +76,7 @@ fn a_span_stands_for_its_fire_times_alone() {
     let between = explain(&asked(at(-1, 0)));
     assert_eq!((between.fate, between.executions.len()), (Fate::NotDue, 0));
     // By a trigger of then, perhaps.
-    let edited = vec![change("ensure", "schedule", at(5, 0), "cron 0 0 * * * ? UTC")];
+    let edited = vec![retimed(at(5, 0))];
     assert_eq!(explain(&Facts { changes: edited, ..asked(at(-1, 0)) }).fate, Fate::Skipped);
 }
 

@@ -30,6 +30,11 @@ fn what_waits_names_what_holds_it() {
         "no live node has a handler for job \"report\", since 2026-11-29 04:00:00.000 UTC; the last one that \
          had ended at 2026-11-29 03:00:00.000 UTC",
     );
+    waiting(
+        Facts { nodes: Vec::new(), ..noon() },
+        "no node",
+        "no live node has a handler for job \"report\"; no node is known, and it waits for one",
+    );
     let drained = Facts { nodes: vec![NodeView { state: "drained".to_owned(), ..node(NODE) }], ..noon() };
     waiting(drained, "no node", "no node that has a handler for it claims: node n1 is drained");
     let job_paused = JobView {
@@ -92,14 +97,26 @@ fn what_came_due_and_was_not_claimed_waits() {
     };
     let late = format!("{IT} has been due for 10 h, and nothing that is known holds it");
     says(&open(noon()), Fate::Waiting, "", &late);
-    let error = ScheduleView { state: "error".to_owned(), reason: "bad cron".to_owned(), ..schedule() };
-    let broken = Facts { plan: noon().plan.map(|plan| Plan { view: error, ..plan }), ..noon() };
+    let quarantined = Some(at(1, 0));
+    let (state, reason) = ("error".to_owned(), "bad cron".to_owned());
+    let error = ScheduleView { state, reason, quarantined, ..schedule() };
+    let broken = Facts { plan: noon().plan.map(|plan| Plan { view: error.clone(), ..plan }), ..noon() };
     says(
         &open(broken),
         Fate::Waiting,
         "quarantined",
-        &format!("{IT} waits: its schedule is in error: bad cron"),
+        &format!("{IT} waits: its schedule is in error since 2026-11-29 01:00:00.000 UTC: bad cron"),
     );
+    let of = |quarantined, asked| {
+        let view = ScheduleView { next: Some(asked), quarantined, ..error.clone() };
+        let plan = noon().plan.map(|plan| Plan { view, ..plan });
+        explain(&Facts { plan, at: Some(asked), ..noon() })
+    };
+    let since = |quarantined| Because::Quarantined { error: "bad cron".to_owned(), since: quarantined };
+    assert_eq!(of(quarantined, at(26, 0)).because, since(quarantined));
+    let by_hand = of(None, two());
+    assert_eq!(by_hand.because, since(None));
+    assert!(by_hand.sentence.ends_with("in error: bad cron"), "{by_hand:?}");
 }
 
 #[test]
@@ -131,6 +148,43 @@ fn a_fixed_delay_waits_where_its_cursor_stands() {
     let facts = Facts { plan, ..noon() };
     assert_eq!(explain(&facts).fate, Fate::Waiting);
     assert_eq!(explain(&Facts { at: Some(at(3, 0)), ..facts }).reason, "no fire time");
+}
+
+/// No node has been declared dead yet, or there is none left that could.
+#[test]
+fn a_silent_cluster_says_since_when() {
+    let quiet = |id: &str, heard| NodeView { last_beat: Some(heard), ..node(id) };
+    let of = |nodes| explain(&Facts { nodes, ..with(vec![pending()]) });
+    let why = of(vec![quiet("n1", at(11, 30_000)), quiet("n2", at(11, 31_000))]);
+    let said = "no node that has a handler for job \"report\" has been heard of since 2026-11-29 11:00:31.000 \
+                UTC, and it waits for one: node n1 (host-a, process 41) and node n2 (host-a, process 41)";
+    assert_eq!((&*why.reason, why.sentence), ("no node", format!("{IT} waits: {said}")));
+    let Because::NoNode { silent, idle, .. } = why.because else { panic!("{:?}", why.because) };
+    let heard: Vec<_> = silent.iter().map(|it| (&*it.node, it.heard)).collect();
+    assert_eq!(heard, [("n1", Some(at(11, 30_000))), ("n2", Some(at(11, 31_000)))]);
+    assert!(idle.is_empty());
+    // To the millisecond, and only if it says from when on.
+    let last = at(12, -10_000);
+    assert_eq!(of(vec![quiet("n1", last)]).reason, "retry");
+    assert_eq!(of(vec![quiet("n1", last - TimeDelta::milliseconds(1))]).reason, "no node");
+    assert_eq!(of(vec![NodeView { silent_after: None, ..quiet("n1", at(1, 0)) }]).reason, "retry");
+    // One of which somebody hears is enough, if it claims.
+    assert_eq!(of(vec![quiet("n1", at(1, 0)), node("n2")]).reason, "retry");
+    let drained = NodeView { state: "drained".to_owned(), ..node("n2") };
+    let both = of(vec![quiet("n1", at(11, 0)), drained]);
+    assert!(both.sentence.ends_with("node n1 (host-a, process 41); node n2 is drained"), "{both:?}");
+    let Because::NoNode { silent, idle, .. } = both.because else { panic!("{:?}", both.because) };
+    assert_eq!((silent.len(), idle.len()), (1, 1));
+    // What is to come is told of it, too, and what runs there.
+    let tomorrow = Facts { at: Some(at(26, 0)), nodes: vec![quiet("n1", at(11, 0))], ..noon() };
+    let sentence = explain(&tomorrow).sentence;
+    assert!(sentence.contains("will run in 14 h, but no node that has a handler for job"), "{sentence}");
+    let runs = ExecutionView { finished: None, ..ran("RUNNING", "") };
+    let sentence = explain(&Facts { nodes: vec![quiet("n1", at(11, 0))], ..with(vec![runs]) }).sentence;
+    assert!(
+        sentence.ends_with(&format!("{ON}, which has not been heard of since 2026-11-29 11:00:00.000 UTC")),
+        "{sentence}"
+    );
 }
 
 /// A pause of its schedule holds what is planned alone.

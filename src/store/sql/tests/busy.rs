@@ -35,6 +35,7 @@ fn a_process_that_writes_in_a_loop_starves_no_other() {
         host_ip: String::new(),
         host_name: String::new(),
         pid: 1,
+        silent_after: 10_000,
         jobs: Vec::new(),
         now: AT,
     };

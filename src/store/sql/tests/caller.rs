@@ -160,6 +160,7 @@ where
             host_ip: String::new(),
             host_name: String::new(),
             pid: 1,
+            silent_after: 10_000,
             jobs: vec![of_a_new_job(&case, "").job],
             now: fixture::AT,
         })?;

@@ -79,7 +79,18 @@ fn a_node_joins_in_a_few_statements(database: &Database) {
         let jobs = (0..jobs).map(job).collect();
         let id = NodeId::fresh();
         let before = count::statements();
-        store.register(&NewNode { id, application, host_ip, host_name, pid: 1, jobs, now: AT }).unwrap();
+        store
+            .register(&NewNode {
+                id,
+                application,
+                host_ip,
+                host_name,
+                pid: 1,
+                silent_after: 10_000,
+                jobs,
+                now: AT,
+            })
+            .unwrap();
         count::statements() - before
     };
     let of_one = [join(1, 1), join(1, 1), join(1, 2)];

@@ -38,7 +38,18 @@ impl<'a> Case<'a> {
         let (host_ip, host_name) = (String::new(), String::new());
         let jobs = vec![definition(&self.app, "").job];
         let application = self.app.clone();
-        self.store.register(&NewNode { id, application, host_ip, host_name, pid: 1, jobs, now: AT }).unwrap();
+        self.store
+            .register(&NewNode {
+                id,
+                application,
+                host_ip,
+                host_name,
+                pid: 1,
+                silent_after: 10_000,
+                jobs,
+                now: AT,
+            })
+            .unwrap();
     }
 
     fn schedule(&self, name: &str) -> Arc<Entry> {

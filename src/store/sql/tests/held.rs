@@ -255,6 +255,7 @@ fn register(store: &dyn Store, application: &str) {
         host_ip: String::new(),
         host_name: String::new(),
         pid: 1,
+        silent_after: 10_000,
         jobs: vec![JobSpec::new("work", policy)],
         now: fixture::AT,
     };

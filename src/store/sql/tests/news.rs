@@ -142,7 +142,16 @@ fn what_a_node_has_to_tell_is_told() {
     let mut ear = case.store.listen(&case.application).unwrap();
     let (id, application, host) = (NodeId::fresh(), case.application.clone(), String::new());
     let (host_ip, now) = (host.clone(), Timestamp::at(1_767_225_600_000));
-    let node = NewNode { id, application, host_ip, host_name: host, pid: 1, jobs: Vec::new(), now };
+    let node = NewNode {
+        id,
+        application,
+        host_ip,
+        host_name: host,
+        pid: 1,
+        silent_after: 10_000,
+        jobs: Vec::new(),
+        now,
+    };
     case.store.register(&node).unwrap();
     for tells in [false, true] {
         let beat = Heartbeat { tells, ..node.beat(node.now) };

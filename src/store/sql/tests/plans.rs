@@ -585,7 +585,16 @@ fn looking_for_misfires_reads_a_page(session: &mut dyn Session, application: &st
     let jobs = vec![JobSpec::new("nobodys", policy)];
     let application = application.to_owned();
     let id = NodeId::fresh();
-    let new = NewNode { id, application: application.clone(), host_ip, host_name, pid: 1, jobs, now: START };
+    let new = NewNode {
+        id,
+        application: application.clone(),
+        host_ip,
+        host_name,
+        pid: 1,
+        silent_after: 10_000,
+        jobs,
+        now: START,
+    };
     node::register(session, &new).unwrap();
     let mut sections = None;
     for _ in 0..3 {

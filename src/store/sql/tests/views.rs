@@ -23,7 +23,16 @@ fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(database: &Database) 
     let report = definition(&app, "report");
     let (host_ip, host_name) = ("192.0.2.7".to_owned(), "db-host".to_owned());
     let jobs = vec![report.job.clone()];
-    let new = NewNode { id: node, application: app.clone(), host_ip, host_name, pid: 1, jobs, now: AT };
+    let new = NewNode {
+        id: node,
+        application: app.clone(),
+        host_ip,
+        host_name,
+        pid: 1,
+        silent_after: 10_000,
+        jobs,
+        now: AT,
+    };
     store.register(&new).unwrap();
     store.ensure(&report).unwrap();
     let entry = Arc::new(store.find(&app, "report").unwrap().unwrap());
@@ -96,7 +105,16 @@ fn the_operators_question_finds_what_the_ledger_lacks(database: &Database) {
     let (app, node) = (super::application(), NodeId::fresh());
     let hourly = definition(&app, "hourly");
     let (host_ip, host_name, jobs) = (String::new(), String::new(), vec![hourly.job.clone()]);
-    let new = NewNode { id: node, application: app.clone(), host_ip, host_name, pid: 1, jobs, now: AT };
+    let new = NewNode {
+        id: node,
+        application: app.clone(),
+        host_ip,
+        host_name,
+        pid: 1,
+        silent_after: 10_000,
+        jobs,
+        now: AT,
+    };
     store.register(&new).unwrap();
     store.ensure(&hourly).unwrap();
     for _ in 0..3 {
@@ -128,7 +146,16 @@ fn the_operators_question_finds_no_gap_behind_what_was_withdrawn(database: &Data
     let (app, node) = (super::application(), NodeId::fresh());
     let wanted = definition(&app, "removed");
     let (host_ip, host_name, jobs) = (String::new(), String::new(), vec![wanted.job.clone()]);
-    let new = NewNode { id: node, application: app.clone(), host_ip, host_name, pid: 1, jobs, now: AT };
+    let new = NewNode {
+        id: node,
+        application: app.clone(),
+        host_ip,
+        host_name,
+        pid: 1,
+        silent_after: 10_000,
+        jobs,
+        now: AT,
+    };
     store.register(&new).unwrap();
     store.ensure(&wanted).unwrap();
     for _ in 0..2 {

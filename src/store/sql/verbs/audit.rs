@@ -1,14 +1,14 @@
 //! The audit.
 
 use super::withdrawn;
-use crate::domain::Timestamp;
+use crate::domain::{FieldSet, Timestamp};
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow, news_of};
 use crate::store::news::News;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::poll::news;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::Step;
-use crate::store::sql::session::statement::{Row, Statement, answer, single, sql};
+use crate::store::sql::session::statement::{Row, Statement, Value, answer, single, sql};
 use crate::store::sql::views::inspect::of_application;
 use crate::store::withdrawn::Withdrawal;
 
@@ -57,12 +57,13 @@ fn insert_telling(session: &mut dyn Session, insert: Statement, news: News, appl
 fn insert(dialect: Dialect, entry: &AuditEntry) -> Statement {
     let insert = sql(format!(
         "INSERT INTO QRTZ_AUDIT (application, made_time, actor, verb, target_type, target, was, became, \
-         reason) VALUES (?, {}, ?, ?, ?, ?, ?, ?, ?)",
+         fields, reason) VALUES (?, {}, ?, ?, ?, ?, ?, ?, ?, ?)",
         dialect.clock()
     ));
     insert
         .bind_all((entry.application.as_str(), entry.by.actor.as_str(), entry.verb, entry.target_type))
         .bind_all((entry.target.as_str(), entry.was.as_str(), entry.became.as_str()))
+        .bind(entry.fields.text().map_or(Value::Null, Value::Text))
         .bind(entry.by.reason.as_str())
 }
 
@@ -90,6 +91,7 @@ answer! {
         target = "a.target", Row::loose_text;
         was = "a.was", Row::loose_text;
         became = "a.became", Row::loose_text;
+        fields = "a.fields", |row| Ok(row.maybe_text()?.as_deref().map(FieldSet::read).unwrap_or_default());
         reason = "a.reason", Row::loose_text;
     }
 }

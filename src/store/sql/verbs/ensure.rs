@@ -227,7 +227,8 @@ pub(super) fn change(
         Edit::Settings => (update, &guard::EDIT),
         // Nothing moves the cursor of a broken or removed row, which may be NULL and equal nothing.
         Edit::Retime(planned) if is_broken || is_removed => {
-            let update = update.push(", reason = '', shard = ?").bind(shards::of(&definition.name));
+            let cleared = ", reason = '', paused_by = '', paused_time = -1, paused_until = -1, shard = ?";
+            let update = update.push(cleared).bind(shards::of(&definition.name));
             (retimed(update, &wanted.when, planned), &guard::EDIT)
         }
         Edit::Retime(planned) => (retimed(update, &wanted.when, planned), &guard::RETIME),

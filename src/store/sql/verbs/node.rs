@@ -27,10 +27,11 @@ pub(crate) fn register(session: &mut dyn Session, node: &NewNode) -> Step<()> {
     own_jobs(session, &node.application, &node.jobs, node.now)?;
     let names: Vec<&str> = node.jobs.iter().map(|job| job.name.as_str()).collect();
     session.execute(
-        &sql("INSERT INTO QRTZ_NODE (uuid, application, host_ip, host_name, pid, jobs, started_time, \
-              beat_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
+        &sql("INSERT INTO QRTZ_NODE (uuid, application, host_ip, host_name, pid, silent_after, jobs, \
+              started_time, beat_time) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
         .bind_all((node.id.to_string(), node.application.as_str(), node.host_ip.as_str()))
-        .bind_all((node.host_name.as_str(), i64::from(node.pid), json(&names)?, node.now, node.now)),
+        .bind_all((node.host_name.as_str(), i64::from(node.pid), node.silent_after))
+        .bind_all((json(&names)?, node.now, node.now)),
     )?;
     Ok(())
 }

@@ -73,6 +73,7 @@ answer! {
         host_ip = "n.host_ip", Row::loose_text;
         host_name = "n.host_name", Row::loose_text;
         pid = "n.pid", Row::loose_int;
+        silent_after = "n.silent_after", Row::loose_int;
         switch = "n.state", |row| Ok(Switch::read(&row.loose_text()?, false));
         pause = PauseRow::columns("n"), PauseRow::read;
         beat = "n.beat", Row::loose_int;
