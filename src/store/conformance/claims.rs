@@ -65,14 +65,19 @@ pub(crate) fn what_was_claimed_late_keeps_what_it_waited_for(db: &Bench) {
     assert_eq!(db.settle(&back.give_back(db.now)), Applied::Done);
     let again = |waited| {
         let pending = db.find_pending(execution).expect("it waits");
-        won(db.claim(&ClaimRequest { waited, ..db.request(Candidate::Pending(pending)) }))
+        won(db.claim(&ClaimRequest { waited, at_once: true, ..db.request(Candidate::Pending(pending)) }))
     };
     let claimed = again(waited(SeatKind::Rate(BoundScope::Group)));
     assert_eq!(db.execution(execution).waited_for.as_deref(), Some("group rate 41200"));
     // What a first claim waited for made the second late, too.
     assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
-    drop(again(None).give_back(db.now));
+    let claimed = again(None);
     assert_eq!(db.execution(execution).waited_for.as_deref(), Some("group rate 41200"));
+    // Another attempt is due later.
+    let failed = Answer::Failed("no".to_owned());
+    assert_eq!(db.settle(&claimed.finish(failed, Some(db.now), db.now)), Applied::Done);
+    let retry = db.executions().into_iter().find(|row| row.attempt == 2).unwrap();
+    assert_eq!((retry.state.as_str(), retry.waited_for), ("PENDING", None));
 }
 
 pub(crate) fn the_links_of_a_chain_are_claimed_under_one_version(db: &Bench) {

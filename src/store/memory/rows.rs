@@ -647,6 +647,7 @@ impl Execution {
             finished: None,
             error: String::new(),
             result: None,
+            waited_for: None,
             failures: self.failures + u32::from(self.has_failed()),
             ..self.clone()
         }

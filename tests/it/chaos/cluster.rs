@@ -472,6 +472,7 @@ impl Cluster {
             healed: self.healed,
             read,
             stopped,
+            lanes: BTreeMap::new(),
             bounds,
         };
         Settled { run: self.name.clone(), history, changes, connections }

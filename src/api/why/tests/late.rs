@@ -24,6 +24,8 @@ fn a_late_begin_says_for_which_seat_it_waited() {
     let said = |why: &str| format!("{IT} ran on {ON} (+41.2 s: {why}), and took 1.0 s");
     let lane = said("it waited 40.1 s for a seat of lane \"slow\"");
     says(&run("lane slow 40100"), Fate::Succeeded, "", &lane);
+    // Of a due time before it was snoozed.
+    waited(&run("lane slow 41201"), 41_200, Vec::new());
     waited(&run("lane slow 40100"), 41_200, vec![LateWait::Lane { lane: "slow".to_owned(), span: 40_100 }]);
     says(&run("job 40100"), Fate::Succeeded, "", &said("it waited 40.1 s for a seat of its job"));
     let rate = said("it waited 3.0 s for the rate of its group");
