@@ -89,7 +89,7 @@ pub(super) fn without_row(facts: &Facts) -> Told {
             let said = "has no fixed fire time: each run's end says when the next is";
             told(Fate::NotDue, NO_FIRE_TIME, said)
         }
-        None => told(Fate::NotDue, quarantined(plan), format!("has no fire time: {}", in_error(plan))),
+        None => told(Fate::NotDue, quarantined(plan), format!("has no fire time: {}", unreadable(plan))),
         Some(true) if at > facts.now => to_come(facts, plan, at),
         Some(true) => overdue(facts, plan, at),
     }
@@ -115,6 +115,14 @@ fn quarantined(plan: &Plan) -> Because {
 fn in_error(plan: &Plan) -> String {
     let since = plan.view.quarantined.map_or_else(String::new, |at| format!(" since {}", instant(at)));
     format!("its schedule is in error{since}: {}", plan.view.reason)
+}
+
+/// A row that says no trigger is in error, or will be.
+fn unreadable(plan: &Plan) -> String {
+    match plan.view.state.as_str() {
+        "error" => in_error(plan),
+        _ => "its row cannot be understood, and no node has put it into error yet".to_owned(),
+    }
 }
 
 /// The trigger of then was another than that of now.

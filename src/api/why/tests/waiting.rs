@@ -117,6 +117,11 @@ fn what_came_due_and_was_not_claimed_waits() {
     let by_hand = of(None, two());
     assert_eq!(by_hand.because, since(None));
     assert!(by_hand.sentence.ends_with("in error: bad cron"), "{by_hand:?}");
+    // Before a node has seen it.
+    let plan = noon().plan.map(|plan| Plan { timing: None, ..plan });
+    let unseen = explain(&Facts { plan, at: Some(at(3, 0)), ..noon() });
+    assert_eq!((unseen.fate, &*unseen.reason), (Fate::NotDue, "quarantined"));
+    assert!(unseen.sentence.ends_with("no node has put it into error yet"), "{unseen:?}");
 }
 
 #[test]
