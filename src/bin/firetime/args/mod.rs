@@ -1,5 +1,6 @@
 //! From the command line to a [`Command`]: once, here; behind it there are only values that make sense.
 
+mod examples;
 mod raw;
 
 use std::ffi::OsString;
@@ -766,6 +767,32 @@ mod tests {
             panic!()
         };
         assert!(new.replaces);
+    }
+
+    /// The words of a command line, some of them in single quotes.
+    fn words(line: &str) -> Vec<String> {
+        let quoted = line.split('\'').enumerate();
+        let words = quoted.flat_map(|(n, part)| match n % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect::<Vec<_>>(),
+            _ => vec![part.to_owned()],
+        });
+        words.collect()
+    }
+
+    #[test]
+    fn every_example_in_the_help_is_a_command_line() {
+        fn examples(command: &clap::Command) -> Vec<String> {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let own = help.lines().filter_map(|line| line.strip_prefix("  firetime ").map(str::to_owned));
+            own.chain(command.get_subcommands().flat_map(examples)).collect()
+        }
+        let all = examples(&RawArgs::command());
+        assert!(all.len() > 25, "{all:#?}");
+        for line in all {
+            let words = words(&line);
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            resolve(&words, Some("sqlite:x.db")).unwrap_or_else(|error| panic!("{line}: {error:?}"));
+        }
     }
 
     #[test]

@@ -10,20 +10,17 @@ use clap::{Arg, ArgAction, ArgGroup, Args, Parser, Subcommand};
 use firetime::{ExecutionState, MisfirePolicy, Overlap, ScheduleField};
 use serde_json::value::RawValue;
 
+use super::examples;
 use crate::failure::EXIT_CODES;
 use crate::output::{ListOutput, Output};
 use crate::target::APPLICATION_VARIABLE;
 use crate::when::{self, Moment, When};
 
-const DATABASE_HELP: &str = "\
-The database's URL (sqlite:FILE, postgres://..., mysql://...) is read from the environment variable
-FIRETIME_DATABASE_URL or from the file that --database-url-file names. It is never shown.";
-
 /// A cluster-safe job scheduler: several servers, one schedule, nothing but the database they share.
 #[derive(Debug, Parser)]
 #[command(name = "firetime", version, after_help = EXIT_CODES)]
 pub(crate) struct RawArgs {
-    /// Logs more: information, details, everything
+    /// Logs more: -v information, -vv details, -vvv everything; default: warnings
     #[arg(short, long, action = ArgAction::Count, global = true)]
     pub(super) verbose: u8,
     /// Logs as this log4rs configuration (YAML) says; without it warnings go to standard error
@@ -50,20 +47,20 @@ pub(super) struct RawCluster {
 #[derive(Debug, Subcommand)]
 pub(super) enum RawCommand {
     /// Creates or upgrades firetime's tables
-    #[command(after_help = DATABASE_HELP)]
+    #[command(after_help = examples::DATABASE)]
     Migrate(RawOutput),
     /// Says whether an application is healthy, and of each problem its place and its remedy
     ///
     /// Looks for live nodes and their heartbeats, stuck handlers, jobs that no live node has a handler for,
     /// schedules that are in error, overdue, or paused by firetime, late executions, and what somebody has
     /// paused. Ends with code 3 if there is a problem.
-    #[command(after_help = DATABASE_HELP)]
+    #[command(after_help = examples::CHECK)]
     Check(RawOutput),
     /// Says why a schedule's occurrence, or an execution, ran or did not, and what that is known from
     ///
     /// It is told from the ledger, the audit and the rows as they are now. What retention has removed, or
     /// nobody wrote, is said to be unknown.
-    #[command(after_help = DATABASE_HELP)]
+    #[command(after_help = examples::WHY)]
     #[command(group = ArgGroup::new("of").required(true).args(["schedule", "execution"]))]
     Why {
         /// The schedule's name
@@ -85,7 +82,7 @@ pub(super) enum RawCommand {
     /// Lists the fire times of each trigger that a schedule has had, counted without the engine, and compares
     /// them with the ledger: each has run, was skipped or withdrawn, or waits. Changes nothing. Ends with
     /// code 3 if something is wrong. What retention has removed is left out.
-    #[command(after_help = DATABASE_HELP)]
+    #[command(after_help = examples::VERIFY)]
     Verify {
         /// Of this schedule alone
         #[arg(value_name = "SCHEDULE")]
@@ -110,7 +107,7 @@ pub(super) enum RawCommand {
     /// GET /metrics reads them from the database, at most once in 5 s. For applications that have no route of
     /// their own for their nodes' metrics. docs/guide/observing.md lists the figures. Whoever reaches the
     /// address can read the names of jobs and schedules.
-    #[command(after_help = DATABASE_HELP)]
+    #[command(after_help = examples::EXPORTER)]
     Exporter {
         /// The address and port to listen on
         #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9464")]
@@ -137,7 +134,7 @@ pub(super) enum RawCommand {
     #[command(hide = true)]
     DemoNode,
     /// Lists an application's schedules by name, shows one, makes one, or changes one
-    #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
+    #[command(after_help = examples::SCHEDULES, args_conflicts_with_subcommands = true)]
     Schedules {
         #[command(subcommand)]
         verb: Option<RawScheduleVerb>,
@@ -147,7 +144,7 @@ pub(super) enum RawCommand {
         list: RawList,
     },
     /// Lists an application's executions, newest first, shows one, or changes some
-    #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
+    #[command(after_help = examples::EXECUTIONS, args_conflicts_with_subcommands = true)]
     Executions {
         #[command(subcommand)]
         verb: Option<RawExecutionVerb>,
@@ -159,16 +156,16 @@ pub(super) enum RawCommand {
         list: RawList,
     },
     /// Lists an application's nodes, newest first, or pauses, drains or resumes one
-    #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
+    #[command(after_help = examples::NODES, args_conflicts_with_subcommands = true)]
     Nodes(RawListed<RawNodeVerb>),
     /// Lists an application's jobs by name, enqueues an execution of one, or pauses or resumes one
-    #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
+    #[command(after_help = examples::JOBS, args_conflicts_with_subcommands = true)]
     Jobs(RawListed<RawJobVerb>),
     /// Lists the database's applications by name, or pauses or resumes the one of --application
-    #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
+    #[command(after_help = examples::DATABASE, args_conflicts_with_subcommands = true)]
     Apps(RawListed<RawAppVerb>),
     /// Lists who changed what in an application, newest first
-    #[command(after_help = DATABASE_HELP)]
+    #[command(after_help = examples::AUDIT)]
     Audit {
         #[command(flatten)]
         filter: RawAuditFilter,
@@ -189,13 +186,13 @@ pub(super) enum RawCommand {
     /// Runs occurrences of a schedule that did not succeed, each under its own fire time, or ends that
     ///
     /// Without --yes it lists them: which would be run, and which have succeeded or have not ended.
-    #[command(after_help = DATABASE_HELP)]
+    #[command(after_help = examples::RERUN)]
     #[command(group = ArgGroup::new("what").required(true).args(["schedule", "cancel"]))]
     Rerun(Box<RawRerun>),
     /// Runs a schedule for the fire times that its trigger has in a span of time, such as before it was made
     ///
     /// Without --yes it lists them: which would be run, and which have succeeded or have not ended.
-    #[command(after_help = DATABASE_HELP)]
+    #[command(after_help = examples::BACKFILL)]
     Backfill(RawBackfill),
     /// Answers questions about cron expressions
     #[command(subcommand)]
@@ -240,10 +237,12 @@ pub(super) enum RawScheduleVerb {
         output: RawOutput,
     },
     /// Makes one; shows its next five fire times first
+    #[command(after_help = examples::ADD)]
     Add(Box<RawAdd>),
     /// Changes the fields of one that are named, and tells what they were
     ///
     /// A field that is not named stays as it is: nothing has a default here.
+    #[command(after_help = examples::SET)]
     Set(Box<RawSet>),
     /// Pauses one: nothing planned of it is claimed until it is resumed
     Pause(RawPause),
@@ -349,49 +348,51 @@ pub(super) struct RawFields {
     /// The expression's time zone, an IANA name such as Europe/Berlin [default: UTC]
     #[arg(long, value_name = "ZONE", conflicts_with_all = ["every", "after", "at"])]
     pub(super) zone: Option<String>,
-    /// Fires at this interval, from now on: 90s, 15m, 2h, 1d; up to 36500d
+    /// Fires at this interval, from now on or from --start: 1s to 36500d, as 90s, 15m, 2h, 1d
     #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_interval)]
     pub(super) every: Option<Duration>,
-    /// Fires now, and then always so long after the end of the last run: 90s, 15m, 2h, 1d; up to 36500d
+    /// Fires now, and then always so long after the end of the last run: 1s to 36500d, as 90s, 15m, 2h, 1d
     #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_interval)]
     pub(super) after: Option<Duration>,
     /// Fires once: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse_ahead)]
     pub(super) at: Option<When>,
     /// Fires at or after this: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d; an interval begins
-    /// with it
+    /// with it [default: now]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse_ahead)]
     pub(super) start: Option<When>,
-    /// Fires at or before this: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d
+    /// Fires at or before this: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d [default: no end]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse_ahead)]
     pub(super) end: Option<When>,
     /// What its handler is given, as JSON [default: null]
     #[arg(long, value_name = "JSON", value_parser = json)]
     pub(super) payload: Option<Box<RawValue>>,
-    /// What it is for, for people
+    /// What it is for, for people: one line of up to 500 characters [default: empty]
     #[arg(long, value_name = "TEXT")]
     pub(super) description: Option<String>,
-    /// Of the due occurrences of its job the highest starts first; a point counts as ten minutes of waiting
-    /// [default: 5]
+    /// Of the due occurrences of its job the highest starts first; a point counts as ten minutes of waiting.
+    /// Any whole number of 32 bits [default: 5]
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = whole)]
     pub(super) priority: Option<i32>,
     /// What becomes of missed occurrences: fire_once (the latest runs), do_nothing (all are skipped), or
     /// fire_all [default: fire_once]
     #[arg(long, value_name = "POLICY", value_parser = misfire)]
     pub(super) misfire: Option<MisfirePolicy>,
-    /// From how late on an occurrence counts as missed: 90s, 15m [default: 60s]
+    /// From how late on an occurrence counts as missed: 90s, 15m. A node takes no less than its poll interval,
+    /// its store timeout and 2 s together, 10 s if it has the defaults [default: 60s]
     #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_span)]
     pub(super) misfire_threshold: Option<Duration>,
-    /// How long a handler may take, in place of what the job says: 90s, 15m
+    /// How long a handler may take, in place of what the job says: 1s or more, as 90s, 15m [default: as the
+    /// job says]
     #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_span)]
     pub(super) timeout: Option<Duration>,
-    /// What becomes of an occurrence while another execution has not ended: skip, queue:3 for three that
-    /// wait, replace (the other is cancelled), or allow [default: skip for what recurs, allow for what fires
+    /// What becomes of an occurrence while another execution has not ended: skip, queue:3 for up to three
+    /// that wait, replace (the other is cancelled), or allow [default: skip for what recurs, allow for what fires
     /// once]
     #[arg(long, value_name = "RULE", value_parser = overlap)]
     pub(super) overlap: Option<Overlap>,
     /// It pauses itself after so many occurrences in a row that failed for good or killed their nodes, or two
-    /// in a row that killed their nodes; 0: never [default: only after those two]
+    /// in a row that killed their nodes: 1 to 1000; 0: never [default: only after those two]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub(super) pause_after: Option<u32>,
     /// Each occurrence is to have succeeded within so long of its fire time, else that is told and recorded:
@@ -458,6 +459,7 @@ pub(super) enum RawJobVerb {
     /// Ends a pause: what was planned meanwhile is skipped, what was enqueued runs
     Resume(RawSubject),
     /// Runs one once, now or later, without a schedule
+    #[command(after_help = examples::ENQUEUE)]
     Enqueue(RawEnqueue),
 }
 
@@ -473,26 +475,28 @@ pub(super) struct RawEnqueue {
     /// When: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d; default: at once
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse_ahead)]
     pub(super) at: Option<When>,
-    /// Of the due executions of its job the highest begins first; a point counts as ten minutes of waiting
-    /// [default: 5]
+    /// Of the due executions of its job the highest begins first; a point counts as ten minutes of waiting.
+    /// Any whole number of 32 bits [default: 5]
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = whole)]
     pub(super) priority: Option<i32>,
-    /// A key that one execution of the job may have that has not ended: if there is one, nothing is stored
+    /// A key, of up to 200 characters, that one execution of the job may have that has not ended: if there is
+    /// one, nothing is stored
     #[arg(long, value_name = "KEY")]
     pub(super) key: Option<String>,
     /// Replaces the one that has the key, if it still waits as it was enqueued; it keeps its id
     #[arg(long, requires = "key")]
     pub(super) replace: bool,
-    /// The group that it shares bounds and turns with; programs make it of the payload, this one cannot
+    /// The group, of up to 200 characters, that it shares bounds and turns with; programs make it of the
+    /// payload, this one cannot [default: none]
     #[arg(long, value_name = "GROUP")]
     pub(super) group: Option<String>,
-    /// The lane that it runs in on nodes that have it [default: its job's]
+    /// The lane, of up to 50 characters, that it runs in on nodes that have it [default: its job's]
     #[arg(long, value_name = "LANE")]
     pub(super) lane: Option<String>,
-    /// A tag by which it is found; may be given several times
+    /// A tag, of up to 100 characters, by which it is found; up to 10 may be given
     #[arg(long = "tag", value_name = "TAG")]
     pub(super) tags: Vec<String>,
-    /// A text that its handler reads by this name; may be given several times
+    /// A text that its handler reads by this name; up to 32 may be given, of 4 KiB together
     #[arg(long = "header", value_name = "NAME=TEXT", value_parser = header)]
     pub(super) headers: Vec<(String, String)>,
     #[command(flatten)]
@@ -517,10 +521,11 @@ pub(super) enum RawAppVerb {
 /// Who changes something, and why.
 #[derive(Debug, Args)]
 pub(super) struct RawBy {
-    /// Why, for the audit
+    /// Why, for the audit: up to 500 characters
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(super) reason: String,
-    /// Who changes it, for the audit; default: the user that USER or LOGNAME names, else host/process id
+    /// Who changes it, for the audit: up to 200 characters; default: the user that USER or LOGNAME names, else
+    /// host/process id
     #[arg(long, value_name = "NAME")]
     pub(super) actor: Option<String>,
 }
@@ -564,7 +569,7 @@ pub(super) struct RawBulk {
     pub(super) filter: RawFilter,
     #[command(flatten)]
     pub(super) by: RawBy,
-    /// Changes those of the filter; without this it is only told how many there are
+    /// Changes those of the filter, the first 100000; without this it is only told how many there are
     #[arg(long)]
     pub(super) yes: bool,
 }
@@ -572,7 +577,7 @@ pub(super) struct RawBulk {
 /// How what was missed is run.
 #[derive(Debug, Args)]
 pub(super) struct RawRun {
-    /// How far apart they are due: 10s, 1m, up to 1d [default: 1s]
+    /// How far apart they are due: 1s to 1d, as 10s or 1m [default: 1s]
     #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_span)]
     pub(super) pace: Option<Duration>,
     #[command(flatten)]
@@ -589,16 +594,18 @@ pub(super) struct RawRerun {
     /// The schedule's name
     #[arg(long, value_name = "NAME")]
     pub(super) schedule: Option<String>,
-    /// Ends the rerun, or the backfill, of this origin instead
+    /// Ends the rerun, or the backfill, of this origin instead: the number that it was answered with
     #[arg(
         long, value_name = "ORIGIN", value_parser = clap::value_parser!(i64).range(1..),
         conflicts_with_all = ["state", "state_reason", "since", "until", "pace", "yes"]
     )]
     pub(super) cancel: Option<i64>,
-    /// Only those that ended in these states, separated by commas [default: all but succeeded]
+    /// Only those that ended in these states, separated by commas: failed, timed_out, abandoned, cancelled,
+    /// skipped, withdrawn [default: all of these]
     #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = state)]
     pub(super) state: Vec<ExecutionState>,
-    /// Only those for whose state the ledger gives this reason: misfire, paused, overlap, ...
+    /// Only those for whose state the ledger gives this reason: misfire, paused, overlap, "holder late",
+    /// "by hand", "gave up", ...
     #[arg(long, value_name = "REASON")]
     pub(super) state_reason: Option<String>,
     /// Only with a fire time since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
@@ -634,7 +641,7 @@ pub(super) struct RawAuditFilter {
     /// Only by this actor
     #[arg(long, value_name = "NAME")]
     pub(super) actor: Option<String>,
-    /// Only of this verb
+    /// Only of this verb: what was done
     #[arg(long, value_name = "VERB", value_parser = [
         "ensure", "sync", "edit", "pause", "resume", "drain", "trigger", "skip", "cancel", "retry", "remove",
         "rerun", "backfill", "unmet", "met"
@@ -690,10 +697,11 @@ pub(super) struct RawList {
     /// The form; instants in tables and CSV are UTC, in JSON epoch milliseconds
     #[arg(long, value_enum, default_value_t, value_name = "FORM")]
     pub(super) output: ListOutput,
-    /// At most so many; it is said if there are more
+    /// At most so many, 1 to 100000; it is said if there are more
     #[arg(long, value_name = "COUNT", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) limit: u32,
-    /// Lists again every so many seconds (1 to 3600) until it is interrupted; tables only
+    /// Lists again every so many seconds, 1 to 3600, without a number every 2, until it is interrupted; tables
+    /// only
     #[arg(
         long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2",
         value_parser = clap::value_parser!(u32).range(1..=3_600)
@@ -703,10 +711,12 @@ pub(super) struct RawList {
 
 #[derive(Debug, Args)]
 pub(super) struct RawFilter {
-    /// Only these states, separated by commas: pending, claimed, running, succeeded, failed, ...
+    /// Only these states, separated by commas: pending, claimed, running, succeeded, failed, timed_out,
+    /// abandoned, cancelled, skipped, withdrawn
     #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = state)]
     pub(super) state: Vec<ExecutionState>,
-    /// Only those in their state for this reason, such as misfire or "holder late"
+    /// Only those in their state for this reason, as the ledger has it: misfire, paused, overlap, "holder
+    /// late", "by hand", "gave up", ...
     #[arg(long, value_name = "REASON")]
     pub(super) state_reason: Option<String>,
     /// Only those run for this cause
@@ -724,7 +734,7 @@ pub(super) struct RawFilter {
     /// Only enqueued ones with this unique key: of each job and period the last
     #[arg(long, value_name = "KEY")]
     pub(super) key: Option<String>,
-    /// Only of this group
+    /// Only of the group of this key
     #[arg(long, value_name = "GROUP")]
     pub(super) group: Option<String>,
     /// Only enqueued ones with this tag
@@ -756,11 +766,7 @@ pub(super) struct RawPage {
 #[derive(Debug, Subcommand)]
 pub(super) enum RawCron {
     /// Lists the next fire times of an expression, or of each line of a file
-    #[command(after_help = "\
-Each line of the file is EXPR, ZONE, AFTER_MS and COUNT (1 to 100000), separated by tabs; AFTER_MS is
-in epoch milliseconds and the fire times are strictly later. Each line is answered by one line, in order:
-`ok` and the fire times in epoch milliseconds, with `end` behind them if there are no more than those;
-or `err` and the reason; separated by tabs.")]
+    #[command(after_help = examples::CRON_NEXT)]
     Next(RawNext),
 }
 
@@ -775,7 +781,7 @@ pub(super) struct RawNext {
     /// Fire times after this: RFC 3339, an age such as 15m, or epoch milliseconds; default: now
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse_or_millis)]
     pub(super) after: Option<When>,
-    /// How many
+    /// How many, 1 to 100000
     #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) count: u32,
     /// Answers each line of this file (`-`: standard input), one line each
