@@ -28,6 +28,8 @@
 #   --allow          precision: executions may overlap; otherwise each claim looks at a slot
 #   --observed       each node's metrics are read as text once a second, and its events by a stream
 #   --says           backlog: each handler says a line, how far it has come, and a result
+#   --traced         a subscriber of tracing keeps the span of each attempt with its fields, until it is closed
+#   --beside         backlog: before each run one without --observed, --says and --traced; on stderr the ratios of both
 #   --threads N      each node's threads (20)
 #   --queue N        each node's queue (1024)
 #   --mariadb        on a private MariaDB; without an option on a private PostgreSQL, both with default durability

@@ -28,7 +28,7 @@ impl Workload {
     }
 }
 
-#[derive(Parser)]
+#[derive(Clone, Parser)]
 #[command(
     name = "bench.sh",
     bin_name = "bench.sh",
@@ -72,6 +72,12 @@ pub struct Arguments {
     /// Each handler of a backlog says a line, how far it has come, and a result.
     #[arg(long)]
     pub says: bool,
+    /// Each node has a subscriber that keeps the spans of its attempts.
+    #[arg(long)]
+    pub traced: bool,
+    /// Each run is made without `--observed`, `--says` and `--traced`, too, and compared with that.
+    #[arg(long)]
+    pub beside: bool,
     #[arg(long, default_value = "20", value_parser = count)]
     pub threads: usize,
     #[arg(long, default_value = "1024", value_parser = count)]
@@ -116,6 +122,9 @@ impl Arguments {
         if self.workload == Workload::Waiting && self.executions() > 100_000 {
             return Some("at most 100000 async handlers wait at once");
         }
+        if self.beside && (self.workload != Workload::Backlog || self.watched().is_empty()) {
+            return Some("--beside belongs to backlog, with --observed, --says or --traced");
+        }
         if self.workload != Workload::Enqueue && self.behind > 0 {
             return Some("--behind belongs to enqueue");
         }
@@ -126,6 +135,18 @@ impl Arguments {
             return Some("--database: write postgres://... or mysql://..., or say --sqlite");
         }
         None
+    }
+
+    /// What is told of executions beside what firetime does for itself.
+    pub fn watched(&self) -> String {
+        let all = [(self.observed, "observed"), (self.says, "says"), (self.traced, "traced")];
+        let asked: Vec<&str> = all.into_iter().filter_map(|(is_so, word)| is_so.then_some(word)).collect();
+        asked.join(", ")
+    }
+
+    /// The same with none of it.
+    pub fn unwatched(&self) -> Self {
+        Self { observed: false, says: false, traced: false, ..self.clone() }
     }
 
     pub fn kind(&self) -> ServerKind {

@@ -63,7 +63,7 @@ pub struct Started {
 
 pub fn one_by_one(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Started> {
     let (database, client) = database_among(server, arguments.among)?;
-    let mut cluster = start_nodes(&database, nodes)?;
+    let mut cluster = start_nodes(&database, nodes, arguments)?;
     std::thread::sleep(SETTLED);
     let backlog: Vec<usize> = (SECOND_GROUP..).take(arguments.behind).collect();
     client.enqueue_many(GROUPED, &backlog).run()?;
@@ -136,7 +136,7 @@ pub fn together(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Bu
     observer.flush()?;
     let commits = database.commits()?;
     let before = Costs::read(server, &[])?;
-    let mut cluster = start_nodes(&database, nodes)?;
+    let mut cluster = start_nodes(&database, nodes, arguments)?;
     wait_for_handlers(&mut cluster, arguments.executions())?;
     let ended = observer.wait_for_outcomes()?;
     let costs = Costs::read(server, &cluster)?.since(&before);
@@ -185,7 +185,7 @@ pub struct Waiting {
 
 pub fn waiting(server: &Server, arguments: &Arguments) -> Result<Waiting> {
     let (database, client) = database_among(server, 0)?;
-    let mut cluster = start_nodes(&database, 1)?;
+    let mut cluster = start_nodes(&database, 1, arguments)?;
     let (before, idle_rss_mb) = (Costs::read(server, &cluster)?, peak(&cluster)?);
     let mut observer = Observer::new(&database)?;
     let numbers: Vec<usize> = (0..arguments.executions()).collect();

@@ -10,6 +10,8 @@ pub struct Figures {
     pub workload: &'static str,
     pub scheduler: &'static str,
     pub variant: String,
+    /// `observed`, `says`, `traced`, or several of these.
+    pub watched: String,
     pub database: &'static str,
     pub nodes: u16,
     pub executions: usize,
@@ -65,22 +67,22 @@ pub fn rounded(value: f64, digits: i32) -> f64 {
 
 /// A table: a line for each number of nodes.
 pub fn medians(all: &[Figures]) -> String {
-    let mut by_nodes: BTreeMap<u16, Vec<&Figures>> = BTreeMap::new();
+    let mut by_nodes: BTreeMap<(u16, &str), Vec<&Figures>> = BTreeMap::new();
     for one in all {
-        by_nodes.entry(one.nodes).or_default().push(one);
+        by_nodes.entry((one.nodes, &one.watched)).or_default().push(one);
     }
     let mut table = String::from(
         "medians\nnodes runs executions/s of limit     p50 ms     p99 ms     max ms  tx/exec  WAL B/exec  lost %  \
-         CPU s nodes, database  RSS MB  duplicates  missing\n",
+         CPU s nodes, database  RSS MB  duplicates  missing  watched\n",
     );
-    for (nodes, runs) in by_nodes {
+    for ((nodes, watched), runs) in by_nodes {
         let of =
             |figure: fn(&Figures) -> Option<f64>| median(runs.iter().filter_map(|one| figure(one)).collect());
         // A String takes all that is written to it.
         writeln!(
             table,
             "{nodes:>5} {:>4} {:>12.0} {:>8.3} {:>10.3} {:>10.3} {:>10.3} {:>8.4} {:>11.0} {:>7.2} {:>11.2} {:>9.2} \
-             {:>7.1} {:>11} {:>8}",
+             {:>7.1} {:>11} {:>8}  {watched}",
             runs.len(),
             of(|one| Some(one.executions_per_s)),
             of(|one| one.ratio_to_limit),
@@ -95,6 +97,33 @@ pub fn medians(all: &[Figures]) -> String {
             of(|one| Some(one.peak_rss_mb)),
             runs.iter().map(|one| one.duplicates).sum::<usize>(),
             runs.iter().map(|one| one.missing).sum::<usize>(),
+        )
+        .ok();
+    }
+    table
+}
+
+/// Of each number of nodes: what was watched beside the run just before it that was not, the median of the
+/// ratios of such pairs.
+pub fn ratios(all: &[Figures]) -> String {
+    let mut by_nodes: BTreeMap<u16, Vec<(&Figures, &Figures)>> = BTreeMap::new();
+    for pair in all.chunks_exact(2) {
+        by_nodes.entry(pair[0].nodes).or_default().push((&pair[0], &pair[1]));
+    }
+    let mut table =
+        String::from("ratios, watched / unwatched\nnodes pairs executions/s  CPU s nodes  RSS MB\n");
+    for (nodes, pairs) in by_nodes {
+        let of = |figure: fn(&Figures) -> f64| {
+            median(pairs.iter().map(|(without, with)| figure(with) / figure(without)).collect())
+        };
+        // A String takes all that is written to it.
+        writeln!(
+            table,
+            "{nodes:>5} {:>5} {:>12.3} {:>12.3} {:>7.3}",
+            pairs.len(),
+            of(|one| one.executions_per_s),
+            of(|one| one.cpu_s_nodes),
+            of(|one| one.peak_rss_mb),
         )
         .ok();
     }

@@ -25,6 +25,7 @@ mod node;
 mod process;
 mod run;
 mod server;
+mod spans;
 
 use std::error::Error;
 use std::process::{Command, ExitCode};
@@ -67,6 +68,11 @@ fn bench(arguments: &Arguments) -> Result<ExitCode> {
                 Workload::Bulk => serde_json::to_string(&enqueue::together(&server, arguments, *nodes)?)?,
                 Workload::Waiting => serde_json::to_string(&enqueue::waiting(&server, arguments)?)?,
                 _ => {
+                    if arguments.beside {
+                        let figures = run::run(&server, &arguments.unwatched(), *nodes)?;
+                        println!("{}", serde_json::to_string(&figures)?);
+                        all.push(figures);
+                    }
                     let figures = run::run(&server, arguments, *nodes)?;
                     let line = serde_json::to_string(&figures)?;
                     all.push(figures);
@@ -76,8 +82,11 @@ fn bench(arguments: &Arguments) -> Result<ExitCode> {
             println!("{line}");
         }
     }
-    if arguments.runs > 1 && !all.is_empty() {
+    if (arguments.runs > 1 || arguments.beside) && !all.is_empty() {
         eprint!("{}", figures::medians(&all));
+    }
+    if arguments.beside {
+        eprint!("{}", figures::ratios(&all));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -17,9 +17,12 @@ use tokio::sync::Barrier;
 use crate::Result;
 use crate::arguments::{Arguments, Workload};
 use crate::load::number_of;
+use crate::spans;
 
 /// The variable that tells a process to be a node on this database.
 pub const DATABASE: &str = "FIRETIME_BENCH_DATABASE";
+/// The variable that tells a node to be watched by nobody, whatever its arguments say.
+const UNWATCHED: &str = "FIRETIME_BENCH_UNWATCHED";
 pub const APPLICATION: &str = "bench";
 pub const NOTHING: Job<()> = Job::new("nothing");
 /// Of executions that are enqueued: each says its number.
@@ -75,6 +78,14 @@ pub struct Told {
 
 /// A node's life.
 pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
+    match std::env::var_os(UNWATCHED) {
+        Some(_) => work(url, &arguments.unwatched()),
+        None => work(url, arguments),
+    }
+}
+
+fn work(url: &str, arguments: &Arguments) -> Result<()> {
+    let spans = arguments.traced.then(spans::keep).transpose()?;
     let seen = Arc::new(Mutex::new(Vec::with_capacity(arguments.executions())));
     let lost = Arc::new(AtomicU64::new(0));
     let poll = Arc::new(AtomicU64::new(0));
@@ -124,12 +135,21 @@ pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
     }
     scheduler.shutdown(Duration::from_secs(10));
     drop(observers);
+    let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    if spans.is_some_and(|spans| spans.kept() < seen.len()) {
+        return Err("an attempt had no span".into());
+    }
+    tell(&seen, poll.load(Ordering::Relaxed), lost.load(Ordering::Relaxed))
+}
+
+/// Says all that it saw.
+fn tell(seen: &[Seen], poll: u64, lost: u64) -> Result<()> {
     let mut out = BufWriter::new(std::io::stdout().lock());
-    for one in seen.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+    for one in seen {
         writeln!(out, "{} {} {}", one.schedule, one.planned, one.late)?;
     }
-    writeln!(out, "poll {}", poll.load(Ordering::Relaxed))?;
-    writeln!(out, "lost {}", lost.load(Ordering::Relaxed))?;
+    writeln!(out, "poll {poll}")?;
+    writeln!(out, "lost {lost}")?;
     Ok(out.flush()?)
 }
 
@@ -195,11 +215,13 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node with the harness's own arguments.
-    pub fn start(url: &str) -> Result<Self> {
+    /// Starts a node with the harness's own arguments; nobody watches it if these say so.
+    pub fn start(url: &str, arguments: &Arguments) -> Result<Self> {
+        let unwatched = arguments.watched().is_empty().then_some((UNWATCHED, "1"));
         let mut child = Command::new(std::env::current_exe()?)
             .args(std::env::args_os().skip(1))
             .env(DATABASE, url)
+            .envs(unwatched)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

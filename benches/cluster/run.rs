@@ -40,7 +40,7 @@ pub fn run(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Figures
     database.settle()?;
     database.count_commits()?;
     sleep_until(start - STARTED);
-    let mut cluster = start_nodes(&database, nodes)?;
+    let mut cluster = start_nodes(&database, nodes, arguments)?;
     let up = Utc::now();
     let catches_up = arguments.workload == Workload::Catchup;
     if up > start - SETTLED && !catches_up {
@@ -70,6 +70,7 @@ pub fn run(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Figures
     Ok(Figures {
         workload: arguments.workload.name(),
         scheduler: "firetime",
+        watched: arguments.watched(),
         variant: format!("threads {}, queue {}", arguments.threads, arguments.queue),
         database: server.kind.name(),
         nodes,
@@ -92,9 +93,9 @@ pub fn run(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Figures
     })
 }
 
-pub fn start_nodes(database: &Database, nodes: u16) -> Result<Vec<Node>> {
+pub fn start_nodes(database: &Database, nodes: u16, arguments: &Arguments) -> Result<Vec<Node>> {
     let mut cluster =
-        (0..nodes).map(|node| Node::start(&database.url_of(node))).collect::<Result<Vec<_>>>()?;
+        (0..nodes).map(|node| Node::start(&database.url_of(node), arguments)).collect::<Result<Vec<_>>>()?;
     cluster.iter_mut().try_for_each(Node::wait_until_ready)?;
     Ok(cluster)
 }

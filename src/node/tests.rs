@@ -1,6 +1,7 @@
 //! Nodes on a store in memory: how they start, and how they end.
 
 pub(super) mod bench;
+mod costs;
 
 use std::sync::Arc;
 use std::time::Duration;
