@@ -12,6 +12,7 @@ use crate::time::{Now, millis};
 use crate::{domain::Millis, node::context::Cancellation};
 
 /// The next step of an execution.
+#[allow(clippy::large_enum_variant, reason = "each is moved once or twice, and a box would be allocated")]
 pub(crate) enum Lifecycle {
     /// Store that it starts (CLAIMED becomes RUNNING) and say how that ended.
     Start(ExecutionChange, Starting),

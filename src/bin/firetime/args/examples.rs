@@ -52,6 +52,12 @@ pub(super) const VERIFY: &str = timed!(
 
 pub(super) const EXPORTER: &str = untimed!("  firetime exporter --application shop --listen 0.0.0.0:9464");
 
+pub(super) const OUTCOMES: &str = timed!(
+    "  firetime outcomes --application shop
+  firetime outcomes --application shop --since 7d --by hour,job --job remind
+  firetime outcomes --application shop --since 2h --by node"
+);
+
 pub(super) const SCHEDULES: &str = untimed!(
     "  firetime schedules --application shop
   firetime schedules show nightly --application shop

@@ -133,10 +133,7 @@ impl RawArgs {
                 let filter = filter.resolve(now, &list);
                 around.list(Listing::Audit(filter), &list)?
             }
-            RawCommand::Outcomes { filter, list } => {
-                let filter = filter.resolve(now);
-                around.list(Listing::Outcomes(filter), &list)?
-            }
+            RawCommand::Outcomes { filter, list } => around.list(filter.resolve(now), &list)?,
             RawCommand::Rerun(rerun) => around.rerun(*rerun)?,
             RawCommand::Backfill(backfill) => around.backfill(backfill)?,
             RawCommand::Cron(RawCron::Next(next)) => next.resolve(now)?,
@@ -450,9 +447,9 @@ impl RawFilter {
 }
 
 impl RawOutcomes {
-    fn resolve(self, now: DateTime<Utc>) -> OutcomeFilter {
+    fn resolve(self, now: DateTime<Utc>) -> Listing {
         let by = |key| self.by.contains(&key);
-        OutcomeFilter {
+        Listing::Outcomes(OutcomeFilter {
             since: Some(self.since.from(now)),
             until: self.until.as_ref().map(|until| until.from(now)),
             by_hour: by(RawOutcomeKey::Hour),
@@ -461,7 +458,7 @@ impl RawOutcomes {
             job: self.job,
             node: self.node,
             ..OutcomeFilter::default()
-        }
+        })
     }
 }
 

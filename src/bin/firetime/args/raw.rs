@@ -176,7 +176,7 @@ pub(super) enum RawCommand {
     ///
     /// Skipped occurrences, and executions that were cancelled before they began, are no attempts: see
     /// executions --state.
-    #[command(after_help = DATABASE_HELP)]
+    #[command(after_help = examples::OUTCOMES)]
     Outcomes {
         #[command(flatten)]
         filter: RawOutcomes,
