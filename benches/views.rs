@@ -1,7 +1,8 @@
-//! How long lists of executions take in a large ledger: `scripts/bench-views.sh` loads one and runs this.
+//! How long lists of executions, and counts of outcomes, take in a large ledger: `scripts/bench-views.sh` loads
+//! one and runs this.
 //!
 //! For each list the first and the hundredth page of 50 rows: the median of five calls of a client that is
-//! connected already, in milliseconds, and how many rows came.
+//! connected already, in milliseconds, and how many rows came. The same for each count.
 
 #![allow(clippy::disallowed_methods, reason = "a bench reads the real clock")]
 #![allow(
@@ -16,7 +17,7 @@ mod support;
 use std::time::Instant;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use firetime::{Client, ExecutionFilter, ExecutionState, ExecutionView};
+use firetime::{Client, ExecutionFilter, ExecutionState, ExecutionView, OutcomeFilter};
 
 /// When the first execution of the ledger was due: it reaches thirty days from there.
 const FIRST: i64 = 1_700_000_000_000;
@@ -26,10 +27,35 @@ fn main() {
     let client = Client::connect("bench", &url).unwrap();
     println!("{:<44} {:>9} {:>9} {:>6}", "list", "first ms", "100th ms", "rows");
     for (name, filter) in lists() {
-        let (first, rows) = timed(&client, &filter);
-        let (far, _) = timed(&client, &ExecutionFilter { after: behind(&client, &filter), ..filter });
+        let (first, rows) = timed(|| client.executions(&filter).unwrap().len());
+        let behind = ExecutionFilter { after: behind(&client, &filter), ..filter };
+        let (far, _) = timed(|| client.executions(&behind).unwrap().len());
         println!("{name:<44} {first:>9.1} {far:>9.1} {rows:>6}");
     }
+    println!("\n{:<44} {:>9} {:>16}", "counts", "ms", "rows");
+    for (name, filter) in counts() {
+        let (took, rows) = timed(|| client.outcomes(&filter).unwrap().len());
+        println!("{name:<44} {took:>9.1} {rows:>16}");
+    }
+}
+
+fn counts() -> [(&'static str, OutcomeFilter); 6] {
+    let all = OutcomeFilter::default;
+    let last_day = DateTime::from_timestamp_millis(FIRST).unwrap() + TimeDelta::days(29);
+    [
+        ("all", all()),
+        ("by job", OutcomeFilter { by_job: true, ..all() }),
+        ("by node", OutcomeFilter { by_node: true, ..all() }),
+        ("by hour", OutcomeFilter { by_hour: true, ..all() }),
+        (
+            "of one job by hour and node",
+            OutcomeFilter { job: Some("mail".to_owned()), by_hour: true, by_node: true, ..all() },
+        ),
+        (
+            "of the last day by hour and job",
+            OutcomeFilter { since: Some(last_day), by_hour: true, by_job: true, ..all() },
+        ),
+    ]
 }
 
 fn lists() -> Vec<(&'static str, ExecutionFilter)> {
@@ -91,12 +117,12 @@ fn lists() -> Vec<(&'static str, ExecutionFilter)> {
     ]
 }
 
-fn timed(client: &Client, filter: &ExecutionFilter) -> (f64, usize) {
+fn timed(call: impl Fn() -> usize) -> (f64, usize) {
     let mut rows = 0;
     let times = (0..5)
         .map(|_| {
             let began = Instant::now();
-            rows = client.executions(filter).unwrap().len();
+            rows = call();
             began.elapsed().as_secs_f64() * 1_000.0
         })
         .collect();

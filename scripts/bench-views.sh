@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bench-views.sh [EXECUTIONS [DATABASE...]]: how long lists of executions take in a ledger of so many
+# bench-views.sh [EXECUTIONS [DATABASE...]]: how long lists of executions, and counts of outcomes, take in a ledger of so many
 # (10000000) within thirty days, of a million schedules and a queue, on sqlite, postgres and mariadb or those named.
 # Loads it by SQL into TMPDIR: 10 GB and five minutes for each database. Builds with --release.
 set -euo pipefail
@@ -65,6 +65,14 @@ INSERT INTO QRTZ_TAG (tag, execute_id, origin) SELECT 'import', 2, 1152921504606
 WHERE s.n % 100 = 6;
 INSERT INTO QRTZ_TAG (tag, execute_id, origin) SELECT 'few', 2, 1152921504606846976 + s.n FROM $1
 WHERE s.n % 100000 = 6;
+INSERT INTO QRTZ_OUTCOME (application, hours, from_time, job, node, succeeded, failed, timed_out, begun, lateness_sum,
+    duration_sum, lateness_max, duration_max)
+SELECT 'bench', 1, r.finished_time - r.finished_time % 3600000, j.job_class, r.node,
+    SUM(CASE WHEN r.state = 'SUCCEEDED' THEN 1 ELSE 0 END), SUM(CASE WHEN r.state = 'FAILED' THEN 1 ELSE 0 END),
+    SUM(CASE WHEN r.state = 'TIMED_OUT' THEN 1 ELSE 0 END), COUNT(*), 0, SUM(r.finished_time - r.started_time), 0, 20
+FROM QRTZ_RUN r JOIN QRTZ_EXECUTE e ON e.id = r.execute_id JOIN QRTZ_JOB j ON j.id = e.pid
+WHERE r.state IN ('SUCCEEDED', 'FAILED', 'TIMED_OUT')
+GROUP BY r.finished_time - r.finished_time % 3600000, j.job_class, r.node;
 SQL
 }
 
