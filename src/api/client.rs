@@ -112,6 +112,12 @@ impl Client {
         Self { application, store, actor, notifier, waiters, hooks, changed }
     }
 
+    /// The application whose schedules it manages.
+    #[must_use]
+    pub fn application(&self) -> &str {
+        &self.application
+    }
+
     /// The same client, whose changes are recorded as made by `name`, unless a request names somebody else.
     /// Default: `host/process id`. Up to 200 characters, no control characters (checked when a request is
     /// run).
