@@ -35,9 +35,16 @@ fi
 # A new dependency belongs in the fuzzers' lock file, too.
 step cargo tree --locked --quiet --depth 0 --manifest-path fuzz/Cargo.toml
 step scripts/licences.py
-# Whoever asks for neither async handlers nor an async driver gets no tokio, and without spans no tracing.
-if cargo tree --locked --quiet --edges normal --features sqlite,postgres,mysql,cli | grep -wE 'tokio|tracing'; then
-    echo "tokio or tracing is there without its feature" >&2
+# Whoever asks for neither async handlers nor an async driver gets no tokio, and without spans no tracing. Without
+# the console there is nothing that serves or writes pages.
+if cargo tree --locked --quiet --edges normal --features sqlite,postgres,mysql,cli |
+    grep -wE 'tokio|tracing|askama|axum|hyper'; then
+    echo "a crate is there without its feature" >&2
+    exit 1
+fi
+if cargo tree --locked --quiet --edges normal --features sqlite,postgres,mysql,cli,tokio,tracing,metrics |
+    grep -wE 'askama|axum|hyper'; then
+    echo "a crate of the console is there without it" >&2
     exit 1
 fi
 step package
@@ -53,7 +60,7 @@ fi
 
 # clippy checks all that cargo check does: without a database, with one server alone, with one async driver, as
 # README's first command and "cargo test" have it, and all.
-for features in '' postgres mysql,tokio sqlx,postgres tokio-postgres; do
+for features in '' postgres mysql,tokio sqlx,postgres tokio-postgres console; do
     step cargo clippy --locked --no-default-features --features "$features" -- -D warnings
 done
 step cargo clippy --locked --tests --features cli -- -D warnings

@@ -22,7 +22,7 @@
 //! `sqlite` (default, compiled in), `postgres` (libpq), `mysql` (MariaDB's client), `cli` (the program),
 //! `tokio` (handlers that are futures, and requests to await); `sqlx`, `tokio-postgres` and `diesel-async`
 //! (requests within transactions of these drivers); `tracing` (a span for each attempt), `metrics` (figures
-//! for the facade of that name).
+//! for the facade of that name), `console` (web pages on a client's verbs).
 
 // Production code is linted without cfg(test) too, where these stay denied.
 #![cfg_attr(
@@ -37,6 +37,8 @@
 )]
 
 mod api;
+#[cfg(feature = "console")]
+pub mod console;
 mod domain;
 #[cfg(test)]
 mod fixtures;
@@ -108,6 +110,10 @@ pub fn migrate(url: &str) -> Result<MigrationReport, Error> {
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(all(doctest, feature = "console"))]
+#[doc = include_str!("../docs/console.md")]
+struct ConsolePage;
 
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/first-schedule.md")]

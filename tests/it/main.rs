@@ -34,6 +34,8 @@ mod chaos;
 mod cluster;
 #[cfg(feature = "cli")]
 mod command;
+#[cfg(all(feature = "sqlite", feature = "console"))]
+mod console;
 mod control;
 mod cron;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -86,6 +88,8 @@ fn main() {
     architecture::add(&mut trials);
     #[cfg(all(feature = "sqlite", feature = "tokio"))]
     examples::add(&mut trials);
+    #[cfg(all(feature = "sqlite", feature = "console"))]
+    console::add(&mut trials);
     cron::add(&mut trials);
     chaos::add_own(&mut trials);
     #[cfg(any(feature = "postgres", feature = "mysql"))]

@@ -10,6 +10,7 @@
 //! check    whether an application is well
 //! verify   whether its ledger is whole
 //! exporter the cluster's figures for Prometheus
+//! console  web pages
 //! add      schedules add and set, jobs enqueue
 //! control  the commands that change something
 //! rerun    rerun and backfill
@@ -25,6 +26,8 @@ mod add;
 mod args;
 mod batch;
 mod check;
+#[cfg(feature = "console")]
+mod console;
 mod control;
 mod cron;
 #[path = "../demo/mod.rs"]
@@ -117,6 +120,8 @@ fn run(args: RawArgs) -> Result {
         Command::Check(target, output) => check::check(&target, output, &mut out),
         Command::Why(target, occasion, output) => why::why(&target, &occasion, output, &mut out),
         Command::Verify(target, audit, output) => verify::verify(&target, &audit, output, &mut out),
+        #[cfg(feature = "console")]
+        Command::Console(target, serving) => console::serve(&target, &serving, &mut out),
         Command::Export(target, listen) => exporter::serve(&target, listen, &mut out),
         Command::ShowSchedule(target, name, output) => show::schedule(&target, &name, output, &mut out),
         Command::ShowExecution(target, id, output) => show::execution(&target, id, output, &mut out),

@@ -16,6 +16,7 @@ use crate::trial;
 pub fn add(trials: &mut Vec<Trial>) {
     let tests: &[(&str, fn())] = &[
         ("rooms_import_only_rooms_listed_before_them", rooms_import_only_rooms_listed_before_them),
+        ("the_console_names_the_public_interface_alone", the_console_names_the_public_interface_alone),
         ("stages_import_only_what_they_compose", stages_import_only_what_they_compose),
         ("no_files_import_each_other_in_a_circle", no_files_import_each_other_in_a_circle),
         (
@@ -118,7 +119,7 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
 /// The rooms of the crate: each may name itself and those listed before it.
 const ROOMS: &[&str] = &[
     "trigger", "domain", "time", "store", "machine", "repair", "members", "misfire", "requests", "pipeline",
-    "node", "api",
+    "node", "api", "console",
 ];
 
 /// What else lies below src: the crate's root, the program, and what only tests and benchmarks use.
@@ -148,11 +149,33 @@ fn rooms_import_only_rooms_listed_before_them() {
         };
         for path in names.named(file) {
             let is_listed = ROOMS[..=place].iter().any(|it| path.first().is_some_and(|first| first == it));
+            // What lib.rs passes on to everybody.
+            let is_listed = is_listed || room == "console" && path.first().is_some_and(|it| is_public(it));
             assert!(is_listed, "{} may not name crate::{}", source.path, path.join("::"));
         }
     }
     for room in ROOMS {
         assert!(sources.iter().any(|source| source.room() == *room), "there is no room {room}");
+    }
+}
+
+fn is_public(name: &str) -> bool {
+    !ROOMS.contains(&name) && !NO_ROOMS.iter().any(|it| it.trim_end_matches(".rs") == name)
+}
+
+/// The console can do nothing that a client cannot: it names what lib.rs passes on to everybody, and itself.
+fn the_console_names_the_public_interface_alone() {
+    let sources = sources();
+    let console: Vec<&Source> = sources.iter().filter(|source| source.room() == "console").collect();
+    assert!(console.len() > 5, "the files have moved");
+    for source in console {
+        let named = source.text.split("crate::").skip(1);
+        let begin =
+            |path: &str| path.split(|it: char| !it.is_alphanumeric() && it != '_').next().unwrap().to_owned();
+        for name in named.map(begin).filter(|name| !name.is_empty()) {
+            let is_room = ROOMS.iter().any(|room| *room == name && *room != "trigger");
+            assert!(!is_room, "{} names crate::{name}", source.path);
+        }
     }
 }
 
@@ -228,6 +251,7 @@ fn modules_lie_in_their_folders_unless_these_hold_only_tests() {
 /// Production files that no mutation touches: paths below src, or what they begin with, and the reason.
 const NOT_MUTATED: &[(&str, &str)] = &[
     ("api/", "checks what applications pass and passes it on"),
+    ("console/", "pages: mutants are built without the feature console"),
     ("lib.rs", "names the crate's parts"),
     ("machine/", "a driver is a thread, and so are its store calls"),
     ("members/bell.rs", "rings for tasks alone: mutants are built without the feature tokio"),
@@ -315,9 +339,14 @@ const BELONGS: &[(&str, &[&str])] = &[
     ("diesel", &["store/", "lib.rs"]),
     ("r2d2", &["store/"]),
     ("rayon", &["pipeline/expand.rs"]),
-    ("log::", &["domain/event.rs", "node/log_lines.rs", "node/teller.rs"]),
+    ("log::", &["console/", "domain/event.rs", "node/log_lines.rs", "node/teller.rs"]),
     ("tracing::", &["domain/attempt_span.rs", "node/log_layer.rs", "node/spans.rs", "api/builder.rs"]),
-    ("tokio::", &["members/bell.rs", "node/tasks.rs", "store/sql/connection/caller/relay.rs", "api/"]),
+    (
+        "tokio::",
+        &["members/bell.rs", "node/tasks.rs", "store/sql/connection/caller/relay.rs", "api/", "console/"],
+    ),
+    ("askama", &["console/"]),
+    ("axum", &["console/"]),
     ("sqlx::", &["store/sql/connection/caller/sqlx/"]),
     ("tokio_postgres::", &["store/sql/connection/caller/tokio_postgres.rs"]),
     ("diesel_async::", &["store/sql/connection/caller/diesel_async.rs"]),

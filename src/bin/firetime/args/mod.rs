@@ -19,6 +19,8 @@ use self::raw::{
     RawOutcomeKey, RawOutcomes, RawPause, RawRerun, RawRun, RawScheduleVerb, RawSet, RawSubject,
 };
 use crate::add::{self, Definition, Fields, NewExecution};
+#[cfg(feature = "console")]
+use crate::console::Serving;
 use crate::control::{Change, Removal, Subject, Verb, Which};
 use crate::cron::{Question, Source};
 use crate::demo;
@@ -44,6 +46,8 @@ pub(crate) enum Command {
     Why(Target, Occasion, Output),
     Verify(Target, Audit, Output),
     Export(Target, SocketAddr),
+    #[cfg(feature = "console")]
+    Console(Target, Serving),
     List(Target, Listing, How),
     ShowSchedule(Target, String, Output),
     ShowExecution(Target, i64, Output),
@@ -100,6 +104,8 @@ impl RawArgs {
                 Command::Demo(demo::Options { place, output: output.output, logging: logging.clone() })
             }
             RawCommand::DemoNode => Command::DemoNode(around.target()?),
+            #[cfg(feature = "console")]
+            RawCommand::Console(console) => around.console(console)?,
             RawCommand::Exporter { listen } => Command::Export(around.target()?, listen),
             RawCommand::Check(output) => Command::Check(around.target()?, output.output),
             RawCommand::Why { schedule, fire_time, execution, output } => {
@@ -194,9 +200,20 @@ impl Surroundings<'_> {
 
     /// The thing that a command changes, who gives the command, and why.
     fn subject(&self, name: String, by: RawBy) -> Subject {
+        Subject { name, actor: self.actor(by.actor), reason: by.reason }
+    }
+
+    #[cfg(feature = "console")]
+    fn console(&self, console: raw::RawConsole) -> Result<Command> {
+        let raw::RawConsole { listen, host: hosts, read_only: is_read_only, actor } = console;
+        let actor = self.actor(actor);
+        Ok(Command::Console(self.target()?, Serving { listen, hosts, is_read_only, actor }))
+    }
+
+    /// The one that is named, or else the system's user.
+    fn actor(&self, named: Option<String>) -> Option<String> {
         let user = || USER_VARIABLES.iter().find_map(|name| (self.variable)(name)?.into_string().ok());
-        let actor = by.actor.or_else(user).filter(|name| !name.is_empty());
-        Subject { name, actor, reason: by.reason }
+        named.or_else(user).filter(|name| !name.is_empty())
     }
 
     fn schedule(&self, verb: RawScheduleVerb) -> Result<Command> {

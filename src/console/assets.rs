@@ -1,0 +1,22 @@
+//! The files that pages refer to, compiled in.
+
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+
+const STYLE: &str = include_str!("assets/console.css");
+const ICON: &str = include_str!("assets/icon.svg");
+
+/// How long browsers keep a file.
+const KEPT: &str = "max-age=300";
+
+fn file(kind: &'static str, text: &'static str) -> Response {
+    ([(CONTENT_TYPE, kind), (CACHE_CONTROL, KEPT)], text).into_response()
+}
+
+pub(super) async fn style() -> Response {
+    file("text/css; charset=utf-8", STYLE)
+}
+
+pub(super) async fn icon() -> Response {
+    file("image/svg+xml", ICON)
+}

@@ -1,0 +1,231 @@
+//! The grid of a schedule: what became of its occurrences, day by hour, and what is to come.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Datelike, Days, DurationRound, NaiveDate, TimeDelta, Timelike, Utc, Weekday};
+
+use super::query::Query;
+use super::words::{Mark, counted};
+use crate::ExecutionView;
+
+/// So many days are shown, today with them.
+pub(super) const DAYS: u64 = 8;
+/// A start is late from here on.
+const LATE: TimeDelta = TimeDelta::seconds(1);
+/// What a cell takes of the picture, with its margin; and where the first one begins.
+const CELL: (i64, i64) = (26, 20);
+const ORIGIN: (i64, i64) = (88, 20);
+
+/// What became of occurrences within an hour.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Hour {
+    ran: i64,
+    late: i64,
+    failed: i64,
+    skipped: i64,
+    running: i64,
+    waits: i64,
+    /// To come.
+    planned: i64,
+}
+
+/// A cell as it is drawn.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Cell {
+    pub(super) x: i64,
+    pub(super) y: i64,
+    pub(super) class: &'static str,
+    /// The shape that says what the colour says.
+    pub(super) mark: Option<Mark>,
+    pub(super) title: String,
+    /// The address at which it tells why.
+    pub(super) to: String,
+    pub(super) is_picked: bool,
+}
+
+/// The name of a row.
+pub(super) struct Day {
+    pub(super) y: i64,
+    pub(super) name: String,
+    pub(super) is_weekend: bool,
+}
+
+/// The grid as it is drawn.
+pub(super) struct Grid {
+    pub(super) days: Vec<Day>,
+    /// The names of the columns, each with its place.
+    pub(super) hours: Vec<(i64, String)>,
+    pub(super) cells: Vec<Cell>,
+    pub(super) width: i64,
+    pub(super) height: i64,
+}
+
+/// The first instant of the grid.
+pub(super) fn begin(now: DateTime<Utc>) -> DateTime<Utc> {
+    first_day(now).and_time(chrono::NaiveTime::MIN).and_utc()
+}
+
+fn first_day(now: DateTime<Utc>) -> NaiveDate {
+    let today = now.date_naive();
+    today.checked_sub_days(Days::new(DAYS - 1)).unwrap_or(today)
+}
+
+/// The hour that an instant lies in.
+pub(super) fn hour_of(at: DateTime<Utc>) -> DateTime<Utc> {
+    at.duration_trunc(TimeDelta::hours(1)).unwrap_or(at)
+}
+
+impl Grid {
+    /// Of these executions, and of fire times to come.
+    pub(super) fn new(
+        rows: &[ExecutionView],
+        planned: &[DateTime<Utc>],
+        now: DateTime<Utc>,
+        picked: Option<DateTime<Utc>>,
+        name: &str,
+    ) -> Self {
+        let first = first_day(now);
+        let days = (0..DAYS).filter_map(|day| first.checked_add_days(Days::new(day)));
+        let days = days.zip(0..).map(|(day, place)| Day {
+            y: ORIGIN.1 + place * CELL.1 + 13,
+            name: day.format("%a %-d %b").to_string(),
+            is_weekend: matches!(day.weekday(), Weekday::Sat | Weekday::Sun),
+        });
+        let hours = hours(rows, planned, now);
+        let last = begin(now) + TimeDelta::days(i64::try_from(DAYS).unwrap_or_default());
+        let within = hours.iter().filter(|(at, _)| **at >= begin(now) && **at < last);
+        let cells = within.map(|(at, hour)| {
+            let place = (at.date_naive() - first).num_days();
+            let (class, mark) = hour.shown();
+            let title = format!("{}: {}", at.format("%a %-d %b %H:00 UTC"), hour.words());
+            let query = Query::default().with("name", name).with("at", at.format("%Y-%m-%dT%H:%M:%SZ"));
+            Cell {
+                x: ORIGIN.0 + i64::from(at.hour()) * CELL.0,
+                y: ORIGIN.1 + place * CELL.1,
+                class,
+                mark,
+                title,
+                to: format!("{}#why", query.of("schedule")),
+                is_picked: picked == Some(*at),
+            }
+        });
+        Self {
+            days: days.collect(),
+            hours: (0..24).map(|hour| (ORIGIN.0 + hour * CELL.0 + 12, format!("{hour:02}"))).collect(),
+            cells: cells.collect(),
+            width: ORIGIN.0 + 24 * CELL.0 + 2,
+            height: ORIGIN.1 + i64::try_from(DAYS).unwrap_or_default() * CELL.1 + 2,
+        }
+    }
+}
+
+/// The hours in which there is something.
+fn hours(
+    rows: &[ExecutionView],
+    planned: &[DateTime<Utc>],
+    now: DateTime<Utc>,
+) -> BTreeMap<DateTime<Utc>, Hour> {
+    let mut hours: BTreeMap<DateTime<Utc>, Hour> = BTreeMap::new();
+    // Of all attempts at a fire time, reruns among them, one that has succeeded counts, or else the last.
+    let mut decisive: BTreeMap<DateTime<Utc>, &ExecutionView> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.cause != "by hand") {
+        let Some(at) = row.fire_time else { continue };
+        if let Some(until) = row.until.filter(|_| row.count > 1) {
+            let mut hour = hour_of(at).max(begin(now));
+            while hour <= until.min(now) {
+                hours.entry(hour).or_default().skipped += 1;
+                hour += TimeDelta::hours(1);
+            }
+            continue;
+        }
+        let known = decisive.entry(at).or_insert(row);
+        let is_better = known.state != "SUCCEEDED" && (row.state == "SUCCEEDED" || row.id > known.id);
+        if is_better {
+            *known = row;
+        }
+    }
+    for (at, row) in decisive {
+        let hour = hours.entry(hour_of(at)).or_default();
+        let is_late = row.started.zip(row.due).is_some_and(|(started, due)| started - due >= LATE);
+        match row.state.as_str() {
+            "SUCCEEDED" if is_late => hour.late += 1,
+            "SUCCEEDED" => hour.ran += 1,
+            "RUNNING" => hour.running += 1,
+            "PENDING" | "CLAIMED" => hour.waits += 1,
+            "FAILED" | "TIMED_OUT" | "ABANDONED" => hour.failed += 1,
+            _ => hour.skipped += 1,
+        }
+    }
+    for at in planned {
+        hours.entry(hour_of(*at)).or_default().planned += 1;
+    }
+    hours
+}
+
+impl Hour {
+    /// The gravest of what is in it.
+    fn shown(&self) -> (&'static str, Option<Mark>) {
+        match self {
+            Self { failed: 1.., .. } => ("c-failed", Some(Mark::Failed)),
+            Self { late: 1.., .. } => ("c-late", Some(Mark::Late)),
+            Self { skipped: 1.., .. } => ("c-skipped", Some(Mark::Skipped)),
+            Self { running: 1.., .. } => ("c-running", Some(Mark::Running)),
+            Self { waits: 1.., .. } => ("c-waits", None),
+            Self { ran: 1.., .. } => ("c-ran", None),
+            _ => ("c-next", None),
+        }
+    }
+
+    fn words(&self) -> String {
+        let parts = [
+            (self.ran, "ran"),
+            (self.late, "ran late"),
+            (self.failed, "failed"),
+            (self.skipped, "skipped"),
+            (self.running, "running"),
+            (self.waits, "waiting"),
+            (self.planned, "to come"),
+        ];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        parts.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// How many occurrences are drawn, for those who see no picture.
+pub(super) fn described(grid: &Grid) -> String {
+    format!("Occurrences by day and hour: {}", counted(grid.cells.len(), "hour"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_hour_shows_the_gravest_of_what_is_in_it() {
+        let hour = Hour { ran: 11, failed: 1, ..Hour::default() };
+        assert_eq!((hour.shown().0, hour.words().as_str()), ("c-failed", "11 ran, 1 failed"));
+        let hour = Hour { ran: 1, planned: 2, ..Hour::default() };
+        assert_eq!((hour.shown().0, hour.words().as_str()), ("c-ran", "1 ran, 2 to come"));
+        assert_eq!(Hour { planned: 1, ..Hour::default() }.shown(), ("c-next", None));
+    }
+
+    #[test]
+    fn an_instant_lies_in_its_hour() {
+        let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
+        assert_eq!(hour_of(at("2026-11-29T10:59:59.999999Z")), at("2026-11-29T10:00:00Z"));
+        assert_eq!(hour_of(at("2026-11-29T10:00:00Z")), at("2026-11-29T10:00:00Z"));
+        assert_eq!(begin(at("2026-11-29T10:00:00Z")), at("2026-11-22T00:00:00Z"));
+    }
+
+    #[test]
+    fn fire_times_to_come_lie_in_their_cells() {
+        let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
+        let (now, next) = (at("2026-11-29T10:00:00Z"), at("2026-11-29T12:05:00Z"));
+        let grid =
+            Grid::new(&[], &[next, at("2026-12-09T00:00:00Z")], now, Some(at("2026-11-29T12:00:00Z")), "a b");
+        let [cell] = &grid.cells[..] else { panic!("{:?}", grid.cells) };
+        assert_eq!((cell.x, cell.y, cell.class, cell.is_picked), (88 + 12 * 26, 20 + 7 * 20, "c-next", true));
+        assert_eq!(cell.title, "Sun 29 Nov 12:00 UTC: 1 to come");
+        assert_eq!(cell.to, "schedule?name=a+b&at=2026-11-29T12%3A00%3A00Z#why");
+    }
+}

@@ -1,0 +1,127 @@
+//! What every request has to pass, and what every answer tells browsers to refuse.
+
+use axum::extract::{Request, State};
+use axum::http::header::{self, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::state::Console;
+
+/// No script or style but the console's own files, no frames around it, and nothing from elsewhere.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+const HEADERS: [(HeaderName, &str); 6] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+/// Lets a request through to its page, or refuses it.
+pub(super) async fn guard(State(console): State<Console>, request: Request, next: Next) -> Response {
+    let mut response = match refusal(&console, &request) {
+        Some(refusal) => refusal,
+        None => next.run(request).await,
+    };
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+fn refusal(console: &Console, request: &Request) -> Option<Response> {
+    let (headers, options) = (request.headers(), console.options());
+    let Some(authority) = authority(request) else {
+        return Some(refused(StatusCode::BAD_REQUEST, "The request names no host."));
+    };
+    if !is_known(&authority, &options.hosts) {
+        let said = "The console does not answer to this host's name. Whoever starts it may allow the name: \
+                    `firetime console --host NAME`, or `Options::host`.";
+        return Some(refused(StatusCode::FORBIDDEN, said));
+    }
+    let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
+    if changes && !is_same_origin(headers, &authority) {
+        let said = "Nothing was changed: the form was sent from another site, or through a proxy that changes \
+                    the Host header.";
+        return Some(refused(StatusCode::FORBIDDEN, said));
+    }
+    None
+}
+
+fn refused(status: StatusCode, said: &'static str) -> Response {
+    (status, said).into_response()
+}
+
+/// The host that a request names, with its port.
+fn authority(request: &Request) -> Option<String> {
+    let named = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let named = named.or_else(|| request.uri().authority().map(|it| it.as_str()));
+    named.filter(|host| !host.is_empty()).map(str::to_ascii_lowercase)
+}
+
+/// Whether a host is this machine's, or one of these names.
+fn is_known(authority: &str, hosts: &[String]) -> bool {
+    let host = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+    };
+    let is_loopback = host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback());
+    host == "localhost" || is_loopback || hosts.iter().any(|name| name == host)
+}
+
+/// Whether a form was sent by a page of this console, as far as the browser tells. The token decides where it
+/// tells nothing, as browsers that are old do, and programs.
+fn is_same_origin(headers: &HeaderMap, authority: &str) -> bool {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    match (text("sec-fetch-site"), text("origin")) {
+        (Some(site), _) => site == "same-origin",
+        (None, Some(origin)) => {
+            origin.split_once("://").is_some_and(|(_, from)| from.eq_ignore_ascii_case(authority))
+        }
+        (None, None) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_known_by_its_name_and_any_port() {
+        let hosts = ["ops.example.org".to_owned()];
+        for known in ["localhost", "localhost:8088", "127.0.0.1:8088", "127.1.2.3", "[::1]:8088", "[::1]"] {
+            assert!(is_known(known, &[]), "{known}");
+        }
+        assert!(is_known("ops.example.org:443", &hosts) && is_known("ops.example.org", &hosts));
+        for other in ["ops.example.org", "evil.example", "localhost.evil.example", "10.0.0.1:8088", "", ":80"]
+        {
+            assert!(!is_known(other, &[]), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_form_comes_from_a_page_of_the_same_origin() {
+        let is_same = |lines: &[(&'static str, &'static str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in lines {
+                headers.insert(*name, HeaderValue::from_static(value));
+            }
+            is_same_origin(&headers, "localhost:8088")
+        };
+        assert!(is_same(&[]) && is_same(&[("origin", "http://localhost:8088")]));
+        // No referrer is sent, so that the origin is withheld too.
+        assert!(is_same(&[("sec-fetch-site", "same-origin"), ("origin", "null")]));
+        for other in ["http://localhost:3000", "http://evil.example", "null", ""] {
+            assert!(!is_same(&[("origin", other)]), "{other}");
+        }
+        for site in ["cross-site", "same-site", "none", ""] {
+            assert!(!is_same(&[("sec-fetch-site", site), ("origin", "http://localhost:8088")]), "{site}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The console: pages where people see a cluster, understand it and steer it.
+//!
+//! They are made on a server from nothing but the verbs of a [`Client`], and work without a script in the
+//! browser. [`router`] mounts them in an application of axum's, under any path; `firetime console` serves
+//! them alone. docs/console.md says what they show, and how to put them behind a login.
+//!
+//! ```
+//! use firetime::{Client, console};
+//! # let folder = tempfile::tempdir()?;
+//! # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+//! # firetime::migrate(&url)?;
+//! let client = Client::connect("shop", &url)?;
+//! let options = console::Options::new().host("ops.example.org");
+//! let app: axum::Router = axum::Router::new().nest("/firetime", console::router(client, options));
+//! # let _ = app;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod asked;
+mod assets;
+mod audit;
+mod carried;
+mod execution;
+mod executions;
+mod frame;
+mod grid;
+mod guard;
+mod jobs;
+mod needs;
+mod nodes;
+mod now;
+mod options;
+mod order;
+mod query;
+mod rows;
+mod said;
+mod schedule;
+mod schedules;
+mod show;
+mod state;
+mod token;
+mod trouble;
+mod verbs;
+mod words;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, OriginalUri, State};
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+
+use self::asked::Asked;
+pub use self::options::Options;
+use self::state::Console;
+use self::trouble::Trouble;
+use crate::Client;
+
+/// The most bytes of a form.
+const LONGEST_FORM: usize = 16 * 1_024;
+
+/// The console of a client's application. It can do what the client can, and knows no login: whoever reaches
+/// it may use it, unless [`Options::user`] knows who they are. What the client says of itself
+/// ([`Client::acting_as`]) is in the audit for those whom nobody knows.
+///
+/// It may be nested under any path. Calls of the client wait on the blocking pool of the runtime around it.
+pub fn router<S: Clone + Send + Sync + 'static>(client: Client, options: Options) -> Router<S> {
+    let console = Console::new(client, options);
+    Router::new()
+        .route("/", get(first))
+        .route("/now", get(now::page))
+        .route("/schedules", get(schedules::page))
+        .route("/schedule", get(schedule::page))
+        .route("/executions", get(executions::page))
+        .route("/execution", get(execution::page))
+        .route("/jobs", get(jobs::page))
+        .route("/nodes", get(nodes::page))
+        .route("/audit", get(audit::page))
+        .route("/confirm", get(verbs::confirm))
+        .route("/change", post(verbs::change))
+        .route("/assets/console.css", get(assets::style))
+        .route("/assets/icon.svg", get(assets::icon))
+        .fallback(missing)
+        .layer(DefaultBodyLimit::max(LONGEST_FORM))
+        .layer(from_fn_with_state(console.clone(), guard::guard))
+        .with_state(console)
+}
+
+/// Leads to the first page. Links are relative, so that they fit wherever the console is mounted: all pages
+/// lie side by side, also where its own path is asked for without a slash at the end.
+async fn first(OriginalUri(asked): OriginalUri) -> Response {
+    let last = asked.path().rsplit('/').next().unwrap_or_default();
+    let to = if last.is_empty() { "now".to_owned() } else { format!("./{last}/now") };
+    (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, to)]).into_response()
+}
+
+async fn missing(State(console): State<Console>, asked: Asked) -> Response {
+    console.refuse(&asked, Trouble::not_found("The console has no such page."))
+}

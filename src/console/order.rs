@@ -1,0 +1,206 @@
+//! Changes that people may order: what a form says, and the form that says it.
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+use chrono::{DateTime, Utc};
+
+use super::frame::Frame;
+use super::query::{self, Query};
+use super::trouble::Trouble;
+use crate::Target;
+
+/// A change of something that is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Pause(Target),
+    Resume(Target),
+    /// Of a node.
+    Drain(String),
+    /// Of a schedule, now.
+    Run(String),
+    /// Of a schedule, its next fire time.
+    Skip(String, DateTime<Utc>),
+    /// Of a schedule, for a fire time that has passed.
+    Rerun(String, DateTime<Utc>),
+    /// Of a schedule.
+    Remove(String),
+    /// Of an execution.
+    Cancel(i64),
+    /// Of an execution.
+    Retry(i64),
+}
+
+impl Order {
+    /// The change that a form, or an address, asks for.
+    pub(super) fn read(query: &Query) -> Result<Self, Trouble> {
+        let name =
+            |what| query.text(what).ok_or_else(|| Trouble::wrong(format!("The form names no {what}.")));
+        let id = || name("execution")?.parse().map_err(|_| Trouble::wrong("An execution's id is a number."));
+        let at = || {
+            name("at")?.parse().map_err(|_| Trouble::wrong("A fire time is written as 2026-11-29T10:05:00Z."))
+        };
+        Ok(match query.get("verb").unwrap_or_default() {
+            "pause" => Self::Pause(target(query)?),
+            "resume" => Self::Resume(target(query)?),
+            "drain" => Self::Drain(name("node")?),
+            "run" => Self::Run(name("schedule")?),
+            "skip" => Self::Skip(name("schedule")?, at()?),
+            "rerun" => Self::Rerun(name("schedule")?, at()?),
+            "remove" => Self::Remove(name("schedule")?),
+            "cancel" => Self::Cancel(id()?),
+            "retry" => Self::Retry(id()?),
+            _ => return Err(Trouble::wrong("The form asks for nothing that the console can do.")),
+        })
+    }
+
+    /// The fields from which it is read.
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let at = |at: &DateTime<Utc>| ("at", at.to_rfc3339());
+        let (verb, mut fields) = match self {
+            Self::Pause(target) => ("pause", vec![named(target)]),
+            Self::Resume(target) => ("resume", vec![named(target)]),
+            Self::Drain(node) => ("drain", vec![("node", node.clone())]),
+            Self::Run(name) => ("run", vec![("schedule", name.clone())]),
+            Self::Skip(name, time) => ("skip", vec![("schedule", name.clone()), at(time)]),
+            Self::Rerun(name, time) => ("rerun", vec![("schedule", name.clone()), at(time)]),
+            Self::Remove(name) => ("remove", vec![("schedule", name.clone())]),
+            Self::Cancel(id) => ("cancel", vec![("execution", id.to_string())]),
+            Self::Retry(id) => ("retry", vec![("execution", id.to_string())]),
+        };
+        fields.insert(0, ("verb", verb.to_owned()));
+        fields
+    }
+
+    /// Whether it holds something back or ends it: then a page says first what it will do, and asks why.
+    fn is_confirmed(&self) -> bool {
+        !matches!(self, Self::Resume(_) | Self::Run(_) | Self::Rerun(..) | Self::Retry(_))
+    }
+
+    /// The page that shows what it changes.
+    pub(super) fn page(&self) -> String {
+        match self {
+            Self::Pause(Target::Schedule(name)) | Self::Resume(Target::Schedule(name)) => {
+                query::schedule(name)
+            }
+            Self::Run(name) | Self::Skip(name, _) | Self::Rerun(name, _) => query::schedule(name),
+            Self::Pause(Target::Job(_)) | Self::Resume(Target::Job(_)) => "jobs".to_owned(),
+            Self::Pause(Target::Node(_)) | Self::Resume(Target::Node(_)) | Self::Drain(_) => {
+                "nodes".to_owned()
+            }
+            Self::Pause(_) | Self::Resume(_) => "now".to_owned(),
+            Self::Remove(_) => "schedules".to_owned(),
+            Self::Cancel(id) | Self::Retry(id) => query::execution(*id),
+        }
+    }
+}
+
+/// What is paused or resumed.
+fn target(query: &Query) -> Result<Target, Trouble> {
+    let named = |name, target: fn(&str) -> Target| query.get(name).map(target);
+    let target = named("schedule", Target::schedule)
+        .or_else(|| named("job", Target::job))
+        .or_else(|| named("node", Target::node))
+        .or_else(|| query.get("application").map(|_| Target::application()));
+    target.ok_or_else(|| Trouble::wrong("The form does not say of what."))
+}
+
+fn named(target: &Target) -> (&'static str, String) {
+    match target {
+        Target::Schedule(name) => ("schedule", name.clone()),
+        Target::Job(name) => ("job", name.clone()),
+        Target::Node(id) => ("node", id.clone()),
+        Target::Application => ("application", "this".to_owned()),
+    }
+}
+
+/// A button that gives an order, or leads to the page where it is confirmed.
+#[derive(Clone, Debug, Template)]
+#[template(path = "console/button.html")]
+pub(super) struct Button {
+    label: String,
+    /// Which of the buttons it is: `primary`, `danger`, or one of many.
+    kind: &'static str,
+    fields: Vec<(&'static str, String)>,
+    /// The address of the page that confirms it.
+    confirms: Option<String>,
+    token: String,
+    back: String,
+}
+
+impl HtmlSafe for Button {}
+
+impl Button {
+    /// None on pages of those who may change nothing.
+    pub(super) fn new(frame: &Frame, label: impl Into<String>, order: &Order) -> Option<Self> {
+        let fields = order.fields();
+        let confirms = order.is_confirmed().then(|| {
+            let query = Query::default().with("back", &frame.back);
+            fields.iter().fold(query, |query, (name, value)| query.with(name, value)).of("confirm")
+        });
+        let (token, back) = (frame.token.clone(), frame.back.clone());
+        frame.may_change.then(|| Self { label: label.into(), kind: "", fields, confirms, token, back })
+    }
+
+    /// The same, as the one to press first.
+    pub(super) fn primary(self) -> Self {
+        Self { kind: "primary", ..self }
+    }
+
+    /// The same, as one to be careful with.
+    pub(super) fn danger(self) -> Self {
+        Self { kind: "danger", ..self }
+    }
+
+    /// The same in the page that confirms it.
+    pub(super) fn confirmed(self, back: String) -> Self {
+        Self { confirms: None, back, ..self }
+    }
+
+    pub(super) fn label(&self) -> &str {
+        &self.label
+    }
+
+    pub(super) fn token(&self) -> &str {
+        &self.token
+    }
+
+    pub(super) fn back(&self) -> &str {
+        &self.back
+    }
+
+    pub(super) fn fields(&self) -> &[(&'static str, String)] {
+        &self.fields
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_reads_back_from_its_fields() {
+        let at: DateTime<Utc> = "2026-11-29T10:05:00.123Z".parse().unwrap();
+        let name = "a<b>&c d".to_owned();
+        let orders = [
+            Order::Pause(Target::schedule(&name)),
+            Order::Pause(Target::job(&name)),
+            Order::Resume(Target::node("4")),
+            Order::Resume(Target::application()),
+            Order::Drain("4".to_owned()),
+            Order::Run(name.clone()),
+            Order::Skip(name.clone(), at),
+            Order::Rerun(name.clone(), at),
+            Order::Remove(name),
+            Order::Cancel(7),
+            Order::Retry(7),
+        ];
+        for order in orders {
+            let add = |query: Query, (name, value): (&'static str, String)| query.with(name, value);
+            let query = order.fields().into_iter().fold(Query::default(), add);
+            assert_eq!(Order::read(&query).unwrap(), order);
+        }
+        for wrong in ["", "verb=pause", "verb=cancel&execution=x", "verb=skip&schedule=a&at=now", "verb=rm"] {
+            assert!(Order::read(&Query::read(wrong)).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What an address asks for behind its `?`, and addresses that ask.
+
+use form_urlencoded::Serializer;
+
+/// Pairs of names and values, as an address or a form has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(super) fn read(text: &str) -> Self {
+        Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
+    }
+
+    /// The first value of this name, unless it is blank.
+    pub(super) fn get<'a>(&'a self, name: &'a str) -> Option<&'a str> {
+        self.all(name).next()
+    }
+
+    /// The same as a value of its own.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        self.get(name).map(str::to_owned)
+    }
+
+    /// All values of this name that are not blank.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let named = self.0.iter().filter(move |(it, _)| it == name);
+        named.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
+    }
+
+    /// The same with this one value of this name, in place of those it has.
+    pub(super) fn with(mut self, name: &str, value: impl ToString) -> Self {
+        self.0.retain(|(it, _)| it != name);
+        self.0.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// The same without this name, and without blank values.
+    pub(super) fn without(mut self, name: &str) -> Self {
+        self.0.retain(|(it, value)| it != name && !value.trim().is_empty());
+        self
+    }
+
+    /// The address of a page that asks for this.
+    pub(super) fn of(&self, page: &str) -> String {
+        match self.0.is_empty() {
+            true => page.to_owned(),
+            false => format!("{page}?{}", Serializer::new(String::new()).extend_pairs(&self.0).finish()),
+        }
+    }
+}
+
+/// The address of a page that asks for one thing.
+pub(super) fn address(page: &str, name: &str, value: impl ToString) -> String {
+    Query::default().with(name, value).of(page)
+}
+
+/// The address of a schedule's page.
+pub(super) fn schedule(name: &str) -> String {
+    address("schedule", "name", name)
+}
+
+/// The address of an execution's page.
+pub(super) fn execution(id: i64) -> String {
+    address("execution", "id", id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_reads_back_whatever_the_names_are() {
+        for name in ["a b", "..", "a/../b", "<b>&amp;\"'", "%2e%2e", "ü?#=&;", "a+b"] {
+            let address = schedule(name);
+            let (page, query) = address.split_once('?').unwrap();
+            assert_eq!((page, Query::read(query).get("name")), ("schedule", Some(name)), "{address}");
+            assert!(!address.contains(['<', '"', '\'', '/', '#', ' ']), "{address}");
+        }
+    }
+
+    #[test]
+    fn blank_values_ask_for_nothing() {
+        let query = Query::read("q=&state=paused&state=+&state=error&after=x");
+        assert_eq!((query.get("q"), query.get("state")), (None, Some("paused")));
+        assert_eq!(query.all("state").collect::<Vec<_>>(), ["paused", "error"]);
+        let next = query.without("after").with("state", "active");
+        assert_eq!(next.of("schedules"), "schedules?state=active");
+        assert_eq!(Query::default().of("now"), "now");
+    }
+}

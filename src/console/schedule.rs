@@ -1,0 +1,298 @@
+//! One schedule: when it fires, what became of its occurrences, and who changed it.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::asked::Asked;
+use super::executions::instant;
+use super::frame::Frame;
+use super::grid::{self, Grid};
+use super::order::{Button, Order};
+use super::query;
+use super::rows::ExecutionLine;
+use super::schedules::state_of;
+use super::state::Console;
+use super::trouble::Trouble;
+use super::words::{Badge, Glyph, Mark, Moment, first_line, in_words, millis, number};
+use crate::trigger::{Timing, Trigger};
+use crate::{
+    AuditFilter, Client, ExecutionFilter, ExecutionView, Fate, ScheduleDetails, ScheduleView, Target, Why,
+};
+
+/// So many fire times to come are listed.
+const NEXT: usize = 10;
+/// So many fire times to come are drawn.
+const DRAWN: usize = 2_000;
+/// So many rows of the ledger are drawn; of a schedule that has more the grid shows less.
+const ROWS: usize = 5_000;
+/// So many executions, and changes, are listed.
+const LISTED: usize = 10;
+
+#[derive(Template)]
+#[template(path = "console/schedule.html")]
+struct SchedulePage {
+    frame: Frame,
+    name: String,
+    job: String,
+    to_job: String,
+    description: String,
+    trigger: String,
+    badge: Badge,
+    reason: String,
+    next: Option<Moment>,
+    buttons: Vec<Button>,
+    grid: Grid,
+    grid_words: String,
+    /// What the grid lacks.
+    grid_note: String,
+    /// The occurrences of the hour that is explained: those that did not run on time, and those that did.
+    whys: Vec<WhyRow>,
+    plain: Vec<WhyRow>,
+    /// The hour that is explained.
+    picked: String,
+    more_whys: bool,
+    upcoming: Vec<(String, Moment)>,
+    facts: Vec<(&'static str, String)>,
+    payload: String,
+    counts: Vec<(String, String)>,
+    rows: Vec<ExecutionLine>,
+    all: String,
+    audit: Vec<AuditRow>,
+    all_audit: String,
+}
+
+/// What became of one occurrence.
+struct WhyRow {
+    glyph: Glyph,
+    /// Whether it ran, and on time.
+    is_plain: bool,
+    sentence: String,
+    /// Its last execution.
+    to: Option<String>,
+    button: Option<Button>,
+}
+
+struct AuditRow {
+    at: Option<Moment>,
+    by: String,
+    verb: String,
+    became: String,
+    reason: String,
+}
+
+pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Response {
+    console.show(asked, make).await
+}
+
+fn make(client: &Client, asked: &Asked) -> Result<SchedulePage, Trouble> {
+    let name = asked.query.get("name").ok_or_else(|| Trouble::wrong("The page names no schedule."))?;
+    let frame = Frame::new(asked, client.application(), "schedules", name);
+    let now = client.now()?;
+    let details = client.schedule(name)?;
+    let schedule = &details.schedule;
+    let ledger = ledger(client, name, grid::begin(now), ROWS)?;
+    let picked = asked.query.get("at").map(|at| instant(at, now)).transpose()?.map(grid::hour_of);
+    let grid = Grid::new(&ledger, &fire_times(&details, now), now, picked, name);
+    let (whys, more_whys) = match picked {
+        Some(at) => whys(client, name, at, &frame)?,
+        None => (Vec::new(), false),
+    };
+    let (plain, whys): (Vec<WhyRow>, Vec<WhyRow>) = whys.into_iter().partition(|why| why.is_plain);
+    let nodes = client.nodes()?;
+    let last = ledger_of(client, name, LISTED)?;
+    let rows = last.iter().map(|it| ExecutionLine::new(it, &nodes, &frame, now)).collect();
+    let (badge, reason) = state_of(schedule, now);
+    let is_active = schedule.state == "active";
+    let counts =
+        details.counts.iter().map(|(state, count)| (state.to_lowercase().replace('_', " "), number(*count)));
+    Ok(SchedulePage {
+        name: name.to_owned(),
+        job: schedule.job.clone(),
+        to_job: query::address("schedules", "job", &schedule.job),
+        description: schedule.description.clone(),
+        trigger: in_words(&schedule.trigger),
+        badge,
+        reason,
+        next: if is_active { Moment::some(schedule.next, now) } else { None },
+        buttons: buttons(schedule, &frame),
+        grid_words: grid::described(&grid),
+        grid_note: match ledger.last().and_then(|row| row.fire_time).filter(|_| ledger.len() == ROWS) {
+            Some(since) => {
+                format!("It fires so often that only what is since {} is drawn.", Moment::exactly(since).said)
+            }
+            None => String::new(),
+        },
+        grid,
+        plain,
+        whys,
+        picked: picked.map(|at| at.format("%a %-d %b %H:00 to %H:59 UTC").to_string()).unwrap_or_default(),
+        more_whys,
+        upcoming: upcoming(&details, now),
+        facts: facts(&details),
+        payload: details.payload.clone(),
+        counts: counts.collect(),
+        rows,
+        all: query::address("executions", "schedule", name),
+        audit: audit(client, name, now)?,
+        all_audit: query::address("audit", "target", name),
+        frame,
+    })
+}
+
+fn ledger(
+    client: &Client,
+    name: &str,
+    since: DateTime<Utc>,
+    limit: usize,
+) -> Result<Vec<ExecutionView>, Trouble> {
+    let (schedule, since) = (Some(name.to_owned()), Some(since));
+    Ok(client.executions(&ExecutionFilter { schedule, since, limit, ..ExecutionFilter::default() })?)
+}
+
+fn ledger_of(client: &Client, name: &str, limit: usize) -> Result<Vec<ExecutionView>, Trouble> {
+    let schedule = Some(name.to_owned());
+    Ok(client.executions(&ExecutionFilter { schedule, limit, ..ExecutionFilter::default() })?)
+}
+
+/// What people may do, first what they mostly do.
+fn buttons(schedule: &ScheduleView, frame: &Frame) -> Vec<Button> {
+    let name = || schedule.name.clone();
+    let target = || Target::schedule(&schedule.name);
+    let run = || Button::new(frame, "Run now", &Order::Run(name()));
+    let skip = || {
+        let at = schedule.next?;
+        Button::new(frame, format!("Skip {}", at.format("%H:%M:%S")), &Order::Skip(name(), at))
+    };
+    let remove = Button::new(frame, "Remove", &Order::Remove(name())).map(Button::danger);
+    let buttons = match schedule.state.as_str() {
+        "active" => {
+            let pause = Button::new(frame, "Pause", &Order::Pause(target()));
+            vec![run().map(Button::primary), skip(), pause, remove]
+        }
+        "paused" => {
+            let resume = Button::new(frame, "Resume", &Order::Resume(target())).map(Button::primary);
+            vec![resume, run(), skip(), remove]
+        }
+        _ => vec![remove],
+    };
+    buttons.into_iter().flatten().collect()
+}
+
+/// The fire times to come of its trigger; of one that waits for the end of a run only the next.
+fn coming(details: &ScheduleDetails) -> impl Iterator<Item = DateTime<Utc>> + use<> {
+    let is_delay = matches!(details.rule, Some(Trigger::Delay(_)));
+    let millis = |at: Option<DateTime<Utc>>| at.map(|at| at.timestamp_millis());
+    let timing = details.rule.clone().filter(|_| !is_delay);
+    let timing = timing.and_then(|rule| Timing::new(rule, millis(details.starts), millis(details.ends)).ok());
+    let is_active = details.schedule.state == "active";
+    let first = details.schedule.next.filter(|_| is_active).map(|at| at.timestamp_millis());
+    let times = std::iter::successors(first, move |at| timing.as_ref()?.after(*at));
+    times.filter_map(DateTime::from_timestamp_millis)
+}
+
+/// Those that the grid has room for.
+fn fire_times(details: &ScheduleDetails, now: DateTime<Utc>) -> Vec<DateTime<Utc>> {
+    let end = now + TimeDelta::days(1);
+    coming(details).take(DRAWN).take_while(|at| *at < end).filter(|at| *at > now).collect()
+}
+
+fn upcoming(details: &ScheduleDetails, now: DateTime<Utc>) -> Vec<(String, Moment)> {
+    coming(details).take(NEXT).map(|at| (Moment::exactly(at).said, Moment::new(at, now))).collect()
+}
+
+/// What became of each occurrence of an hour, and whether there are more.
+fn whys(
+    client: &Client,
+    name: &str,
+    at: DateTime<Utc>,
+    frame: &Frame,
+) -> Result<(Vec<WhyRow>, bool), Trouble> {
+    let list = client.why_between(name, at, at + TimeDelta::hours(1))?;
+    let rows = list.answers.iter().map(|why| WhyRow {
+        glyph: Glyph(mark(why)),
+        is_plain: mark(why) == Mark::Ran,
+        sentence: why.sentence.clone(),
+        to: why.executions.last().map(|id| query::execution(*id)),
+        button: remedy(name, why, frame),
+    });
+    Ok((rows.collect(), list.next.is_some()))
+}
+
+fn mark(why: &Why) -> Mark {
+    match why.fate {
+        Fate::Succeeded if why.late.is_some() => Mark::Late,
+        Fate::Succeeded => Mark::Ran,
+        Fate::Running => Mark::Running,
+        Fate::Failed | Fate::Abandoned | Fate::TimedOut => Mark::Failed,
+        Fate::Cancelled | Fate::Skipped | Fate::Withdrawn | Fate::WillBeSkipped => Mark::Skipped,
+        Fate::Unknown => Mark::Late,
+        _ => Mark::Waits,
+    }
+}
+
+/// What repairs it.
+fn remedy(name: &str, why: &Why, frame: &Frame) -> Option<Button> {
+    let at = why.at?;
+    match why.fate {
+        Fate::Failed
+        | Fate::Abandoned
+        | Fate::TimedOut
+        | Fate::Cancelled
+        | Fate::Skipped
+        | Fate::Withdrawn => {
+            let label = format!("Run it for {}", at.format("%H:%M:%S"));
+            Button::new(frame, label, &Order::Rerun(name.to_owned(), at))
+        }
+        _ => None,
+    }
+}
+
+fn facts(details: &ScheduleDetails) -> Vec<(&'static str, String)> {
+    let schedule = &details.schedule;
+    let exact = |at: Option<DateTime<Utc>>| at.map(|at| Moment::exactly(at).said).unwrap_or_default();
+    let span = |span: i64| millis(span.unsigned_abs());
+    let by_hand = details.edits.iter().map(|edit| format!("{} by {}", edit.field.as_str(), edit.by));
+    let facts = [
+        ("Overlap", details.overlap.to_lowercase()),
+        ("Missed", details.misfire.to_lowercase().replace('_', " ")),
+        ("Missed after", span(schedule.misfire_threshold)),
+        ("Time limit", details.time_limit.map(span).unwrap_or_default()),
+        (
+            "Expected by",
+            schedule.expected_by.map(|it| format!("{} after its fire time", span(it))).unwrap_or_default(),
+        ),
+        (
+            "Pauses itself after",
+            match details.pause_after {
+                Some(0) => "never".to_owned(),
+                Some(count) => format!("{count} failures in a row"),
+                None => String::new(),
+            },
+        ),
+        ("Priority", details.priority.to_string()),
+        ("Starts", exact(details.starts)),
+        ("Ends", exact(details.ends)),
+        ("Triggered", format!("{} times", number(schedule.triggered))),
+        ("Lives in code of", schedule.owner.clone()),
+        ("Changed by hand", by_hand.collect::<Vec<_>>().join(", ")),
+    ];
+    facts.into_iter().filter(|(_, fact)| !fact.is_empty()).collect()
+}
+
+fn audit(client: &Client, name: &str, now: DateTime<Utc>) -> Result<Vec<AuditRow>, Trouble> {
+    let entries = client.audit(&AuditFilter {
+        target: Some(name.to_owned()),
+        limit: LISTED,
+        ..AuditFilter::default()
+    })?;
+    let row = |entry: crate::AuditView| AuditRow {
+        at: Moment::some(entry.made, now),
+        by: entry.actor,
+        verb: entry.verb,
+        became: first_line(&entry.became),
+        reason: entry.reason,
+    };
+    Ok(entries.into_iter().map(row).collect())
+}

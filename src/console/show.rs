@@ -1,0 +1,77 @@
+//! How pages are made, and changes answered.
+
+use askama::Template;
+use axum::http::StatusCode;
+use axum::http::header::{LOCATION, SET_COOKIE};
+use axum::response::{Html, IntoResponse, Response};
+
+use super::asked::Asked;
+use super::frame::Frame;
+use super::said::Said;
+use super::state::Console;
+use super::trouble::Trouble;
+use crate::Client;
+
+/// A page instead of another that cannot be made.
+#[derive(Template)]
+#[template(path = "console/trouble.html")]
+struct TroublePage {
+    frame: Frame,
+    trouble: Trouble,
+}
+
+impl Console {
+    /// A page that `make` makes on a thread where it may wait for the database.
+    pub(super) async fn show<T: Template + 'static>(
+        &self,
+        asked: Asked,
+        make: impl FnOnce(&Client, &Asked) -> Result<T, Trouble> + Send + 'static,
+    ) -> Response {
+        let with = asked.clone();
+        let page = self.call(move |client| Ok(make(client, &with)?.render()?)).await;
+        match page {
+            Ok(page) => self.sent(&asked, StatusCode::OK, page),
+            Err(trouble) => self.refuse(&asked, trouble),
+        }
+    }
+
+    /// Carries out a change, and leads to the page that tells what it did.
+    pub(super) async fn change(
+        &self,
+        asked: Asked,
+        change: impl FnOnce(&Client) -> Result<(Said, String), Trouble> + Send + 'static,
+    ) -> Response {
+        let user = asked.user.clone();
+        let acting = move |client: &Client| match user {
+            Some(name) => change(&client.clone().acting_as(&name)),
+            None => change(client),
+        };
+        match self.call(acting).await {
+            Ok((said, to)) => {
+                let headers = [(LOCATION, to), (SET_COOKIE, said.set())];
+                (StatusCode::SEE_OTHER, headers).into_response()
+            }
+            Err(trouble) => self.refuse(&asked, trouble),
+        }
+    }
+
+    /// The page that says why there is no other.
+    pub(super) fn refuse(&self, asked: &Asked, trouble: Trouble) -> Response {
+        let (status, title) = (trouble.status, trouble.title);
+        let frame = Frame::new(asked, self.application(), "", title);
+        match (TroublePage { frame, trouble }).render() {
+            Ok(page) => self.sent(asked, status, page),
+            Err(_) => status.into_response(),
+        }
+    }
+
+    fn sent(&self, asked: &Asked, status: StatusCode, page: String) -> Response {
+        let mut response = (status, Html(page)).into_response();
+        let token = (!asked.is_held).then(|| asked.token.set());
+        let told = asked.said.as_ref().map(|_| Said::forget());
+        for cookie in token.into_iter().chain(told).filter_map(|cookie| cookie.parse().ok()) {
+            response.headers_mut().append(SET_COOKIE, cookie);
+        }
+        response
+    }
+}

@@ -1,0 +1,81 @@
+//! The token without which nothing is changed: a form must hold what the browser's cookie holds.
+//!
+//! A page elsewhere can make a browser send the form, and cannot know the token; the cookie does not come
+//! along either, as it is for the same site alone.
+
+use axum::http::HeaderMap;
+use axum::http::header::COOKIE;
+use uuid::Uuid;
+
+/// The cookie's name.
+pub(super) const COOKIE_NAME: &str = "firetime_token";
+
+/// What a browser has to hold, and a form to repeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Token(String);
+
+impl Token {
+    /// Drawn anew: 244 random bits.
+    pub(super) fn fresh() -> Self {
+        Self(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
+    }
+
+    /// The one that a browser holds.
+    pub(super) fn held(headers: &HeaderMap) -> Option<Self> {
+        let held = cookie(headers, COOKIE_NAME)?;
+        let is_whole = held.len() == 64 && held.bytes().all(|it| it.is_ascii_hexdigit());
+        is_whole.then(|| Self(held.to_owned()))
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether a form repeats it. How long that takes tells nothing of where they differ.
+    pub(super) fn is(&self, said: &str) -> bool {
+        let differs = self.0.bytes().zip(said.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b));
+        self.0.len() == said.len() && differs == 0
+    }
+
+    /// The header that makes a browser hold it. Its path is that of the pages, wherever they are mounted.
+    pub(super) fn set(&self) -> String {
+        format!("{COOKIE_NAME}={}; HttpOnly; SameSite=Strict", self.0)
+    }
+}
+
+/// The value of a cookie.
+pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let lines = headers.get_all(COOKIE).into_iter().filter_map(|line| line.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find_map(|(it, value)| (it == name).then_some(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_repeats_the_whole_token() {
+        let token = Token::fresh();
+        assert!(token.is(token.as_str()));
+        assert!(!token.is("") && !token.is(&token.as_str()[1..]) && !token.is(Token::fresh().as_str()));
+        let flipped = token.as_str().replace(|it: char| it == token.as_str().chars().next().unwrap(), "z");
+        assert!(!token.is(&flipped));
+    }
+
+    #[test]
+    fn a_cookie_that_is_no_token_is_not_held() {
+        let held = |line: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(COOKIE, line.parse().unwrap());
+            Token::held(&headers)
+        };
+        let token = Token::fresh();
+        assert_eq!(held(&format!("a=b; {COOKIE_NAME}={}; c=d", token.as_str())), Some(token));
+        assert_eq!(
+            (held(&format!("{COOKIE_NAME}=")), held("a=b"), held("firetime_token")),
+            (None, None, None)
+        );
+        assert_eq!(held(&format!("{COOKIE_NAME}={}", "z".repeat(64))), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! Why there is no page, or no change.
+
+use axum::http::StatusCode;
+
+use crate::{Error, ErrorKind};
+
+/// Why a request gets no page of its own: said to people, with the status that says it to programs.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) status: StatusCode,
+    pub(super) title: &'static str,
+    /// What is wrong, and what helps.
+    pub(super) said: String,
+}
+
+impl Trouble {
+    /// The request cannot be understood.
+    pub(super) fn wrong(said: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, title: "This cannot be asked", said: said.into() }
+    }
+
+    pub(super) fn forbidden(said: impl Into<String>) -> Self {
+        Self { status: StatusCode::FORBIDDEN, title: "Nothing was changed", said: said.into() }
+    }
+
+    pub(super) fn not_found(said: impl Into<String>) -> Self {
+        Self { status: StatusCode::NOT_FOUND, title: "There is nothing here", said: said.into() }
+    }
+
+    /// The database does not answer, or not in time.
+    pub(super) fn away() -> Self {
+        let said = "The database does not answer. Nodes go on with what they have claimed, and claim again once \
+                    it is back; nothing that is due is lost.";
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, title: "The database is away", said: said.to_owned() }
+    }
+
+    /// Something in the console itself went wrong.
+    pub(super) fn broken() -> Self {
+        let said = "The page could not be made; the log of the console's process says why.";
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Self { status, title: "This page is broken", said: said.to_owned() }
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        match error.kind() {
+            ErrorKind::NotFound => Self::not_found(error.to_string()),
+            ErrorKind::Config => Self::wrong(error.to_string()),
+            // The error in full is for the log: it may name the database's host.
+            ErrorKind::Unavailable | ErrorKind::System => {
+                log::warn!("console: {error:#}");
+                Self::away()
+            }
+            _ => {
+                log::warn!("console: {error:#}");
+                let (status, title) = (StatusCode::INTERNAL_SERVER_ERROR, "The database refused");
+                Self { status, title, said: error.to_string() }
+            }
+        }
+    }
+}
+
+impl From<askama::Error> for Trouble {
+    fn from(error: askama::Error) -> Self {
+        log::error!("console: {error}");
+        Self::broken()
+    }
+}

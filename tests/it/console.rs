@@ -1,0 +1,552 @@
+//! The console's pages and forms, as a service without a server.
+
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, Request, StatusCode};
+use chrono::{TimeDelta, Utc};
+use firetime::console::{Options, router};
+use firetime::{AuditFilter, Client, ExecutionFilter, Job, Schedule, Trigger};
+use libtest_mimic::Trial;
+use tower::ServiceExt;
+
+use crate::support::database::{Database, ServerKind};
+use crate::support::scheduler::{APPLICATION, client, until};
+use crate::trial;
+
+pub fn add(trials: &mut Vec<Trial>) {
+    let tests: &[(&str, fn())] = &[
+        ("each_page_shows_hostile_names_as_text", each_page_shows_hostile_names_as_text),
+        ("every_answer_tells_browsers_what_to_refuse", every_answer_tells_browsers_what_to_refuse),
+        ("hosts_that_nobody_allowed_are_refused", hosts_that_nobody_allowed_are_refused),
+        ("a_database_that_is_away_is_a_banner", a_database_that_is_away_is_a_banner),
+        ("each_verb_does_it_and_is_in_the_audit", each_verb_does_it_and_is_in_the_audit),
+        ("verbs_that_end_something_say_first_what_they_will_do", verbs_that_end_something_say_first),
+        ("a_form_without_its_token_changes_nothing", a_form_without_its_token_changes_nothing),
+        ("a_console_that_only_shows_changes_nothing", a_console_that_only_shows_changes_nothing),
+        ("users_whom_the_login_knows_are_in_the_audit", users_whom_the_login_knows_are_in_the_audit),
+        ("forms_that_are_too_long_are_refused", forms_that_are_too_long_are_refused),
+        ("what_is_no_form_is_refused", what_is_no_form_is_refused),
+        ("a_page_that_takes_too_long_is_given_up", a_page_that_takes_too_long_is_given_up),
+        #[cfg(feature = "cli")]
+        ("the_program_listens_on_this_machine_alone", the_program_listens_on_this_machine_alone),
+        ("filters_and_pages_of_schedules_are_in_the_address", filters_and_pages_of_schedules),
+        ("filters_and_pages_of_executions_are_in_the_address", filters_and_pages_of_executions),
+        ("an_hour_of_the_grid_tells_why", an_hour_of_the_grid_tells_why),
+        ("links_keep_the_prefix_it_is_mounted_under", links_keep_the_prefix_it_is_mounted_under),
+    ];
+    for (name, test) in tests {
+        trials.push(trial(format!("console::{name}"), *test));
+    }
+}
+
+/// Begins markup, ends an attribute, climbs out of a folder, and splits an address.
+const HOSTILE: &str = "<script>alert(1)</script>\"'&../..?a=b#%2e";
+const TEXT: Job<String> = Job::new("text<i>");
+
+/// Every page, of what [`hostile`] has made.
+fn pages(client: &Client) -> Vec<String> {
+    let name = encoded(&[("name", HOSTILE)]);
+    let execution = client.executions(&ExecutionFilter::default()).map_or(1, |found| found[0].id);
+    let at = (Utc::now() + TimeDelta::minutes(3)).format("%Y-%m-%dT%H:%M").to_string();
+    vec![
+        "/now".to_owned(),
+        "/schedules".to_owned(),
+        format!("/schedules?{}", encoded(&[("q", HOSTILE), ("job", "text<i>")])),
+        format!("/schedule?{name}"),
+        format!("/schedule?{name}&at={at}"),
+        "/executions".to_owned(),
+        format!("/executions?{}", encoded(&[("tag", "<u>"), ("key", "<s>"), ("job", "text<i>")])),
+        format!("/execution?id={execution}"),
+        "/jobs".to_owned(),
+        "/nodes".to_owned(),
+        "/audit".to_owned(),
+        format!("/audit?{}", encoded(&[("actor", "<b>ann</b>"), ("target", HOSTILE)])),
+    ]
+}
+
+/// What came back.
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    text: String,
+}
+
+/// Asks a console that is made anew, with these headers, a browser's host among them.
+fn ask(client: &Client, options: Options, path: &str, lines: &[(&str, &str)]) -> Answer {
+    let request =
+        lines.iter().fold(Request::get(path), |request, (name, value)| request.header(*name, *value));
+    sent(router(client.clone(), options), request.body(Body::empty()).unwrap())
+}
+
+fn sent(pages: axum::Router, request: Request<Body>) -> Answer {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async move {
+        let answer = pages.oneshot(request).await.unwrap();
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let body = to_bytes(answer.into_body(), 4 * 1_024 * 1_024).await.unwrap();
+        Answer { status, headers, text: String::from_utf8(body.to_vec()).unwrap() }
+    })
+}
+
+fn get(client: &Client, path: &str) -> Answer {
+    ask(client, Options::new(), path, &[("host", "localhost:8088")])
+}
+
+/// A database in which everything that people may name is hostile.
+fn hostile() -> (Database, Client) {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database).acting_as("<b>ann</b>");
+    let trigger = Trigger::every(Duration::from_secs(90)).unwrap();
+    let schedule = Schedule::new(HOSTILE, TEXT, &HOSTILE.to_owned(), trigger).unwrap();
+    client.ensure(&schedule.description(HOSTILE)).run().unwrap();
+    let due = Utc::now() - TimeDelta::minutes(5);
+    client.enqueue(TEXT, &HOSTILE.to_owned()).at(due).tag("<u>").key("<s>").run().unwrap();
+    (database, client)
+}
+
+#[track_caller]
+fn assert_is_text(page: &Answer, of: &str) {
+    assert_eq!(page.status, StatusCode::OK, "{of}: {}", page.text);
+    for tag in ["<script>alert", "<i>", "<u>", "<s>", "<b>ann"] {
+        assert!(!page.text.contains(tag), "{tag} in {of}: {}", page.text);
+    }
+}
+
+fn each_page_shows_hostile_names_as_text() {
+    let (_database, client) = hostile();
+    let mut hostile = 0;
+    for path in pages(&client) {
+        let page = get(&client, &path);
+        assert_is_text(&page, &path);
+        let head = page.text.split("</head>").next().unwrap();
+        assert_eq!((head.matches("<title>").count(), page.text.matches("<h1>").count()), (1, 1), "{path}");
+        hostile += usize::from(page.text.contains("text&#60;i&#62;"));
+        assert!(!page.text.contains(" onclick") && !page.text.contains("javascript:"), "{path}");
+    }
+    assert!(hostile >= 9, "pages name the job: {hostile}");
+}
+
+fn every_answer_tells_browsers_what_to_refuse() {
+    let (_database, client) = hostile();
+    let others = ["/nothing", "/assets/console.css", "/assets/icon.svg"];
+    for path in pages(&client).iter().map(String::as_str).chain(others) {
+        let answer = get(&client, path);
+        let has = |name: &str, word: &str| answer.headers[name].to_str().unwrap().contains(word);
+        let policy = "content-security-policy";
+        assert!(has(policy, "default-src 'none'") && has(policy, "frame-ancestors 'none'"), "{path}");
+        assert!(
+            !has(policy, "unsafe") && !answer.text.contains(" style=") && !answer.text.contains("<style")
+        );
+        assert!(has("x-content-type-options", "nosniff") && has("referrer-policy", "no-referrer"), "{path}");
+        assert!(has("x-frame-options", "DENY"), "{path}");
+        let kept = if path.starts_with("/assets") { "max-age" } else { "no-store" };
+        assert!(has("cache-control", kept), "{path}");
+    }
+    assert_eq!(get(&client, "/nothing").status, StatusCode::NOT_FOUND);
+}
+
+/// A page elsewhere may point its own name at this address.
+fn hosts_that_nobody_allowed_are_refused() {
+    let (_database, client) = hostile();
+    let status = |options: Options, lines: &[(&str, &str)]| ask(&client, options, "/now", lines).status;
+    assert_eq!(status(Options::new(), &[]), StatusCode::BAD_REQUEST);
+    for host in ["evil.example", "10.1.2.3:8088", "localhost.evil.example"] {
+        assert_eq!(status(Options::new(), &[("host", host)]), StatusCode::FORBIDDEN, "{host}");
+    }
+    let allowed = Options::new().host("Ops.example.org");
+    assert_eq!(status(allowed.clone(), &[("host", "ops.example.org:443")]), StatusCode::OK);
+    assert_eq!(status(allowed, &[("host", "evil.example")]), StatusCode::FORBIDDEN);
+}
+
+/// The addresses of the links that say this, as browsers read them.
+fn links(page: &Answer, words: &str) -> Vec<String> {
+    let links =
+        page.text.split("<a ").skip(1).filter(|link| link.split("</a>").next().unwrap().contains(words));
+    let to =
+        |link: &str| link.split("href=\"").nth(1).unwrap().split('"').next().unwrap().replace("&#38;", "&");
+    links.map(|link| format!("/{}", to(link))).collect()
+}
+
+/// How many rows a page has whose first cell leads somewhere.
+fn rows(page: &Answer) -> usize {
+    page.text.matches("<tr><td><a ").count() + page.text.matches("<tr><td class=\"name\"><a ").count()
+}
+
+fn filters_and_pages_of_schedules() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    let nightly = || Trigger::cron("0 30 2 * * ?", "UTC").unwrap();
+    for number in 0..120 {
+        let job = if number % 2 == 0 { TEXT } else { Job::new("other") };
+        let schedule = Schedule::new(&format!("s{number:03}"), job, &String::new(), nightly()).unwrap();
+        client.ensure(&schedule).run().unwrap();
+    }
+    client.pause("s007").reason("stock-taking").run().unwrap();
+    let count = |path: &str| rows(&get(&client, path));
+    assert_eq!((count("/schedules?q=S00"), count("/schedules?job=other&q=s00")), (10, 5));
+    assert_eq!((count("/schedules?state=paused"), count("/schedules?state=error")), (1, 0));
+    assert!(
+        get(&client, "/schedules?state=paused").text.contains("stock-taking"),
+        "the reason is in the row"
+    );
+    let (mut path, mut seen) = ("/schedules?job=text%3Ci%3E".to_owned(), 0);
+    loop {
+        let page = get(&client, &path);
+        seen += rows(&page);
+        match &links(&page, "Next page")[..] {
+            [next] => next.clone_into(&mut path),
+            _ => break,
+        }
+    }
+    assert_eq!(seen, 60);
+    assert_eq!(links(&get(&client, &path), "First page"), ["/schedules?job=text%3Ci%3E"]);
+}
+
+fn filters_and_pages_of_executions() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    let payloads: Vec<String> = (0..60).map(|number| number.to_string()).collect();
+    client.enqueue_many(TEXT, &payloads).run().unwrap();
+    let due = Utc::now() - TimeDelta::hours(5);
+    let tagged = client.enqueue(TEXT, &String::new()).at(due).tag("urgent").key("k").run().unwrap().id();
+    client.cancel(tagged).reason("paid").run().unwrap();
+    let count = |path: &str| rows(&get(&client, path));
+    for one in ["tag=urgent", "key=k", "state=CANCELLED&state=FAILED", "until=4h", "reason=cancelled"] {
+        assert_eq!(count(&format!("/executions?{one}")), 1, "{one}");
+    }
+    for none in ["schedule=x", "group=x", "state=RUNNING", "node=abc", "cause=rerun", "since=2099-01-01"] {
+        assert_eq!(count(&format!("/executions?{none}")), 0, "{none}");
+    }
+    for wrong in ["state=LOST", "since=soon", "after=x", "reason=because", "node=x%0Ay"] {
+        let page = get(&client, &format!("/executions?{wrong}"));
+        assert_eq!(page.status, StatusCode::BAD_REQUEST, "{wrong}");
+        assert!(page.text.contains("role=\"alert\""), "{wrong}: {}", page.text);
+    }
+    for order in ["", "&oldest=1"] {
+        let page = get(&client, &format!("/executions?job=text%3Ci%3E{order}"));
+        let next = links(&page, "Next page");
+        assert_eq!((rows(&page), rows(&get(&client, &next[0]))), (50, 11), "{order}");
+        assert!(next[0].contains("after=") && next[0].contains("job=text%3Ci%3E"), "{next:?}");
+    }
+}
+
+/// A cell leads to the sentences about its hour, each with what repairs it.
+fn an_hour_of_the_grid_tells_why() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    let every = Trigger::every(Duration::from_secs(120)).unwrap();
+    client.ensure(&Schedule::new("often", TEXT, &String::new(), every).unwrap()).run().unwrap();
+    let next = client.schedules().unwrap()[0].next.unwrap();
+    client.skip("often", next).reason("no stock").run().unwrap();
+    let page = get(&client, "/schedule?name=often");
+    let cells = links(&page, "skipped");
+    assert!(cells[0].ends_with("#why"), "{cells:?}");
+    let why = get(&client, cells[0].trim_end_matches("#why"));
+    assert!(why.text.contains("no stock") && why.text.contains("class=\"why\""), "{}", why.text);
+    assert!(why.text.contains("Run it for ") && why.text.contains("c-picked"), "{}", why.text);
+}
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+const FORM: &str = "application/x-www-form-urlencoded";
+
+fn encoded(pairs: &[(&str, &str)]) -> String {
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
+}
+
+/// Sends a form as a browser does that holds the token; `lines` add headers.
+fn post(client: &Client, options: Options, fields: &[(&str, &str)], lines: &[(&str, &str)]) -> Answer {
+    let request = Request::post("/change").header("host", "localhost:8088").header("content-type", FORM);
+    let request = lines.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+    sent(router(client.clone(), options), request.body(Body::from(encoded(fields))).unwrap())
+}
+
+/// What a change said, which the next page shows.
+fn told(client: &Client, fields: &[(&str, &str)]) -> String {
+    let cookie = format!("firetime_token={TOKEN}");
+    let mut fields = fields.to_vec();
+    fields.push(("token", TOKEN));
+    let answer = post(client, Options::new(), &fields, &[("cookie", &cookie)]);
+    assert_eq!(answer.status, StatusCode::SEE_OTHER, "{fields:?}: {}", answer.text);
+    let said = answer.headers["set-cookie"].to_str().unwrap();
+    assert!(said.contains("HttpOnly") && said.contains("SameSite=Strict"), "{said}");
+    let said = said.split(';').next().unwrap();
+    let to = format!("/{}", answer.headers["location"].to_str().unwrap());
+    let page = ask(client, Options::new(), &to, &[("host", "localhost"), ("cookie", said)]);
+    let begin = page.text.find("role=\"status\">").unwrap_or_else(|| panic!("{to}: {}", page.text));
+    page.text[begin + 14..].split("</p>").next().unwrap().to_owned()
+}
+
+/// The verb that the audit has last, by whom and why.
+fn last(client: &Client) -> (String, String, String) {
+    let last = client.audit(&AuditFilter { limit: 1, ..AuditFilter::default() }).unwrap().remove(0);
+    (last.verb, last.actor, last.reason)
+}
+
+fn each_verb_does_it_and_is_in_the_audit() {
+    let (_database, client) = hostile();
+    let by = |verb: &str, why: &str| (verb.to_owned(), "<b>ann</b>".to_owned(), why.to_owned());
+    let of = |verb: &str, more: &[(&str, &str)]| {
+        let mut fields = vec![("verb", verb), ("schedule", HOSTILE), ("back", "now")];
+        fields.extend(more);
+        told(&client, &fields)
+    };
+    assert!(of("pause", &[("reason", "stock-taking")]).ends_with(" is paused."));
+    assert_eq!(
+        (client.schedules().unwrap()[0].state.as_str(), last(&client)),
+        ("paused", by("pause", "stock-taking"))
+    );
+    assert!(of("pause", &[]).starts_with("Nothing was changed: "));
+    assert!(of("resume", &[]).ends_with(" is resumed."));
+    assert_eq!(last(&client), by("resume", ""));
+    assert!(of("run", &[]).contains(" runs once more: execution "));
+    assert_eq!(last(&client), by("trigger", ""));
+    let next = client.schedules().unwrap()[0].next.unwrap();
+    assert!(of("skip", &[("at", &next.to_rfc3339())]).contains(" skips "));
+    assert_eq!(last(&client), by("skip", ""));
+    assert!(of("skip", &[("at", &next.to_rfc3339())]).starts_with("Nothing was changed: "));
+    let nightly = Trigger::cron("0 30 2 * * ?", "UTC").unwrap();
+    client.ensure(&Schedule::new("nightly", TEXT, &String::new(), nightly).unwrap()).run().unwrap();
+    let rerun = [("verb", "rerun"), ("schedule", "nightly"), ("at", "2025-01-31T02:30:00Z"), ("back", "now")];
+    assert!(told(&client, &rerun).ends_with("1 execution ordered."));
+    assert_eq!(last(&client), by("backfill", ""));
+    assert!(told(&client, &rerun).starts_with("Nothing was changed: "), "it waits");
+    client.remove("nightly").run().unwrap();
+    let waits =
+        client.executions(&ExecutionFilter { tag: Some("<u>".to_owned()), ..Default::default() }).unwrap();
+    let id = waits[0].id.to_string();
+    let execution = |verb: &str| told(&client, &[("verb", verb), ("execution", &id), ("back", "now")]);
+    assert!(execution("cancel").contains(" is cancelled: it had not begun."));
+    assert_eq!(last(&client), by("cancel", ""));
+    assert!(execution("cancel").starts_with("Nothing was changed: "));
+    assert!(execution("retry").contains(" tries "));
+    assert_eq!(last(&client), by("retry", ""));
+    for (target, name) in [("job", "text<i>"), ("application", "this")] {
+        let verb = |verb: &str| told(&client, &[("verb", verb), (target, name), ("back", "now")]);
+        assert!(verb("pause").ends_with(" is paused."));
+        assert_eq!(last(&client), by("pause", ""));
+        assert!(verb("resume").ends_with(" is resumed."));
+        assert_eq!(last(&client), by("resume", ""));
+    }
+    assert!(told(&client, &[("verb", "drain"), ("node", "x"), ("back", "now")]).contains("no node&#39;s id"));
+    assert!(of("remove", &[]).ends_with(" is removed."));
+    assert_eq!((client.schedules().unwrap().len(), last(&client)), (0, by("remove", "")));
+    assert!(of("run", &[]).contains("no schedule"), "what the client refuses is told");
+}
+
+fn verbs_that_end_something_say_first() {
+    let (_database, client) = hostile();
+    let next = client.schedules().unwrap()[0].next.unwrap().to_rfc3339();
+    let id = client.executions(&ExecutionFilter::default()).unwrap()[0].id.to_string();
+    let asks: [(&[(&str, &str)], &str); 5] = [
+        (&[("verb", "pause"), ("schedule", HOSTILE)], "Nothing of it is claimed from now on"),
+        (&[("verb", "skip"), ("schedule", HOSTILE), ("at", &next)], "does not run"),
+        (&[("verb", "remove"), ("schedule", HOSTILE)], "It withdraws nothing that is due"),
+        (&[("verb", "cancel"), ("execution", &id)], "It has not begun, and will not"),
+        (&[("verb", "pause"), ("job", "text<i>")], "1 schedule and what is enqueued wait"),
+    ];
+    for (fields, sentence) in asks {
+        let page = get(&client, &format!("/confirm?{}", encoded(fields)));
+        assert_is_text(&page, sentence);
+        assert!(page.text.contains(sentence) && page.text.contains("name=\"token\""), "{}", page.text);
+    }
+    assert_eq!(get(&client, "/confirm?verb=rm").status, StatusCode::BAD_REQUEST);
+    assert_eq!(get(&client, "/confirm?verb=cancel&execution=999").status, StatusCode::NOT_FOUND);
+    assert_eq!(last(&client).0, "ensure", "nothing was changed");
+}
+
+/// A page elsewhere can make a browser send a form, but not one that repeats the token.
+fn a_form_without_its_token_changes_nothing() {
+    let (_database, client) = hostile();
+    let cookie = format!("a=b; firetime_token={TOKEN}");
+    let other = TOKEN.replace('0', "1");
+    let status = |token: &str, lines: &[(&str, &str)]| {
+        let fields = [("verb", "pause"), ("schedule", HOSTILE), ("token", token)];
+        post(&client, Options::new(), &fields, lines).status
+    };
+    for (token, lines) in [
+        ("", &[("cookie", cookie.as_str())][..]),
+        (&other, &[("cookie", &cookie)]),
+        (TOKEN, &[]),
+        ("", &[("cookie", "firetime_token=")]),
+        (TOKEN, &[("cookie", &cookie), ("sec-fetch-site", "cross-site")]),
+        (TOKEN, &[("cookie", &cookie), ("sec-fetch-site", "same-site")]),
+        (TOKEN, &[("cookie", &cookie), ("origin", "http://evil.example")]),
+        (TOKEN, &[("cookie", &cookie), ("origin", "null")]),
+    ] {
+        assert_eq!(status(token, lines), StatusCode::FORBIDDEN, "{token} {lines:?}");
+    }
+    assert_eq!(client.schedules().unwrap()[0].state, "active");
+    let own = [("cookie", cookie.as_str()), ("sec-fetch-site", "same-origin"), ("origin", "null")];
+    assert_eq!(status(TOKEN, &own), StatusCode::SEE_OTHER);
+    assert_eq!(client.schedules().unwrap()[0].state, "paused");
+    let page = get(&client, "/now");
+    let token = page.headers["set-cookie"].to_str().unwrap();
+    assert!(
+        token.starts_with("firetime_token=") && token.ends_with("; HttpOnly; SameSite=Strict"),
+        "{token}"
+    );
+    let value = token["firetime_token=".len()..].split(';').next().unwrap();
+    assert!(get(&client, "/confirm?verb=drain&node=x").text.contains("name=\"token\""));
+    assert_ne!(get(&client, "/now").headers["set-cookie"], token, "another browser holds another {value}");
+}
+
+fn a_console_that_only_shows_changes_nothing() {
+    let (_database, client) = hostile();
+    let cookie = format!("firetime_token={TOKEN}");
+    let fields = [("verb", "pause"), ("schedule", HOSTILE), ("token", TOKEN)];
+    let read_only = || Options::new().read_only(true);
+    assert_eq!(post(&client, read_only(), &fields, &[("cookie", &cookie)]).status, StatusCode::FORBIDDEN);
+    assert_eq!(client.schedules().unwrap()[0].state, "active");
+    let host = [("host", "localhost")];
+    let confirm = format!("/confirm?{}", encoded(&fields[..2]));
+    assert_eq!(ask(&client, read_only(), &confirm, &host).status, StatusCode::FORBIDDEN);
+    for path in pages(&client) {
+        let page = ask(&client, read_only(), &path, &host);
+        assert!(!page.text.contains("method=\"post\"") && !page.text.contains("href=\"confirm"), "{path}");
+        assert!(page.text.contains("shows only"), "{path}");
+    }
+}
+
+fn users_whom_the_login_knows_are_in_the_audit() {
+    let (_database, client) = hostile();
+    let cookie = format!("firetime_token={TOKEN}");
+    let fields = [("verb", "pause"), ("schedule", HOSTILE), ("token", TOKEN)];
+    let known =
+        || Options::new().user(|request| Some(request.headers.get("x-user")?.to_str().ok()?.to_owned()));
+    let status = |lines: &[(&str, &str)]| post(&client, known(), &fields, lines).status;
+    assert_eq!(status(&[("cookie", &cookie)]), StatusCode::FORBIDDEN, "nobody knows who that is");
+    assert_eq!(status(&[("cookie", &cookie), ("x-user", "")]), StatusCode::FORBIDDEN);
+    assert_eq!(status(&[("cookie", &cookie), ("x-user", "bea")]), StatusCode::SEE_OTHER);
+    assert_eq!((last(&client).0.as_str(), last(&client).1.as_str()), ("pause", "bea"));
+    let page = ask(&client, known(), "/now", &[("host", "localhost"), ("x-user", "<b>ann</b>")]);
+    assert!(page.text.contains("&#60;b&#62;ann"), "{}", page.text);
+}
+
+fn what_is_no_form_is_refused() {
+    let (_database, client) = hostile();
+    let fields = encoded(&[("verb", "pause"), ("schedule", HOSTILE), ("token", TOKEN)]);
+    let request = Request::post("/change").header("host", "localhost").header("content-type", "text/plain");
+    let request = request.header("cookie", format!("firetime_token={TOKEN}"));
+    let answer = sent(router(client.clone(), Options::new()), request.body(Body::from(fields)).unwrap());
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+    assert_eq!(client.schedules().unwrap()[0].state, "active");
+}
+
+fn a_page_that_takes_too_long_is_given_up() {
+    let (_database, client) = hostile();
+    let page = ask(&client, Options::new().patience(Duration::ZERO), "/now", &[("host", "localhost")]);
+    assert_eq!(page.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(page.text.contains("The database is away"), "{}", page.text);
+}
+
+#[cfg(feature = "cli")]
+fn the_program_listens_on_this_machine_alone() {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::process::{Command, Stdio};
+
+    let (database, _client) = hostile();
+    let console = |listen: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_firetime"));
+        command
+            .args(["console", "--read-only", "--listen", listen])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.env("FIRETIME_DATABASE_URL", &database.url).env("FIRETIME_APPLICATION", APPLICATION);
+        command
+    };
+    for public in ["0.0.0.0:0", "[::]:0", "10.0.0.1:8088"] {
+        let mut refused = console(public).spawn().unwrap();
+        let mut served = String::new();
+        BufReader::new(refused.stdout.take().unwrap()).read_line(&mut served).unwrap();
+        if !served.is_empty() {
+            refused.kill().unwrap();
+        }
+        let refused = refused.wait_with_output().unwrap();
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{public}: {said}");
+        assert!(said.contains("reverse proxy") && said.contains("ssh -L"), "{public}: {said}");
+    }
+    let mut served = console("127.0.0.1:0").spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(served.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("the console is at http://").unwrap().trim_end_matches('/');
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET /now HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("shows only"), "{answer}");
+    served.kill().unwrap();
+    served.wait().unwrap();
+}
+
+fn forms_that_are_too_long_are_refused() {
+    let (_database, client) = hostile();
+    let long = "x".repeat(17 * 1_024);
+    let answer = post(&client, Options::new(), &[("verb", "pause"), ("reason", &long)], &[]);
+    assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+fn a_database_that_is_away_is_a_banner() {
+    let (database, client) = hostile();
+    let pages = pages(&client);
+    let file = database.url.strip_prefix("sqlite:").unwrap();
+    let options = || Options::new().patience(Duration::from_millis(300));
+    let ask = |path: &str| ask(&client, options(), path, &[("host", "localhost")]);
+    std::fs::rename(file, format!("{file}.gone")).unwrap();
+    for path in &pages {
+        let page = ask(path);
+        assert_eq!(page.status, StatusCode::SERVICE_UNAVAILABLE, "{path}: {}", page.text);
+        assert!(page.text.contains("The database is away") && page.text.contains("role=\"alert\""), "{path}");
+        assert!(page.text.contains("</html>"), "{path}: {}", page.text);
+    }
+    std::fs::rename(format!("{file}.gone"), file).unwrap();
+    until("a page once it is back", || (ask("/now").status == StatusCode::OK).then_some(()));
+}
+
+/// Each link leads on from its page as browsers read it.
+fn links_keep_the_prefix_it_is_mounted_under() {
+    let (_database, client) = hostile();
+    let pages = || axum::Router::new().nest("/ops/firetime", router(client.clone(), Options::new()));
+    let get = |path: &str| {
+        let request = Request::get(path).header("host", "localhost");
+        sent(pages(), request.body(Body::empty()).unwrap())
+    };
+    let moved = get("/ops/firetime");
+    assert_eq!(moved.status, StatusCode::TEMPORARY_REDIRECT);
+    assert_eq!(moved.headers["location"], "./firetime/now");
+    let beside = self::pages(&client).into_iter().map(|path| format!("/ops/firetime{path}"));
+    for path in beside.chain(["/ops/firetime/nothing/at/all".to_owned()]) {
+        let (path, page) = (path.as_str(), get(&path));
+        let links = page.text.split("href=\"").skip(1).chain(page.text.split("action=\"").skip(1));
+        let links: Vec<String> =
+            links.map(|it| it.split('"').next().unwrap().replace("&#38;", "&")).collect();
+        assert!(links.len() > 5, "{path}: {}", page.text);
+        for link in links.iter().filter(|link| !link.starts_with('#')) {
+            let to = resolved(path, link);
+            assert!(to.starts_with("/ops/firetime/"), "{path}: {link} leads to {to}");
+            let status = if link == "change" { StatusCode::OK } else { get(&to).status };
+            assert!(status == StatusCode::OK || to == path, "{path}: {link} leads to {to}: {status}");
+        }
+    }
+}
+
+/// Where a relative link leads.
+fn resolved(page: &str, link: &str) -> String {
+    if link.is_empty() {
+        return page.to_owned();
+    }
+    let (path, query) =
+        link.split_once('?').map_or((link, String::new()), |(path, query)| (path, format!("?{query}")));
+    assert!(!path.starts_with('/') && !path.contains("://"), "{link}");
+    let mut parts: Vec<&str> = page.split('/').collect();
+    parts.pop();
+    for part in path.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            "." => {}
+            part => parts.push(part),
+        }
+    }
+    format!("{}{query}", parts.join("/"))
+}
