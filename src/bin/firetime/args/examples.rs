@@ -52,6 +52,12 @@ pub(super) const VERIFY: &str = timed!(
 
 pub(super) const EXPORTER: &str = untimed!("  firetime exporter --application shop --listen 0.0.0.0:9464");
 
+#[cfg(feature = "console")]
+pub(super) const CONSOLE: &str = untimed!(
+    "  firetime console --application shop
+  firetime console --application shop --listen 127.0.0.1:9000 --read-only"
+);
+
 pub(super) const OUTCOMES: &str = timed!(
     "  firetime outcomes --application shop
   firetime outcomes --application shop --since 7d --by hour,job --job remind

@@ -84,12 +84,7 @@ impl RawArgs {
         variable: impl Fn(&str) -> Option<OsString>,
         now: DateTime<Utc>,
     ) -> Result<Invocation> {
-        let logging = match (&self.log_config, &self.command) {
-            (Some(path), _) => Logging::File(path.clone()),
-            // The demo itself shows what a node would warn of.
-            (None, RawCommand::DemoNode) if self.verbose == 0 => Logging::Stderr(log::LevelFilter::Error),
-            (None, _) => Logging::verbose(self.verbose),
-        };
+        let logging = self.logging();
         let around = Surroundings { variable: &variable, now, cluster: self.cluster };
         let command = match self.command {
             RawCommand::Migrate(output) => Command::Migrate(around.database()?, output.output),
@@ -147,6 +142,15 @@ impl RawArgs {
             RawCommand::Man { folder } => Command::Man(folder),
         };
         Ok(Invocation { logging, command })
+    }
+
+    fn logging(&self) -> Logging {
+        match (&self.log_config, &self.command) {
+            (Some(path), _) => Logging::File(path.clone()),
+            // The demo itself shows what a node would warn of.
+            (None, RawCommand::DemoNode) if self.verbose == 0 => Logging::Stderr(log::LevelFilter::Error),
+            (None, _) => Logging::verbose(self.verbose),
+        }
     }
 }
 

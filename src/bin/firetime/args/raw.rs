@@ -119,7 +119,7 @@ pub(super) enum RawCommand {
     /// other commands can. There is no login yet: it listens on this machine alone. docs/console.md tells how
     /// to reach it from elsewhere.
     #[cfg(feature = "console")]
-    #[command(after_help = DATABASE_HELP)]
+    #[command(after_help = examples::CONSOLE)]
     Console(RawConsole),
     /// Shows a cluster at work: three processes, one killed half-way, and the ledger's verdict
     ///
