@@ -17,6 +17,7 @@ use crate::store::expected::{ExpectedPage, ExpectedQuery, Expecting};
 use crate::store::figures::FiguresQuery;
 use crate::store::ledger::{LedgerRange, LinePlace, LineQuery, LinesBy};
 use crate::store::nobody::{NobodyChange, NobodyMark};
+use crate::store::outcomes::{NewOutcomes, OutcomeCounts};
 use crate::store::rerun::{EndedSo, LedgerPart};
 use crate::store::sql::claim::{self, bounds, planned};
 use crate::store::sql::dialect::Dialect;
@@ -28,8 +29,8 @@ use crate::store::sql::rows::entry::Payload;
 use crate::store::sql::rows::open_executions::Whose;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::batch::{BatchRows, update};
-use crate::store::sql::session::statement::{Statement, Value, sql};
-use crate::store::sql::verbs::{change, node, rerun, said, sync};
+use crate::store::sql::session::statement::{Statement, Value, single, sql};
+use crate::store::sql::verbs::{change, node, outcomes as counted, rerun, said, sync};
 use crate::store::sql::views::covers::Stretch;
 use crate::store::sql::views::{awaited, covers, figures, history, ledger, place, waiting};
 use crate::store::streak::Reach;
@@ -787,6 +788,34 @@ fn a_page_of_a_list_reads_little_else(database: &Database) {
 }
 
 /// However many fire times lie before and behind: of all schedules, and of one that has a hundred triggers.
+/// Each new count finds the execution that it names, and reads no other.
+fn a_count_of_outcomes_reads_its_executions_alone(database: &Database) {
+    let (mut session, application) = filled(database);
+    let dialect = session.dialect();
+    let question = sql("SELECT MIN(r.id) AS id FROM QRTZ_RUN r WHERE r.application = ?").bind(application);
+    let first = single(session.rows(&question).unwrap()).unwrap();
+    for count in [1, 16] {
+        let new = (0..count).map(|n| NewOutcomes {
+            first: ExecutionId(first + n),
+            hour: START,
+            job: "work".into(),
+            counts: OutcomeCounts::default(),
+        });
+        let insert = counted::insert(dialect, &new.collect::<Vec<_>>());
+        assert_eq!(scans(session.as_mut(), &insert), [""; 0], "{}", insert.text);
+        let read = match dialect {
+            Dialect::Postgres => read(session.as_mut(), &insert),
+            Dialect::Mysql => {
+                let before = handler_reads(session.as_mut());
+                session.execute(&insert).unwrap();
+                handler_reads(session.as_mut()) - before
+            }
+            Dialect::Sqlite => 0,
+        };
+        assert!(read <= 3 * count, "{read} rows for {count}: {}", insert.text);
+    }
+}
+
 fn a_short_range_of_the_ledger_is_read_alone(database: &Database) {
     let (mut session, application) = filled(database);
     let (dialect, first) = (session.dialect(), START + 50_000_000_000);
@@ -1203,6 +1232,11 @@ macro_rules! plans {
             #[test]
             fn figures_do_not_read_the_ledger() {
                 super::figures_do_not_read_the_ledger(&$make);
+            }
+
+            #[test]
+            fn a_count_of_outcomes_reads_its_executions_alone() {
+                super::a_count_of_outcomes_reads_its_executions_alone(&$make);
             }
 
             #[test]
