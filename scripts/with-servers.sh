@@ -144,8 +144,10 @@ run_postgres() {
     private INT postgres -D "$dir/postgres" -p "$port" -c listen_addresses=127.0.0.1 \
         -c unix_socket_directories= -c max_connections=200 "${fast_postgres[@]}" "${tls_postgres[@]}"
 }
+# On a busy machine the server may have made the database although nobody waited for its answer.
 ask_postgres() {
-    timeout 3 psql -X "postgres://firetime@127.0.0.1:$port/postgres" -c 'CREATE DATABASE firetime'
+    timeout 3 psql -X "postgres://firetime@127.0.0.1:$port/postgres" -c 'CREATE DATABASE firetime' ||
+        timeout 3 psql -X "postgres://firetime@127.0.0.1:$port/firetime" -c 'SELECT 1'
 }
 
 # As on a server that has been in use, the next files of the log lie ready. A new server zeroes each when it is needed,

@@ -14,11 +14,11 @@ pub struct OutcomeFilter {
     /// From the hour of this instant on, or its day by UTC where hours are no longer kept. Default: all that
     /// retention has left.
     pub since: Option<DateTime<Utc>>,
-    /// Only hours and days that begin before this. Default: up to now.
+    /// Only hours and days that begin before this. Default: no end.
     pub until: Option<DateTime<Utc>>,
     /// Only of the job of this name.
     pub job: Option<String>,
-    /// Only of the node with this id.
+    /// Only of the node with this id, as far as hours are kept: days have no nodes.
     pub node: Option<String>,
     /// Each hour, or day, is counted by itself. Default: no.
     pub by_hour: bool,
@@ -26,7 +26,7 @@ pub struct OutcomeFilter {
     pub by_job: bool,
     /// Each node is counted by itself. Default: no.
     pub by_node: bool,
-    /// At most so many answers. Default: 10,000.
+    /// At most so many answers, those that begin last. Default: 10,000.
     pub limit: usize,
 }
 
@@ -55,14 +55,14 @@ pub struct Outcomes {
     pub node: String,
     /// Attempts that succeeded.
     pub succeeded: u64,
-    /// That failed, whether or not another attempt follows.
+    /// That failed, whether or not another attempt follows, or were given up because too many nodes died.
     pub failed: u64,
     /// Whose time limit passed.
     pub timed_out: u64,
     /// That ended because somebody had asked for it. Executions that were cancelled before they began are not
     /// counted.
     pub cancelled: u64,
-    /// Whose node died.
+    /// Whose node died, so that another attempt follows or none is wanted.
     pub abandoned: u64,
     /// How long after they were due their handlers began, on average; milliseconds. None if no node knew.
     pub mean_lateness: Option<u64>,

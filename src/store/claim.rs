@@ -293,10 +293,9 @@ impl Claimed {
                 slot: overlap.has_slot().then_some((entry.id, overlap)),
                 counted_by: counts.then_some(entry.id),
             }),
-            counted: Some(Counted {
-                job: Arc::clone(&entry.job),
-                began: self.began.map(|began| (self.due, began)),
-            }),
+            counted: self
+                .began
+                .map(|began| Counted { job: Arc::clone(&entry.job), began: Some((self.due, began)) }),
             now,
         }
     }

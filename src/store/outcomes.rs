@@ -13,6 +13,8 @@ use crate::domain::{ExecutionId, ExecutionState, Millis, Timestamp};
 
 pub(crate) const HOUR: Millis = 3_600_000;
 const DAY: Millis = 24 * HOUR;
+/// Longer spans count as this: no sum of them is too large.
+const LONGEST: Millis = 366 * DAY;
 /// So long after its end an hour is kept by itself; then it is a part of its day, without its nodes.
 const KEEPS_HOURS: Millis = 2 * DAY;
 
@@ -51,7 +53,8 @@ impl OutcomeCounts {
         let mut counts = Self::default();
         counts.sums[place] = 1;
         if let Some((due, began)) = counted.began {
-            let spans = [began.saturating_since(due), ended.saturating_since(began)].map(|span| span.max(0));
+            let spans =
+                [began.saturating_since(due), ended.saturating_since(began)].map(|it| it.clamp(0, LONGEST));
             counts.sums[5..].copy_from_slice(&[1, spans[0], spans[1]]);
             counts.longest = spans;
         }
@@ -265,10 +268,14 @@ mod tests {
     }
 
     #[test]
-    fn spans_below_zero_are_none() {
-        let counted = Counted { job: "a".into(), began: Some((NOW, NOW - 5)) };
-        let counts = OutcomeCounts::one(ExecutionState::Succeeded, &counted, NOW - 9).unwrap();
+    fn spans_are_neither_below_zero_nor_longer_than_a_year() {
+        let one = |due, began, ended| {
+            let counted = Counted { job: "a".into(), began: Some((due, began)) };
+            OutcomeCounts::one(ExecutionState::Succeeded, &counted, ended).unwrap()
+        };
+        let counts = one(NOW, NOW - 5, NOW - 9);
         assert_eq!((counts.sums[5..].to_vec(), counts.longest), (vec![1, 0, 0], [0, 0]));
+        assert_eq!(one(Timestamp::at(i64::MIN), NOW, Timestamp::MAX).longest, [LONGEST; 2]);
     }
 
     #[test]

@@ -74,8 +74,11 @@ impl Tables {
             sum.add(counts);
         }
         let mut told: Vec<_> = told.into_values().collect();
-        told.sort_by(|one, other| one.0.cmp(&other.0));
+        told.sort_by(|(one, _), (other, _)| {
+            other.from.cmp(&one.from).then_with(|| (&one.job, &one.node).cmp(&(&other.job, &other.node)))
+        });
         told.truncate(query.limit);
+        told.sort_by(|one, other| one.0.cmp(&other.0));
         told
     }
 

@@ -16,6 +16,7 @@ use crate::repair::skip;
 use crate::store::audit::Attribution;
 use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, OnConflict, UniqueKey};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+use crate::store::outcomes::OutcomeFold;
 use crate::store::rerun::{EndedSo, Reran, RerunCancel, RerunCancelled, RerunOrder, RerunWanted};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::statement::sql;
@@ -23,8 +24,8 @@ use crate::store::sql::{joined, open};
 use crate::store::switch::{Scope, SwitchOrder, SwitchVerb, Switched};
 use crate::store::sync::{SyncAnswer, SyncOrder};
 use crate::store::{
-    Applied, Author, Change, Claim, Definition, Ensured, NewNode, OnlyIf, PauseChange, RemoveChange, Result,
-    Store, SyncStep, Verbs,
+    Applied, Author, Change, Claim, Completed, Definition, Ensured, ExecutionChange, NewNode, OnlyIf,
+    PauseChange, RemoveChange, Result, Store, SyncStep, Verbs,
 };
 use crate::time::Clock;
 use crate::trigger::{Delay, Simple, Trigger};
@@ -50,6 +51,9 @@ struct Case {
     ended_in_queue: ExecutionId,
     /// Of a schedule whose next fire time counts from its end.
     delayed: ExecutionId,
+    /// The ends of two that run: in a transaction of the handler's own, and as its node stores it.
+    completes: ExecutionChange,
+    succeeds: ExecutionChange,
 }
 
 impl Case {
@@ -63,6 +67,16 @@ impl Case {
         store.ensure(&expecting).unwrap();
         let entry = |name| store.find(&application, name).unwrap().map(Arc::new).expect("it was made");
         let (owned, last) = ([entry("b"), entry("c")], entry("last"));
+        let [completes, succeeds] = ["runs", "runs, too"].map(|name| {
+            store.ensure(&fixture::definition(&application, name)).unwrap();
+            let Claim::Won(mut claimed) = fixture::claim(&*store, &entry(name)).unwrap() else {
+                panic!("not won")
+            };
+            claimed.begin(fixture::AT);
+            let completes = claimed.complete(fixture::AT);
+            (completes, claimed.finish(Answer::Done, None, fixture::AT))
+        });
+        let (completes, succeeds) = (completes.0, succeeds.1);
         let nobodys = ExecutionId(0);
         let [waits, ended, ended_in_queue, delayed] = [nobodys; 4];
         let (store, rerun) = (Arc::clone(&store), 0);
@@ -78,6 +92,8 @@ impl Case {
             ended,
             ended_in_queue,
             delayed,
+            completes,
+            succeeds,
         };
         let store = Arc::clone(&case.store);
         case.failed(database);
@@ -285,6 +301,7 @@ const HELD: &[(&str, Held)] = &[
     }),
     ("ensure a new one", |case, verbs| Ok(case.ensure(verbs, "new")? == Ensured::Created)),
     ("trigger", |case, verbs| case.trigger(verbs, &case.held).map(|_| true)),
+    ("complete", |case, verbs| Ok(verbs.complete(&case.completes)? == Completed::Done)),
     ("pause", |case, verbs| Ok(case.pause(verbs)? == [Applied::Done])),
     ("pause a job", |case, verbs| {
         let (application, scope) = (case.application.clone(), Scope::Job("held".to_owned()));
@@ -350,6 +367,11 @@ const MEANWHILE: &[(&str, Meanwhile)] = &[
     ("claim of another of the owner's", |case| case.claim(&case.owned[0])),
     ("claim of the owner's last", |case| case.claim(&case.owned[1])),
     ("claim of the last of all", |case| case.claim(&case.last)),
+    ("outcome", |case| Ok(case.store.apply(&[case.succeeds.clone().into()])? == [Applied::Done])),
+    ("adding up outcomes", |case| {
+        let application = case.application.clone();
+        case.store.fold_outcomes(&OutcomeFold { application, now: fixture::AT, limit: 10 }).map(|_| true)
+    }),
     ("expect", |case| case.store.expect(&[case.last.id]).map(|()| true)),
     ("ensure", |case| {
         // One beside each that there is.

@@ -155,7 +155,7 @@ fn change(session: &mut dyn Session, rule: &Rule, rows: &[&Change]) -> Step<Vec<
     if (1..all).contains(&changed) && rows.iter().any(|row| counts(row)) {
         let told_apart =
             "an earlier call has stored some of these outcomes: they are stored in smaller parts";
-        return Err(Fault::new(FaultKind::Conflict, told_apart));
+        return Err(Fault::new(FaultKind::Refused, told_apart));
     }
     let by = if changed == 0 { Made::Before } else { Made::Now };
     Ok(so.into_iter().map(|is_so| made(is_so, by)).collect())

@@ -30,8 +30,9 @@ pub(crate) fn insert(dialect: Dialect, outcomes: &[NewOutcomes]) -> Statement {
     );
     // SQLite needs a WHERE to tell what follows from a join's ON.
     sql(insert).want(dialect, &want).push(&format!(
-        " {} QRTZ_RUN r ON {} WHERE w.id > 0{}",
+        " {} {} ON {} WHERE w.id > 0{}",
         dialect.join(),
+        dialect.by_id("QRTZ_RUN", "r"),
         dialect.seek("r.id", "w.id"),
         dialect.or_leave("QRTZ_OUTCOME_NEW", "first_run")
     ))

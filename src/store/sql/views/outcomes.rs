@@ -13,10 +13,12 @@ pub(crate) fn outcomes(
     session: &mut dyn Session,
     query: &OutcomeQuery,
 ) -> Step<Vec<(OutcomeSpan, OutcomeCounts)>> {
-    session.all(&question(session.dialect(), query), |row| {
+    let mut outcomes: Vec<_> = session.all(&question(session.dialect(), query), |row| {
         let (from, until, job, node) = (row.instant()?, row.instant()?, row.text()?, row.text()?);
         Ok((OutcomeSpan { from, until, job, node }, counts(row)?))
-    })
+    })?;
+    outcomes.sort_by(|one, other| one.0.cmp(&other.0));
+    Ok(outcomes)
 }
 
 pub(crate) fn question(dialect: Dialect, query: &OutcomeQuery) -> Statement {
@@ -48,6 +50,6 @@ pub(crate) fn question(dialect: Dialect, query: &OutcomeQuery) -> Statement {
         .and(part("QRTZ_OUTCOME", "hours", " AND hours = 1", query.first_hour()))
         .push(" UNION ALL ")
         .and(part("QRTZ_OUTCOME_NEW", "1", "", query.first_hour()))
-        .push(&format!(") t GROUP BY t.application{group} ORDER BY begins, of_job, of_node LIMIT ?"))
+        .push(&format!(") t GROUP BY t.application{group} ORDER BY begins DESC, of_job, of_node LIMIT ?"))
         .bind(query.limit)
 }
