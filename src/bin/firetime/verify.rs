@@ -46,6 +46,13 @@ pub(crate) fn verify(target: &Target, audit: &Audit, output: Output, out: &mut d
                 let (rows, hash) = (certificate.rows, &certificate.hash);
                 writeln!(out, "unchanged: the {rows} rows that had ended by {sealed} UTC, sealed as {hash}")?;
             }
+            if let Some(file) = &audit.certificate {
+                writeln!(
+                    out,
+                    "the certificate is in {}: --against tells whether anything has changed",
+                    file.display()
+                )?;
+            }
             if let Some(until) = audit.until.filter(|until| *until > verified.until) {
                 writeln!(
                     out,

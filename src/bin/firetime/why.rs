@@ -17,7 +17,7 @@ use crate::when::{Moment, utc};
 
 /// Of a day so many occurrences are looked at.
 const MOST: usize = 1_000;
-/// Of more than so many those that did not succeed are shown, at most so many.
+/// Of more than so many those that were due and did not succeed are shown, at most so many.
 const SHOWN: usize = 50;
 
 /// What is asked about.
@@ -105,7 +105,7 @@ fn lines<'a>(out: &mut dyn Write, answers: impl Iterator<Item = &'a Why>) -> Res
     output::table(out, ["FIRE TIME (UTC)", "FATE", "REASON", "LATE", "WHY"], answers.map(row))
 }
 
-/// How many there are of each fate and reason, and the first that did not succeed.
+/// How many there are of each fate and reason, and the first that were due and did not succeed.
 fn summary(out: &mut dyn Write, answers: &[Why]) -> Result {
     let mut counts: BTreeMap<(String, &str), usize> = BTreeMap::new();
     for why in answers {
@@ -114,7 +114,8 @@ fn summary(out: &mut dyn Write, answers: &[Why]) -> Result {
     let rows =
         counts.into_iter().map(|((fate, reason), count)| vec![count.to_string(), fate, reason.to_owned()]);
     output::table(out, ["COUNT", "FATE", "REASON"], rows)?;
-    let others: Vec<&Why> = answers.iter().filter(|why| why.fate != Fate::Succeeded).collect();
+    let is_other = |why: &&Why| !matches!(why.fate, Fate::Succeeded | Fate::Planned);
+    let others: Vec<&Why> = answers.iter().filter(is_other).collect();
     if others.is_empty() {
         return Ok(());
     }

@@ -452,7 +452,7 @@ pub(super) enum RawNodeVerb {
     List(RawList),
     /// Pauses one: it claims nothing from its next poll on; what it has waiting runs
     Pause(RawPause),
-    /// Drains one: it claims nothing, hands back what waits, and ends what runs
+    /// Drains one: it claims nothing, hands back what waits, and runs to its end what runs
     Drain(RawSubject),
     /// Lets one claim again that was paused or drained
     Resume(RawSubject),
