@@ -417,6 +417,8 @@ impl Client {
             node: filter.node.clone(),
             since: filter.since.map(Timestamp::from),
             until: filter.until.map(Timestamp::from),
+            ended_since: filter.ended_since.map(Timestamp::from),
+            ended_until: filter.ended_until.map(Timestamp::from),
             after: filter.after.map(|it| ListPlace { scheduled: Timestamp::at(it.fire_time), id: it.id }),
             oldest: filter.oldest_first,
             limit: filter.limit,

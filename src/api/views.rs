@@ -83,6 +83,10 @@ pub struct ExecutionFilter {
     pub since: Option<DateTime<Utc>>,
     /// Only with a fire time before this.
     pub until: Option<DateTime<Utc>>,
+    /// Only what ended at or after this: the handler, or the decision to skip it.
+    pub ended_since: Option<DateTime<Utc>>,
+    /// Only what ended before this.
+    pub ended_until: Option<DateTime<Utc>>,
     /// Only what follows this in the list: of a longer list the place of the last one shown.
     pub after: Option<ExecutionPlace>,
     /// The oldest first. Default: the newest first.
@@ -95,7 +99,8 @@ impl Default for ExecutionFilter {
     fn default() -> Self {
         let (schedule, job, key, group, tag) = (None, None, None, None, None);
         let (states, reason, cause, node) = (Vec::new(), None, None, None);
-        let (since, until, after, oldest_first, limit) = (None, None, None, false, 1_000);
+        let (since, until, ended_since, ended_until) = (None, None, None, None);
+        let (after, oldest_first, limit) = (None, false, 1_000);
         Self {
             schedule,
             job,
@@ -108,6 +113,8 @@ impl Default for ExecutionFilter {
             node,
             since,
             until,
+            ended_since,
+            ended_until,
             after,
             oldest_first,
             limit,

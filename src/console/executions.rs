@@ -125,6 +125,7 @@ fn filter(query: &Query, now: DateTime<Utc>) -> Result<ExecutionFilter, Trouble>
         after: query.get("after").map(place).transpose()?,
         oldest_first: query.get("oldest").is_some(),
         limit: PAGE + 1,
+        ..ExecutionFilter::default()
     })
 }
 

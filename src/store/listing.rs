@@ -109,6 +109,10 @@ pub(crate) struct ExecutionQuery {
     pub since: Option<Timestamp>,
     /// Scheduled before.
     pub until: Option<Timestamp>,
+    /// Ended at or after.
+    pub ended_since: Option<Timestamp>,
+    /// Ended before.
+    pub ended_until: Option<Timestamp>,
     /// What follows this in the list.
     pub after: Option<ListPlace>,
     /// The oldest first.

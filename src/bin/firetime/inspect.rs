@@ -50,7 +50,7 @@ pub(crate) enum Listing {
     /// Those of this owner, or all.
     Schedules(Option<String>),
     /// What follows the execution of this id.
-    Executions(ExecutionFilter, Option<i64>),
+    Executions(Box<ExecutionFilter>, Option<i64>),
     Audit(AuditFilter),
     Outcomes(OutcomeFilter),
 }
@@ -124,7 +124,7 @@ fn once(target: &Target, listing: &Listing, how: &How, out: &mut dyn Write) -> R
             let of = |id| of_execution(&client, target, id, client.execution(id));
             let after = after.map(of).transpose()?.map(|it| it.execution.place());
             let executions =
-                client.executions(&ExecutionFilter { limit: one_more, after, ..filter.clone() })?;
+                client.executions(&ExecutionFilter { limit: one_more, after, ..*filter.clone() })?;
             if executions.is_empty() {
                 find(&client, target, filter)?;
             }

@@ -54,6 +54,8 @@ fn is_listed(query: &ExecutionQuery, row: &ExecutionRow) -> bool {
         && (query.states.is_empty() || query.states.iter().any(|state| state.as_str() == row.state))
         && query.since.is_none_or(|since| row.scheduled >= since || until >= since)
         && query.until.is_none_or(|until| row.scheduled < until)
+        && query.ended_since.is_none_or(|since| row.finished.is_some_and(|at| at >= since))
+        && query.ended_until.is_none_or(|until| row.finished.is_some_and(|at| at < until))
 }
 
 /// Each list is what a look at all rows gives, whole and page by page, from both ends.
@@ -92,6 +94,12 @@ pub(crate) fn a_list_is_the_same_in_whatever_way_it_is_read(db: &Bench) {
         ExecutionQuery { since: Some(db.second(7)), ..none() },
         ExecutionQuery { until, ..none() },
         ExecutionQuery { since: until, until: since, ..none() },
+        ExecutionQuery { ended_since: Some(db.now), ..none() },
+        ExecutionQuery { ended_since: Some(db.now + 1), ..none() },
+        ExecutionQuery { ended_until: Some(db.now), ..none() },
+        ExecutionQuery { ended_until: Some(db.now + 1), ..none() },
+        ExecutionQuery { states: vec![Failed, Skipped], ended_since: Some(db.now), ..none() },
+        ExecutionQuery { schedule: some("s"), ended_since: Some(Timestamp::EPOCH), ..none() },
     ];
     for query in queries {
         for oldest in [false, true] {

@@ -268,6 +268,8 @@ fn is_wanted(run: &Execution, query: &ExecutionQuery) -> bool {
             .is_none_or(|start| node.as_deref().is_some_and(|node| node.starts_with(start)))
         && query.since.is_none_or(|since| run.scheduled >= since || run.until.is_some_and(|it| it >= since))
         && query.until.is_none_or(|until| run.scheduled < until)
+        && query.ended_since.is_none_or(|since| run.finished.is_some_and(|at| at >= since))
+        && query.ended_until.is_none_or(|until| run.finished.is_some_and(|at| at < until))
         && query.late.is_none_or(|before| run.is(ExecutionState::Pending) && run.due < before)
         && query.group.as_deref().is_none_or(|only| run.group.as_deref() == Some(only))
         && query.tag.as_ref().is_none_or(|only| run.tags.contains(only))

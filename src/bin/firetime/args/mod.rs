@@ -119,7 +119,7 @@ impl RawArgs {
                 around.schedule(verb.unwrap_or(RawScheduleVerb::List { owned, list }))?
             }
             RawCommand::Executions { verb, filter, page, list } => {
-                around.execution(verb.unwrap_or(RawExecutionVerb::List { filter: *filter, page, list }))?
+                around.execution(verb.unwrap_or(RawExecutionVerb::List { filter, page, list }))?
             }
             RawCommand::Nodes(RawListed { verb, list }) => {
                 around.node(verb.unwrap_or(RawNodeVerb::List(list)))?
@@ -292,7 +292,7 @@ impl Surroundings<'_> {
             RawExecutionVerb::List { filter, page, list } => {
                 let filter = filter.resolve(self.now, list.most());
                 let filter = ExecutionFilter { oldest_first: page.oldest, ..filter };
-                self.list(Listing::Executions(filter, page.after), &list)
+                self.list(Listing::Executions(Box::new(filter), page.after), &list)
             }
             RawExecutionVerb::Show { id, output } => {
                 Ok(Command::ShowExecution(self.target()?, id, output.output))
@@ -319,11 +319,11 @@ impl Surroundings<'_> {
         /// The most executions that one command changes.
         const MOST: usize = 100_000;
         let RawBulk { id, filter, by, yes } = bulk;
-        let RawFilter { state, state_reason, cause, schedule, job, key, group, tag, node, since, until } =
-            &filter;
+        let RawFilter { state, state_reason, cause, schedule, job, key, group, tag, node, .. } = &*filter;
         let names =
             [state_reason, cause, schedule, job, key, group, tag, node].iter().any(|name| name.is_some());
-        let times = since.is_some() || until.is_some();
+        let times = [&filter.since, &filter.until, &filter.ended_since, &filter.ended_until];
+        let times = times.iter().any(|time| time.is_some());
         let is_filtered = !state.is_empty() || names || times;
         let which = match id {
             Some(_) if change == Change::Retry && (key.is_some() || tag.is_some()) => {
@@ -334,7 +334,7 @@ impl Surroundings<'_> {
             None if is_filtered => Which::All { filter: Box::new(filter.resolve(self.now, MOST)), yes },
             None => {
                 let which = "which execution? Give its id, or --schedule, --job, --key, --group, --tag, --state, \
-                             --state-reason, --cause, --node, --since or --until";
+                             --state-reason, --cause, --node, --since, --until, --ended-since or --ended-until";
                 return Err(Failure::Usage(which.to_owned()));
             }
         };
@@ -461,6 +461,8 @@ impl RawFilter {
             node: self.node,
             since: self.since.map(|since| since.from(now)),
             until: self.until.map(|until| until.from(now)),
+            ended_since: self.ended_since.map(|since| since.from(now)),
+            ended_until: self.ended_until.map(|until| until.from(now)),
             limit,
             ..ExecutionFilter::default()
         }

@@ -414,7 +414,7 @@ pub(super) enum RawExecutionVerb {
     /// Lists them (as without a verb)
     List {
         #[command(flatten)]
-        filter: RawFilter,
+        filter: Box<RawFilter>,
         #[command(flatten)]
         page: RawPage,
         #[command(flatten)]
@@ -589,11 +589,14 @@ pub(super) struct RawBulk {
     /// conditions: nothing is changed unless it has these
     #[arg(
         value_name = "ID", value_parser = when::parse_id,
-        conflicts_with_all = ["state", "schedule", "job", "group", "state_reason", "cause", "node", "since", "until"]
+        conflicts_with_all = [
+            "state", "schedule", "job", "group", "state_reason", "cause", "node", "since", "until", "ended_since",
+            "ended_until"
+        ]
     )]
     pub(super) id: Option<i64>,
     #[command(flatten)]
-    pub(super) filter: RawFilter,
+    pub(super) filter: Box<RawFilter>,
     #[command(flatten)]
     pub(super) by: RawBy,
     /// Changes those of the filter, the first 100000; without this it is only told how many there are
@@ -777,6 +780,12 @@ pub(super) struct RawFilter {
     /// Only with a fire time before this: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
     pub(super) until: Option<When>,
+    /// Only what ended since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
+    pub(super) ended_since: Option<When>,
+    /// Only what ended before this: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse)]
+    pub(super) ended_until: Option<When>,
 }
 
 /// Which part of a list of executions is shown.

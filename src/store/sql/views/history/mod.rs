@@ -472,6 +472,8 @@ fn conditions(question: Statement, query: &ExecutionQuery) -> Statement {
         )
         .given(" AND r.reason = ?", query.reason.as_deref())
         .given(" AND r.node LIKE ? ESCAPE '!'", node)
+        .given(" AND r.finished_time >= ?", query.ended_since.map(|since| since.max(Timestamp::EPOCH)))
+        .given(" AND r.finished_time >= 0 AND r.finished_time < ?", query.ended_until)
         .given(" AND r.scheduled_time < ?", query.until);
     if !query.states.is_empty() {
         question = open_executions::in_states(question, &query.states);
