@@ -1,11 +1,11 @@
-//! Counts of outcomes are added up: the elected node does it twice a minute, in bounded steps.
+//! Counts of outcomes are added up: the elected node does it every two minutes, in bounded steps.
 
 use super::calls::{Asked, Call};
 use crate::domain::{Boot, Millis};
 use crate::store::outcomes::OutcomeFold;
 use crate::time::Now;
 
-const EVERY: Millis = 30_000;
+const EVERY: Millis = 120_000;
 /// The most rows of a step.
 const STEP: usize = 2_000;
 
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_are_added_up_twice_a_minute() {
+    fn they_are_added_up_every_two_minutes() {
         let mut outcomes = Outcomes::default();
         let times = [0, EVERY - 1, EVERY, EVERY + 1, 2 * EVERY];
         let steps = times.map(|boot| outcomes.begin("app", at(boot)).is_some());

@@ -147,8 +147,8 @@ impl Faults {
     pub(super) const FULL: Self = Self { long_jobs: 900_000, ..Self::NONE };
 
     /// Whether nothing can be in an execution's way but others that take its seat.
-    pub(super) fn disturb_nobody(&self) -> bool {
-        Self { long_jobs: 0, ..*self } == Self::NONE
+    pub(super) fn fill_seats_alone(&self) -> bool {
+        self.long_jobs > 0 && Self { long_jobs: 0, ..*self } == Self::NONE
     }
 
     pub(super) const MANY: Self = Self {

@@ -80,6 +80,8 @@ pub(super) struct Cluster {
     verbs: Dice,
     /// For all other faults but the rows that somebody holds.
     fate: Dice,
+    /// From how late on a claim is to say what it waited for, where nothing else is in its way.
+    tells: Option<Millis>,
     faults: Faults,
     now: Millis,
     ends: Millis,
@@ -190,6 +192,7 @@ impl Cluster {
             orders: stream(4),
             fate: stream(2),
             verbs: stream(7),
+            tells: scenario.faults.fill_seats_alone().then_some(TELLS),
             faults: scenario.faults,
             now,
             ends,
@@ -556,7 +559,7 @@ impl Cluster {
             read: self.now,
             bounds: Bounds {
                 contained: self.slack,
-                tells: self.faults.disturb_nobody().then_some(TELLS),
+                tells: self.tells,
                 early: Bounds::default().early + early,
                 ..Bounds::default()
             },

@@ -295,7 +295,8 @@ fn skips(history: &History, verdict: &mut Verdict) {
             let ended =
                 |it: &Pause| it.schedule == row.schedule && (it.until..=it.until + ENDING).contains(at);
             let held_back = |it: &Switch| {
-                it.holds_back(Some(&plan.job)) && (it.from..=it.until.saturating_add(1_000)).contains(at)
+                it.holds_back(Some(&plan.job))
+                    && (it.from..=it.until.saturating_add(history.bounds.call)).contains(at)
             };
             if !history.pauses.iter().any(ended) && !history.switches.iter().any(held_back) {
                 verdict.blame(format!("skipped at {at} for a pause nobody made: {row:?}"));

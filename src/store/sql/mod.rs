@@ -309,7 +309,6 @@ impl Store for SqlStore {
         read waiting_payloads(walk: &PayloadWalk) -> PayloadPage =
             "read payloads that wait", waiting::waiting;
         read figures(query: &FiguresQuery) -> Figures = "read the cluster's figures", figures::figures;
-        write fold_outcomes(fold: &OutcomeFold) -> bool = "add up outcomes", counted::fold;
         read outcomes(query: &OutcomeQuery) -> Vec<(OutcomeSpan, OutcomeCounts)> =
             "count outcomes", outcomes::outcomes;
         read checkpoint_of(execution: ExecutionId) -> Option<String> =
@@ -330,6 +329,14 @@ impl Store for SqlStore {
         read rerun_at(schedule: ScheduleId, at: Timestamp) -> Option<ExecutionId> =
             "look for a rerun", place::rerun_at;
         read plan_rerun(order: &RerunOrder) -> RerunPreview = "plan a rerun", rerun::plan;
+    }
+
+    fn fold_outcomes(&self, fold: &OutcomeFold) -> Result<bool> {
+        let operation = "add up outcomes";
+        match self.read(operation, |session| counted::has_any(session, fold))? {
+            true => self.write(operation, |session| counted::fold(session, fold)),
+            false => Ok(false),
+        }
     }
 
     fn register(&self, node: &NewNode) -> Result<TimeSample> {

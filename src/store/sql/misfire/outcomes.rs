@@ -6,13 +6,23 @@ use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::batch::{BatchRows, delete};
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
-use crate::store::sql::session::statement::{Row, Statement, sql};
+use crate::store::sql::session::statement::{Row, Statement, single, sql};
 use crate::store::sql::verbs::outcomes::{columns, with_counts};
 
 type Counted = (OutcomeKey, OutcomeCounts);
 
 /// The columns by which outcomes are added up.
 const KEY: &str = "application, hours, from_time, job, node";
+
+/// Whether a step would find something: a transaction that finds nothing costs four statements.
+pub(crate) fn has_any(session: &mut dyn Session, fold: &OutcomeFold) -> Step<bool> {
+    let question = sql("SELECT CASE WHEN EXISTS (SELECT 1 FROM QRTZ_OUTCOME_NEW WHERE application = ?) \
+         OR EXISTS (SELECT 1 FROM QRTZ_OUTCOME WHERE application = ? AND hours = 1 AND from_time < ?) \
+         THEN 1 ELSE 0 END AS has_any");
+    let application = fold.application.as_str();
+    single(session.rows(&question.bind_all((application, application, hours_from(fold.now))))?)
+        .map(|found| found > 0)
+}
 
 /// One step; whether more may be left. All rows that it has read are removed, or none is: another node may be
 /// at it, too.
