@@ -28,7 +28,7 @@ impl Console {
         make: impl FnOnce(&Client, &Asked) -> Result<T, Trouble> + Send + 'static,
     ) -> Response {
         let with = asked.clone();
-        let page = self.call(move |client| Ok(make(client, &with)?.render()?)).await;
+        let page = self.call(Trouble::away, move |client| Ok(make(client, &with)?.render()?)).await;
         match page {
             Ok(page) => self.sent(&asked, StatusCode::OK, page),
             Err(trouble) => self.refuse(&asked, trouble),
@@ -46,7 +46,7 @@ impl Console {
             Some(name) => change(&client.clone().acting_as(&name)),
             None => change(client),
         };
-        match self.call(acting).await {
+        match self.call(Trouble::unknown, acting).await {
             Ok((said, to)) => {
                 let headers = [(LOCATION, to), (SET_COOKIE, said.set())];
                 (StatusCode::SEE_OTHER, headers).into_response()

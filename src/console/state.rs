@@ -36,14 +36,18 @@ impl Console {
     }
 
     /// Calls the client where it may block. Whoever hangs up, or loses patience, leaves the call to itself:
-    /// it counts among those under way until it has ended.
+    /// it counts among those under way until it has ended. `lost` is the trouble of a call that has begun and
+    /// whose answer nobody has.
     pub(super) async fn call<T: Send + 'static>(
         &self,
+        lost: fn() -> Trouble,
         call: impl FnOnce(&Client) -> Result<T, Trouble> + Send + 'static,
     ) -> Result<T, Trouble> {
         let (calls, client) = (Arc::clone(&self.calls), self.client.clone());
-        let called = async move {
+        let mut has_begun = false;
+        let called = async {
             let permit = calls.acquire_owned().await.map_err(|_| Trouble::broken())?;
+            has_begun = true;
             let blocking = tokio::task::spawn_blocking(move || {
                 let answer = call(&client);
                 drop(permit);
@@ -54,6 +58,9 @@ impl Console {
                 Err(Trouble::broken())
             })
         };
-        tokio::time::timeout(self.options.patience, called).await.unwrap_or_else(|_| Err(Trouble::away()))
+        match tokio::time::timeout(self.options.patience, called).await {
+            Ok(answer) => answer,
+            Err(_) => Err(if has_begun { lost() } else { Trouble::away() }),
+        }
     }
 }

@@ -34,6 +34,17 @@ impl Trouble {
         Self { status: StatusCode::SERVICE_UNAVAILABLE, title: "The database is away", said: said.to_owned() }
     }
 
+    /// A change was begun, and what became of it is not known: it may go on, or its answer was lost.
+    pub(super) fn unknown() -> Self {
+        let said = "It may have been carried out: look at the page or the audit before you send it again.";
+        Self { status: StatusCode::GATEWAY_TIMEOUT, title: "The answer did not come", said: said.to_owned() }
+    }
+
+    /// An instant that no calendar has.
+    pub(super) fn beyond() -> Self {
+        Self::wrong("This instant is beyond the calendar.")
+    }
+
     /// Something in the console itself went wrong.
     pub(super) fn broken() -> Self {
         let said = "The page could not be made; the log of the console's process says why.";
@@ -52,6 +63,10 @@ impl From<Error> for Trouble {
                 log::warn!("console: {error:#}");
                 Self::away()
             }
+            ErrorKind::Unknown => {
+                log::warn!("console: {error:#}");
+                Self::unknown()
+            }
             _ => {
                 log::warn!("console: {error:#}");
                 let (status, title) = (StatusCode::INTERNAL_SERVER_ERROR, "The database refused");
@@ -65,5 +80,17 @@ impl From<askama::Error> for Trouble {
     fn from(error: askama::Error) -> Self {
         log::error!("console: {error}");
         Self::broken()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_whose_answer_was_lost_may_have_been_made() {
+        let trouble = Trouble::from(Error::new(ErrorKind::Unknown, "pausing a schedule"));
+        assert_eq!(trouble.status, StatusCode::GATEWAY_TIMEOUT);
+        assert!(trouble.said.starts_with("It may have been carried out"), "{}", trouble.said);
     }
 }

@@ -28,6 +28,7 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("forms_that_are_too_long_are_refused", forms_that_are_too_long_are_refused),
         ("what_is_no_form_is_refused", what_is_no_form_is_refused),
         ("a_page_that_takes_too_long_is_given_up", a_page_that_takes_too_long_is_given_up),
+        ("a_change_that_takes_too_long_may_have_been_made", a_change_that_takes_too_long_may_have_been_made),
         #[cfg(feature = "cli")]
         ("the_program_listens_on_this_machine_alone", the_program_listens_on_this_machine_alone),
         ("filters_and_pages_of_schedules_are_in_the_address", filters_and_pages_of_schedules),
@@ -438,6 +439,19 @@ fn a_page_that_takes_too_long_is_given_up() {
     let page = ask(&client, Options::new().patience(Duration::ZERO), "/now", &[("host", "localhost")]);
     assert_eq!(page.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(page.text.contains("The database is away"), "{}", page.text);
+}
+
+/// Whoever loses patience with a change does not know whether it is made, and this one is.
+fn a_change_that_takes_too_long_may_have_been_made() {
+    let (_database, client) = hostile();
+    let cookie = format!("firetime_token={TOKEN}");
+    let fields = [("verb", "pause"), ("schedule", HOSTILE), ("token", TOKEN)];
+    let impatient = Options::new().patience(Duration::ZERO);
+    let answer = post(&client, impatient, &fields, &[("cookie", &cookie)]);
+    assert_eq!(answer.status, StatusCode::GATEWAY_TIMEOUT, "{}", answer.text);
+    assert!(answer.text.contains("It may have been carried out") && answer.text.contains("href=\"audit\""));
+    assert!(!answer.text.contains("The database is away"), "{}", answer.text);
+    until("the pause", || (client.schedules().unwrap()[0].state == "paused").then_some(()));
 }
 
 #[cfg(feature = "cli")]
