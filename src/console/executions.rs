@@ -138,6 +138,7 @@ fn place(text: &str) -> Result<ExecutionPlace, Trouble> {
 
 /// An instant as people write it, in UTC; or `15m`, `2h`, `3d` ago.
 pub(super) fn instant(text: &str, now: DateTime<Utc>) -> Result<DateTime<Utc>, Trouble> {
+    let text = text.trim();
     let ago = || {
         let (count, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
         let count: i64 = count.parse().ok().filter(|count| (0..1_000_000).contains(count))?;
@@ -173,7 +174,7 @@ mod tests {
         let read = |text: &str| instant(text, now).ok().map(|at| at.to_rfc3339());
         let at = |text: &str| Some(format!("{text}+00:00"));
         assert_eq!(read("2026-11-29 10:05"), at("2026-11-29T10:05:00"));
-        assert_eq!(read("2026-11-29T10:05"), at("2026-11-29T10:05:00"));
+        assert_eq!(read(" 2026-11-29T10:05 "), at("2026-11-29T10:05:00"));
         assert_eq!(read("2026-11-29"), at("2026-11-29T00:00:00"));
         assert_eq!(read("2026-11-29T12:05:00+02:00"), at("2026-11-29T10:05:00"));
         assert_eq!((read("90m"), read("1d")), (at("2026-11-29T08:30:00"), at("2026-11-28T10:00:00")));

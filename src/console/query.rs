@@ -11,12 +11,17 @@ impl Query {
         Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
     }
 
-    /// The first value of this name, unless it is blank.
+    /// The first value of this name as it was written, unless it is blank: a name may end in a space.
     pub(super) fn get<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         self.all(name).next()
     }
 
-    /// The same as a value of its own.
+    /// The first value of this name that people typed: without spaces around it.
+    pub(super) fn typed<'a>(&'a self, name: &'a str) -> Option<&'a str> {
+        self.get(name).map(str::trim)
+    }
+
+    /// The first value of this name, as a value of its own.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         self.get(name).map(str::to_owned)
     }
@@ -24,7 +29,7 @@ impl Query {
     /// All values of this name that are not blank.
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let named = self.0.iter().filter(move |(it, _)| it == name);
-        named.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
+        named.map(|(_, value)| value.as_str()).filter(|value| !value.trim().is_empty())
     }
 
     /// The same with this one value of this name, in place of those it has.
@@ -76,6 +81,14 @@ mod tests {
             assert_eq!((page, Query::read(query).get("name")), ("schedule", Some(name)), "{address}");
             assert!(!address.contains(['<', '"', '\'', '/', '#', ' ']), "{address}");
         }
+    }
+
+    /// A schedule may be called `report `, beside another that is called `report`.
+    #[test]
+    fn names_keep_the_spaces_around_them() {
+        let query = Query::read("name=+report+&since=+2h+");
+        assert_eq!((query.get("name"), query.text("name")), (Some(" report "), Some(" report ".to_owned())));
+        assert_eq!((query.typed("since"), query.typed("q")), (Some("2h"), None));
     }
 
     #[test]

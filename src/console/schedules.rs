@@ -66,7 +66,8 @@ pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Respon
 fn make(client: &Client, asked: &Asked) -> Result<SchedulesPage, Trouble> {
     let frame = Frame::new(asked, client.application(), "schedules", "Schedules");
     let text = |name| asked.query.text(name).unwrap_or_default();
-    let (wanted, state, job, after) = (text("q"), text("state"), text("job"), text("after"));
+    let wanted = asked.query.typed("q").unwrap_or_default().to_owned();
+    let (state, job, after) = (text("state"), text("job"), text("after"));
     let (now, all) = (client.now()?, client.schedules()?);
     let needing = all.iter().filter(|schedule| needs(schedule, now)).count();
     let total = all.len();

@@ -29,6 +29,7 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("what_is_no_form_is_refused", what_is_no_form_is_refused),
         ("a_page_that_takes_too_long_is_given_up", a_page_that_takes_too_long_is_given_up),
         ("a_change_that_takes_too_long_may_have_been_made", a_change_that_takes_too_long_may_have_been_made),
+        ("a_verb_acts_on_the_name_with_its_spaces", a_verb_acts_on_the_name_with_its_spaces),
         #[cfg(feature = "cli")]
         ("the_program_listens_on_this_machine_alone", the_program_listens_on_this_machine_alone),
         ("filters_and_pages_of_schedules_are_in_the_address", filters_and_pages_of_schedules),
@@ -452,6 +453,20 @@ fn a_change_that_takes_too_long_may_have_been_made() {
     assert!(answer.text.contains("It may have been carried out") && answer.text.contains("href=\"audit\""));
     assert!(!answer.text.contains("The database is away"), "{}", answer.text);
     until("the pause", || (client.schedules().unwrap()[0].state == "paused").then_some(()));
+}
+
+fn a_verb_acts_on_the_name_with_its_spaces() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    let nightly = || Trigger::cron("0 30 2 * * ?", "UTC").unwrap();
+    for name in ["report", "report "] {
+        client.ensure(&Schedule::new(name, TEXT, &String::new(), nightly()).unwrap()).run().unwrap();
+    }
+    let page = get(&client, "/schedule?name=report+");
+    assert!(page.text.contains("name=\"schedule\" value=\"report \""), "{}", page.text);
+    told(&client, &[("verb", "remove"), ("schedule", "report "), ("back", "now")]);
+    let left: Vec<String> = client.schedules().unwrap().into_iter().map(|it| it.name).collect();
+    assert_eq!(left, ["report"]);
 }
 
 #[cfg(feature = "cli")]
