@@ -1,6 +1,7 @@
 //! What a change did, told on the page that follows it.
 
 use axum::http::HeaderMap;
+use form_urlencoded::byte_serialize;
 
 use super::query::Query;
 use super::token::cookie;
@@ -33,10 +34,16 @@ impl Said {
         said("done").or_else(|| said("not"))
     }
 
-    /// The header that hands it on to the next page, for a minute.
+    /// The header that hands it on to the next page, for a minute. Browsers drop a cookie of more than 4,096
+    /// bytes.
     pub(super) fn set(&self) -> String {
-        const LONGEST: usize = 500;
-        let sentence: String = self.sentence.chars().take(LONGEST).collect();
+        const LONGEST: usize = 3_800;
+        let mut bytes = 0;
+        let fits = |it: &char| {
+            bytes += byte_serialize(it.encode_utf8(&mut [0; 4]).as_bytes()).map(str::len).sum::<usize>();
+            bytes <= LONGEST
+        };
+        let sentence: String = self.sentence.chars().take_while(fits).collect();
         let name = if self.is_done { "done" } else { "not" };
         let value = Query::default().with(name, sentence).of("");
         format!("{COOKIE_NAME}={}; HttpOnly; SameSite=Strict; Max-Age=60", value.trim_start_matches('?'))
@@ -63,5 +70,16 @@ mod tests {
             assert_eq!(Said::held(&headers), Some(said), "{header}");
         }
         assert_eq!(Said::held(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn a_browser_keeps_a_long_sentence_in_part() {
+        for sentence in ["x", "ü", "😀", "a \""].map(|text| text.repeat(5_000)) {
+            let header = Said::done(&sentence).set();
+            assert!((3_700..4_096).contains(&header.len()), "{}", header.len());
+            let mut headers = HeaderMap::new();
+            headers.insert(COOKIE, header.split(';').next().unwrap().parse().unwrap());
+            assert!(sentence.starts_with(&Said::held(&headers).unwrap().sentence), "{header}");
+        }
     }
 }
