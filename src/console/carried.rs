@@ -20,11 +20,12 @@ pub(super) fn carry(client: &Client, order: &Order, reason: &str, also: bool) ->
         Order::Run(name) => triggered(name, client.trigger(name).reason(reason).run()?),
         Order::Skip(name, at) => skipped(name, *at, client.skip(name, *at).reason(reason).run()?),
         Order::Rerun(name, at) => {
-            let rerun = client.rerun(name).since(*at).until(*at + TimeDelta::milliseconds(1));
+            let end = at.checked_add_signed(TimeDelta::milliseconds(1)).ok_or_else(Trouble::beyond)?;
+            let rerun = client.rerun(name).since(*at).until(end);
             match rerun.reason(reason).run()? {
                 // The ledger may have lost it, or never had it.
                 Reran::Nothing { .. } => {
-                    let backfill = client.backfill(name, *at..*at + TimeDelta::milliseconds(1));
+                    let backfill = client.backfill(name, *at..end);
                     reran(name, *at, &backfill.reason(reason).run()?)
                 }
                 answer => reran(name, *at, &answer),

@@ -209,7 +209,8 @@ fn whys(
     at: DateTime<Utc>,
     frame: &Frame,
 ) -> Result<(Vec<WhyRow>, bool), Trouble> {
-    let list = client.why_between(name, at, at + TimeDelta::hours(1))?;
+    let end = at.checked_add_signed(TimeDelta::hours(1)).ok_or_else(Trouble::beyond)?;
+    let list = client.why_between(name, at, end)?;
     let rows = list.answers.iter().map(|why| WhyRow {
         glyph: Glyph(mark(why)),
         is_plain: mark(why) == Mark::Ran,

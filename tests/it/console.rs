@@ -30,6 +30,7 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("a_page_that_takes_too_long_is_given_up", a_page_that_takes_too_long_is_given_up),
         ("a_change_that_takes_too_long_may_have_been_made", a_change_that_takes_too_long_may_have_been_made),
         ("a_verb_acts_on_the_name_with_its_spaces", a_verb_acts_on_the_name_with_its_spaces),
+        ("instants_beyond_the_calendar_are_refused", instants_beyond_the_calendar_are_refused),
         #[cfg(feature = "cli")]
         ("the_program_listens_on_this_machine_alone", the_program_listens_on_this_machine_alone),
         ("filters_and_pages_of_schedules_are_in_the_address", filters_and_pages_of_schedules),
@@ -467,6 +468,15 @@ fn a_verb_acts_on_the_name_with_its_spaces() {
     told(&client, &[("verb", "remove"), ("schedule", "report "), ("back", "now")]);
     let left: Vec<String> = client.schedules().unwrap().into_iter().map(|it| it.name).collect();
     assert_eq!(left, ["report"]);
+}
+
+fn instants_beyond_the_calendar_are_refused() {
+    let (_database, client) = hostile();
+    let last = chrono::DateTime::<Utc>::MAX_UTC.to_rfc3339();
+    let page = get(&client, &format!("/schedule?{}", encoded(&[("name", HOSTILE), ("at", &last)])));
+    assert_eq!(page.status, StatusCode::BAD_REQUEST, "{}", page.text);
+    let rerun = [("verb", "rerun"), ("schedule", HOSTILE), ("at", &last), ("back", "now")];
+    assert!(told(&client, &rerun).contains("beyond the calendar"));
 }
 
 #[cfg(feature = "cli")]
