@@ -6,6 +6,7 @@ use axum::response::Response;
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Utc};
 
 use super::asked::Asked;
+use super::failures::Failures;
 use super::frame::Frame;
 use super::query::Query;
 use super::rows::ExecutionLine;
@@ -55,12 +56,15 @@ fn make(client: &Client, asked: &Asked) -> Result<ExecutionsPage, Trouble> {
     let frame = Frame::new(asked, client.application(), "executions", "Executions");
     let now = client.now()?;
     let filter = filter(&asked.query, now)?;
-    let found = client.executions(&filter)?;
+    let is_lately = is_lately(&asked.query);
+    let found = match is_lately {
+        true => Failures::of(client, filter.schedule.clone(), now)?.last,
+        false => client.executions(&filter)?,
+    };
     let nodes = client.nodes()?;
-    let shown = &found[..found.len().min(PAGE)];
-    let rows: Vec<ExecutionLine> =
-        shown.iter().map(|it| ExecutionLine::new(it, &nodes, &frame, now)).collect();
-    let place = shown.last().filter(|_| found.len() > PAGE).map(|last| last.place());
+    let shown = if is_lately { &found[..] } else { &found[..found.len().min(PAGE)] };
+    let rows = ExecutionLine::all(shown, &nodes, &frame, now);
+    let place = shown.last().filter(|_| found.len() > shown.len()).map(|last| last.place());
     let to = |place: ExecutionPlace| {
         let after = format!("{}.{}", place.fire_time, place.id);
         asked.query.clone().without("after").with("after", after).of("executions")
@@ -94,10 +98,21 @@ fn make(client: &Client, asked: &Asked) -> Result<ExecutionsPage, Trouble> {
     })
 }
 
+/// Whether those are asked for that failed in the last hour, as the first page counts them.
+fn is_lately(query: &Query) -> bool {
+    query.get("failed") == Some("lately")
+}
+
 fn heading(query: &Query) -> String {
     let states: Vec<String> =
         query.all("state").map(|state| state.to_lowercase().replace('_', " ")).collect();
-    let states = if states.is_empty() { String::new() } else { format!(", {}", states.join(" or ")) };
+    let states = if is_lately(query) {
+        " that failed in the last hour".to_owned()
+    } else if states.is_empty() {
+        String::new()
+    } else {
+        format!(", {}", states.join(" or "))
+    };
     match (query.get("schedule"), query.get("job")) {
         (Some(name), _) => format!("Executions of {name}{states}"),
         (None, Some(job)) => format!("Executions of job {job}{states}"),

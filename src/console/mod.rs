@@ -22,6 +22,7 @@ mod audit;
 mod carried;
 mod execution;
 mod executions;
+mod failures;
 mod frame;
 mod grid;
 mod guard;

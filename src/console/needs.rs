@@ -4,27 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::failures::{Failures, MOST_READ, RECENT};
 use super::frame::Frame;
 use super::order::{Button, Order};
 use super::query::{Query, address, schedule as page_of};
 use super::trouble::Trouble;
 use super::words::{Glyph, Mark, Moment, because, counted, first_line, number, span};
-use crate::{
-    ApplicationView, Client, ExecutionFilter, ExecutionState, ExecutionView, JobView, NodeView, ScheduleView,
-    Target,
-};
+use crate::{ApplicationView, Client, ExecutionView, JobView, NodeView, ScheduleView, Target};
 
-/// So long a node may be silent: one that lives is declared dead after 25 s, unless it is configured
-/// otherwise.
+/// So long a node may be silent whose row does not say how long: written by hand.
 const SILENT: TimeDelta = TimeDelta::seconds(30);
 /// What the misfire handler needs to notice a schedule that is overdue, and to move it on.
 const REPAIRED: TimeDelta = TimeDelta::seconds(30);
 /// So long an execution may wait for a node.
 const LATE: TimeDelta = TimeDelta::seconds(60);
-/// So long failures, and deaths of nodes, are shown.
-const RECENT: TimeDelta = TimeDelta::hours(1);
-/// So many failures are looked at.
-const MOST_FAILURES: usize = 500;
+/// So many late executions [`Client::late`] tells.
+const MOST_LATE: usize = 1_000;
 /// So many needs of one kind are told one by one.
 const MOST_OF_A_KIND: usize = 10;
 
@@ -38,8 +33,10 @@ pub(super) struct Seen {
     pub(super) schedules: Vec<ScheduleView>,
     /// The executions that wait for too long, and not for their schedule.
     late: Vec<ExecutionView>,
+    /// Whether there may be more of them.
+    is_late_cut: bool,
     /// The executions that failed for good lately.
-    failures: Vec<ExecutionView>,
+    failures: Failures,
 }
 
 /// Something that needs people: the thing, what is the matter with it, and what they may do.
@@ -74,22 +71,17 @@ impl Need {
 
 impl Seen {
     pub(super) fn now(client: &Client) -> Result<Self, Trouble> {
-        use ExecutionState::{Abandoned, Failed, TimedOut};
         let now = client.now()?;
         let application = client.applications()?.into_iter().find(|it| it.name == client.application());
         let schedules = client.schedules()?;
         let paused = schedules.iter().filter(|it| it.state == "paused");
         let paused: BTreeSet<&str> = paused.map(|it| it.name.as_str()).collect();
         let mut late = client.late(now - LATE)?;
+        let is_late_cut = late.len() >= MOST_LATE;
         late.retain(|execution| execution.reason != "queued" && !paused.contains(&*execution.schedule));
-        let failures = client.executions(&ExecutionFilter {
-            states: vec![Failed, TimedOut, Abandoned],
-            since: Some(now - RECENT),
-            limit: MOST_FAILURES,
-            ..ExecutionFilter::default()
-        })?;
+        let failures = Failures::of(client, None, now)?;
         let (nodes, jobs) = (client.nodes()?, client.jobs()?);
-        Ok(Self { now, application, nodes, jobs, schedules, late, failures })
+        Ok(Self { now, application, nodes, jobs, schedules, late, is_late_cut, failures })
     }
 
     /// Whether the database has anything of the application.
@@ -107,18 +99,19 @@ impl Seen {
         (self.late.len(), self.late.iter().filter_map(|it| Some(self.now - it.due?)).max())
     }
 
-    /// How many executions failed for good lately; at most [`MOST_FAILURES`].
-    pub(super) fn failures(&self) -> usize {
-        self.failures.len()
+    /// How many executions failed for good lately, and whether there may be more.
+    pub(super) fn failures(&self) -> (usize, bool) {
+        self.failures.count()
     }
 
     fn is_silent(&self, node: &NodeView) -> bool {
-        node.last_beat.is_none_or(|beat| self.now - beat > SILENT)
+        let may = node.silent_after.and_then(TimeDelta::try_milliseconds).unwrap_or(SILENT);
+        node.last_beat.is_none_or(|beat| self.now - beat > may)
     }
 
     /// What needs people, the gravest first.
     pub(super) fn needs(&self, frame: &Frame) -> Vec<Need> {
-        let kinds: [Vec<Need>; 8] = [
+        let kinds: [Vec<Need>; 9] = [
             self.of_application(frame).into_iter().collect(),
             self.live().flat_map(|node| self.of_node(node)).collect(),
             self.jobs.iter().filter_map(|job| self.of_job(job)).collect(),
@@ -127,6 +120,7 @@ impl Seen {
             self.of_schedules(|it| self.unmet(it)),
             self.of_failures(),
             self.deaths(),
+            self.unseen(),
         ];
         let some = |mut needs: Vec<Need>| {
             let rest = needs.len().saturating_sub(MOST_OF_A_KIND);
@@ -237,7 +231,7 @@ impl Seen {
     /// The schedules, and jobs without one, whose executions failed for good lately.
     fn of_failures(&self) -> Vec<Need> {
         let mut failing: BTreeMap<&str, Vec<&ExecutionView>> = BTreeMap::new();
-        for failure in &self.failures {
+        for failure in &self.failures.last {
             failing.entry(&failure.schedule).or_default().push(failure);
         }
         let mut failing: Vec<_> = failing.into_iter().collect();
@@ -252,13 +246,37 @@ impl Seen {
                 1 => "failed once in the last hour.".to_owned(),
                 many => format!("failed {} times in the last hour.", number(many)),
             };
-            let show = ["FAILED", "TIMED_OUT", "ABANDONED"]
-                .iter()
-                .fold(String::new(), |all, state| format!("{all}&state={state}"));
-            let show = format!("{}{show}", address("executions", "schedule", schedule));
+            let show = Failures::address(Some(schedule));
             Some(Need::new(Mark::Failed, schedule, failed).note(error).link(show, "Show them"))
         };
         failing.into_iter().filter_map(need).collect()
+    }
+
+    /// The lists that are read only in part: what they lack may need people too.
+    fn unseen(&self) -> Vec<Need> {
+        let late = self.is_late_cut.then(|| {
+            let more = format!("More than {} executions", number(MOST_LATE));
+            let show = Query::default().with("state", "PENDING").with("oldest", "1").of("executions");
+            Need::new(Mark::Late, more, "wait for too long.")
+                .note("Only the oldest are looked at here: further jobs may be behind.")
+                .link(show, "Show them")
+        });
+        let failures = &self.failures;
+        let more = match (failures.is_cut, failures.unknown) {
+            (true, _) => Some(format!("More than {} attempts", number(MOST_READ))),
+            (false, 0) => None,
+            (false, unknown) => Some(counted(unknown, "more execution")),
+        };
+        let failed = more.map(|more| {
+            let (matter, note) = match failures.is_cut {
+                true => ("failed in the last two days.", "Only those that were due last are looked at here."),
+                false => ("failed in the last hour.", "Later attempts may have followed them."),
+            };
+            let show = ["FAILED", "TIMED_OUT", "ABANDONED"];
+            let show = show.map(|state| format!("state={state}")).join("&");
+            Need::new(Mark::Failed, more, matter).note(note).link(format!("executions?{show}"), "Show all")
+        });
+        late.into_iter().chain(failed).collect()
     }
 
     fn deaths(&self) -> Vec<Need> {

@@ -111,8 +111,8 @@ fn make(client: &Client, asked: &Asked) -> Result<NowPage, Trouble> {
         capped(under_way.len()),
         capped(waiting.len()),
         match seen.failures() {
-            0 => "nothing failed".to_owned(),
-            many => format!("{} failed", number(many)),
+            (0, false) => "nothing failed".to_owned(),
+            failures => format!("{} failed", at_least(failures)),
         },
     );
     let running = under_way.iter().take(ROWS).map(|it| running_row(it, &seen)).collect();
@@ -138,17 +138,17 @@ fn capped(count: usize) -> String {
     format!("{}{more}", number(count))
 }
 
+fn at_least((count, more): (usize, bool)) -> String {
+    format!("{}{}", number(count), if more { " or more" } else { "" })
+}
+
 fn figures(seen: &Seen, live: usize, running: usize, waits: String) -> Vec<Figure> {
     let figure = |name, value, to: &str| Figure { name, value, to: to.to_owned() };
-    let failures = number(seen.failures());
+    let failures = at_least(seen.failures());
     vec![
         figure("running now", capped(running), "executions?state=RUNNING&state=CLAIMED"),
         figure("waiting, oldest", waits, "executions?state=PENDING&oldest=1"),
-        figure(
-            "failed in the last hour",
-            failures,
-            "executions?state=FAILED&state=TIMED_OUT&state=ABANDONED",
-        ),
+        figure("failed in the last hour", failures, &Failures::address(None)),
         figure("live nodes", number(live), "nodes"),
         figure("schedules", number(seen.schedules.len()), "schedules"),
     ]

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
+use super::failures::followed;
 use super::frame::Frame;
 use super::needs::name_of;
 use super::order::{Button, Order};
@@ -27,7 +28,23 @@ pub(super) struct ExecutionLine {
 }
 
 impl ExecutionLine {
-    pub(super) fn new(it: &ExecutionView, nodes: &[NodeView], frame: &Frame, now: DateTime<Utc>) -> Self {
+    /// The rows of a list.
+    pub(super) fn all(
+        list: &[ExecutionView],
+        nodes: &[NodeView],
+        frame: &Frame,
+        now: DateTime<Utc>,
+    ) -> Vec<Self> {
+        let followed = followed(list);
+        let row = |it: &ExecutionView| {
+            let row = Self::new(it, nodes, frame, now);
+            // Another attempt has been made.
+            Self { button: row.button.filter(|_| !followed.contains(&it.id)), ..row }
+        };
+        list.iter().map(row).collect()
+    }
+
+    fn new(it: &ExecutionView, nodes: &[NodeView], frame: &Frame, now: DateTime<Utc>) -> Self {
         let between = |from: Option<DateTime<Utc>>, to: Option<DateTime<Utc>>| Some(to? - from?);
         let ran = it.finished.or_else(|| (it.state == "RUNNING").then_some(now));
         let took = between(it.started, ran).map(span).unwrap_or_default();

@@ -102,7 +102,7 @@ fn make(client: &Client, asked: &Asked) -> Result<SchedulePage, Trouble> {
     let (plain, whys): (Vec<WhyRow>, Vec<WhyRow>) = whys.into_iter().partition(|why| why.is_plain);
     let nodes = client.nodes()?;
     let last = ledger_of(client, name, LISTED)?;
-    let rows = last.iter().map(|it| ExecutionLine::new(it, &nodes, &frame, now)).collect();
+    let rows = ExecutionLine::all(&last, &nodes, &frame, now);
     let (badge, reason) = state_of(schedule, now);
     let is_active = schedule.state == "active";
     let counts =

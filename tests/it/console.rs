@@ -29,6 +29,10 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("what_is_no_form_is_refused", what_is_no_form_is_refused),
         ("a_page_that_takes_too_long_is_given_up", a_page_that_takes_too_long_is_given_up),
         ("a_change_that_takes_too_long_may_have_been_made", a_change_that_takes_too_long_may_have_been_made),
+        ("failures_are_told_by_their_end", failures_are_told_by_their_end),
+        ("a_failure_that_was_tried_again_needs_nobody", a_failure_that_was_tried_again_needs_nobody),
+        ("what_is_not_looked_at_is_told", what_is_not_looked_at_is_told),
+        ("a_node_is_silent_once_its_row_says_so", a_node_is_silent_once_its_row_says_so),
         ("a_verb_acts_on_the_name_with_its_spaces", a_verb_acts_on_the_name_with_its_spaces),
         ("instants_beyond_the_calendar_are_refused", instants_beyond_the_calendar_are_refused),
         #[cfg(feature = "cli")]
@@ -454,6 +458,97 @@ fn a_change_that_takes_too_long_may_have_been_made() {
     assert!(answer.text.contains("It may have been carried out") && answer.text.contains("href=\"audit\""));
     assert!(!answer.text.contains("The database is away"), "{}", answer.text);
     until("the pause", || (client.schedules().unwrap()[0].state == "paused").then_some(()));
+}
+
+/// An execution that was due hours ago, and ended so many minutes ago in this state; none if it has not.
+fn ended(database: &Database, client: &Client, state: &str, minutes: Option<i64>) -> i64 {
+    let due = Utc::now() - TimeDelta::hours(5);
+    let id = client.enqueue(TEXT, &String::new()).at(due).run().unwrap().id();
+    let at = minutes.map_or(-1, |ago| (Utc::now() - TimeDelta::minutes(ago)).timestamp_millis());
+    let set = format!("state = '{state}', finished_time = {at}");
+    database.batch(&format!("UPDATE QRTZ_RUN SET {set} WHERE id = {id}"));
+    id.get()
+}
+
+/// A long run fails hours after its fire time, and one that is old may have ended just now.
+fn failures_are_told_by_their_end() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    ended(&database, &client, "FAILED", Some(120));
+    let now = get(&client, "/now").text;
+    assert!(now.contains("nothing failed in the last hour") && !now.contains("Show them"), "{now}");
+    let failed = ended(&database, &client, "FAILED", Some(5));
+    let runs_on = ended(&database, &client, "TIMED_OUT", None);
+    database.batch(&format!("INSERT INTO QRTZ_STUCK VALUES ({runs_on}, '{APPLICATION}', '')"));
+    let now = get(&client, "/now");
+    assert!(now.text.contains("failed 2 times in the last hour"), "{}", now.text);
+    let to = &links(&now, "Show them")[0];
+    for path in [to.as_str(), "/executions?failed=lately"] {
+        let page = get(&client, path);
+        assert_eq!(rows(&page), 2, "{path}: {}", page.text);
+        for id in [failed, runs_on] {
+            assert!(page.text.contains(&format!("execution?id={id}\"")), "{path}: {}", page.text);
+        }
+    }
+    assert_eq!(links(&now, "failed in the last hour"), ["/executions?failed=lately"]);
+}
+
+fn a_failure_that_was_tried_again_needs_nobody() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    let tried = ["FAILED", "ABANDONED"].map(|state| ended(&database, &client, state, Some(5)));
+    let needs = || get(&client, "/now").text;
+    let again = || get(&client, "/executions").text.matches("Try again").count();
+    assert!(needs().contains("failed 2 times in the last hour"), "{}", needs());
+    assert_eq!(again(), 2);
+    for id in tried {
+        client.retry(id).run().unwrap();
+    }
+    assert!(needs().contains("nothing failed in the last hour"), "{}", needs());
+    assert_eq!((again(), rows(&get(&client, "/executions?failed=lately"))), (0, 0));
+    // The later attempt fails as well: its occurrence failed once.
+    let now = Utc::now().timestamp_millis();
+    let set = format!("state = 'FAILED', finished_time = {now}");
+    database.batch(&format!("UPDATE QRTZ_RUN SET {set} WHERE attempt = 2"));
+    assert!(needs().contains("failed 2 times in the last hour"), "{}", needs());
+    assert_eq!(again(), 2);
+}
+
+fn what_is_not_looked_at_is_told() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    client.enqueue_many(TEXT, &vec![String::new(); 1_000]).run().unwrap();
+    let due = (Utc::now() - TimeDelta::minutes(5)).timestamp_millis();
+    let failed = format!("UPDATE QRTZ_RUN SET state = 'FAILED', finished_time = {due}");
+    assert!(!get(&client, "/now").text.contains("More than"), "they wait for less than a minute");
+    database.batch(&format!("UPDATE QRTZ_RUN SET due_time = {due}"));
+    let now = get(&client, "/now").text;
+    assert!(
+        now.contains("More than 1,000 executions") && now.contains("further jobs may be behind"),
+        "{now}"
+    );
+    database.batch(&format!("{failed} WHERE id <= 110"));
+    let now = get(&client, "/now").text;
+    assert!(now.contains("10 more executions") && now.contains("100 or more failed"), "{now}");
+    database.batch(&failed);
+    let now = get(&client, "/now").text;
+    assert!(now.contains("More than 1,000 attempts") && now.contains("in the last two days"), "{now}");
+}
+
+fn a_node_is_silent_once_its_row_says_so() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    for (span, silence, is_silent) in
+        [(120_000, 60, false), (5_000, 10, true), (-1, 10, false), (-1, 60, true)]
+    {
+        let beat = (Utc::now() - TimeDelta::seconds(silence)).timestamp_millis();
+        database.batch(&format!(
+            "DELETE FROM QRTZ_NODE; INSERT INTO QRTZ_NODE (uuid, application, jobs, beat_time, silent_after) \
+             VALUES ('a', '{APPLICATION}', '[]', {beat}, {span})"
+        ));
+        let said = get(&client, "/now").text.contains("has not been heard of");
+        assert_eq!(said, is_silent, "{span} {silence}");
+    }
 }
 
 fn a_verb_acts_on_the_name_with_its_spaces() {
