@@ -1,5 +1,6 @@
 //! What every request has to pass, and what every answer tells browsers to refuse.
 
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -8,6 +9,9 @@ use axum::response::{IntoResponse, Response};
 
 use super::state::Console;
 
+/// The most bytes of a form.
+const LONGEST_FORM: usize = 16 * 1_024;
+
 /// No script or style but the console's own files, no frames around it, and nothing from elsewhere.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -15,7 +19,8 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
 const HEADERS: [(HeaderName, &str); 6] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::REFERRER_POLICY, "no-referrer"),
+    // With `no-referrer` browsers would withhold the origin of the console's own forms.
+    (header::REFERRER_POLICY, "same-origin"),
     (header::X_FRAME_OPTIONS, "DENY"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
@@ -23,9 +28,9 @@ const HEADERS: [(HeaderName, &str); 6] = [
 
 /// Lets a request through to its page, or refuses it.
 pub(super) async fn guard(State(console): State<Console>, request: Request, next: Next) -> Response {
-    let mut response = match refusal(&console, &request) {
-        Some(refusal) => refusal,
-        None => next.run(request).await,
+    let mut response = match passed(&console, request).await {
+        Ok(request) => next.run(request).await,
+        Err(refusal) => refusal,
     };
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
@@ -33,6 +38,32 @@ pub(super) async fn guard(State(console): State<Console>, request: Request, next
     }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
+}
+
+/// A request that may go on to its page: a form is read first, so that one that never ends holds nothing.
+async fn passed(console: &Console, request: Request) -> Result<Request, Response> {
+    if let Some(refusal) = refusal(console, &request) {
+        return Err(refusal);
+    }
+    if !is_change(&request) {
+        return Ok(request);
+    }
+    let (parts, body) = request.into_parts();
+    match tokio::time::timeout(console.options().patience, to_bytes(body, LONGEST_FORM)).await {
+        Ok(Ok(form)) => Ok(Request::from_parts(parts, Body::from(form))),
+        Ok(Err(_)) => Err(refused(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "Nothing was changed: the form is too long, or was cut off.",
+        )),
+        Err(_) => {
+            let said = "Nothing was changed: the form did not come in time.";
+            Err(refused(StatusCode::REQUEST_TIMEOUT, said))
+        }
+    }
+}
+
+fn is_change(request: &Request) -> bool {
+    !matches!(*request.method(), Method::GET | Method::HEAD)
 }
 
 fn refusal(console: &Console, request: &Request) -> Option<Response> {
@@ -45,8 +76,7 @@ fn refusal(console: &Console, request: &Request) -> Option<Response> {
                     `firetime console --host NAME`, or `Options::host`.";
         return Some(refused(StatusCode::FORBIDDEN, said));
     }
-    let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    if changes && !is_same_origin(headers, &authority) {
+    if is_change(request) && !is_same_origin(headers, &authority) {
         let said = "Nothing was changed: the form was sent from another site, or through a proxy that changes \
                     the Host header.";
         return Some(refused(StatusCode::FORBIDDEN, said));
@@ -115,7 +145,7 @@ mod tests {
             is_same_origin(&headers, "localhost:8088")
         };
         assert!(is_same(&[]) && is_same(&[("origin", "http://localhost:8088")]));
-        // No referrer is sent, so that the origin is withheld too.
+        // Something in the browser withholds the origin.
         assert!(is_same(&[("sec-fetch-site", "same-origin"), ("origin", "null")]));
         for other in ["http://localhost:3000", "http://evil.example", "null", ""] {
             assert!(!is_same(&[("origin", other)]), "{other}");

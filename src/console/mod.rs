@@ -45,7 +45,7 @@ mod verbs;
 mod words;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, OriginalUri, State};
+use axum::extract::{OriginalUri, State};
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::middleware::from_fn_with_state;
@@ -57,9 +57,6 @@ pub use self::options::Options;
 use self::state::Console;
 use self::trouble::Trouble;
 use crate::Client;
-
-/// The most bytes of a form.
-const LONGEST_FORM: usize = 16 * 1_024;
 
 /// The console of a client's application. It can do what the client can, and knows no login: whoever reaches
 /// it may use it, unless [`Options::user`] knows who they are. What the client says of itself
@@ -83,7 +80,6 @@ pub fn router<S: Clone + Send + Sync + 'static>(client: Client, options: Options
         .route("/assets/console.css", get(assets::style))
         .route("/assets/icon.svg", get(assets::icon))
         .fallback(missing)
-        .layer(DefaultBodyLimit::max(LONGEST_FORM))
         .layer(from_fn_with_state(console.clone(), guard::guard))
         .with_state(console)
 }

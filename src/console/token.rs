@@ -1,7 +1,7 @@
 //! The token without which nothing is changed: a form must hold what the browser's cookie holds.
 //!
 //! A page elsewhere can make a browser send the form, and cannot know the token; the cookie does not come
-//! along either, as it is for the same site alone.
+//! along either, as browsers leave it away from forms of other sites.
 
 use axum::http::HeaderMap;
 use axum::http::header::COOKIE;
@@ -37,9 +37,12 @@ impl Token {
         self.0.len() == said.len() && differs == 0
     }
 
-    /// The header that makes a browser hold it. Its path is that of the pages, wherever they are mounted.
+    /// The header that makes a browser hold it. Its path is that of the pages, wherever they are mounted. It
+    /// is `Lax` so that it comes along with a link in a chat: else the page would bring a fresh token, and
+    /// the forms in other tabs would hold an old one. With forms of other sites it does not come along either
+    /// way.
     pub(super) fn set(&self) -> String {
-        format!("{COOKIE_NAME}={}; HttpOnly; SameSite=Strict", self.0)
+        format!("{COOKIE_NAME}={}; HttpOnly; SameSite=Lax", self.0)
     }
 }
 

@@ -29,6 +29,8 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("what_is_no_form_is_refused", what_is_no_form_is_refused),
         ("a_page_that_takes_too_long_is_given_up", a_page_that_takes_too_long_is_given_up),
         ("a_change_that_takes_too_long_may_have_been_made", a_change_that_takes_too_long_may_have_been_made),
+        ("a_form_that_does_not_come_is_given_up", a_form_that_does_not_come_is_given_up),
+        ("forms_of_a_page_by_plain_http_are_taken", forms_of_a_page_by_plain_http_are_taken),
         ("failures_are_told_by_their_end", failures_are_told_by_their_end),
         ("a_failure_that_was_tried_again_needs_nobody", a_failure_that_was_tried_again_needs_nobody),
         ("what_is_not_looked_at_is_told", what_is_not_looked_at_is_told),
@@ -145,7 +147,7 @@ fn every_answer_tells_browsers_what_to_refuse() {
         assert!(
             !has(policy, "unsafe") && !answer.text.contains(" style=") && !answer.text.contains("<style")
         );
-        assert!(has("x-content-type-options", "nosniff") && has("referrer-policy", "no-referrer"), "{path}");
+        assert!(has("x-content-type-options", "nosniff") && has("referrer-policy", "same-origin"), "{path}");
         assert!(has("x-frame-options", "DENY"), "{path}");
         let kept = if path.starts_with("/assets") { "max-age" } else { "no-store" };
         assert!(has("cache-control", kept), "{path}");
@@ -389,10 +391,7 @@ fn a_form_without_its_token_changes_nothing() {
     assert_eq!(client.schedules().unwrap()[0].state, "paused");
     let page = get(&client, "/now");
     let token = page.headers["set-cookie"].to_str().unwrap();
-    assert!(
-        token.starts_with("firetime_token=") && token.ends_with("; HttpOnly; SameSite=Strict"),
-        "{token}"
-    );
+    assert!(token.starts_with("firetime_token=") && token.ends_with("; HttpOnly; SameSite=Lax"), "{token}");
     let value = token["firetime_token=".len()..].split(';').next().unwrap();
     assert!(get(&client, "/confirm?verb=drain&node=x").text.contains("name=\"token\""));
     assert_ne!(get(&client, "/now").headers["set-cookie"], token, "another browser holds another {value}");
@@ -458,6 +457,48 @@ fn a_change_that_takes_too_long_may_have_been_made() {
     assert!(answer.text.contains("It may have been carried out") && answer.text.contains("href=\"audit\""));
     assert!(!answer.text.contains("The database is away"), "{}", answer.text);
     until("the pause", || (client.schedules().unwrap()[0].state == "paused").then_some(()));
+}
+
+/// A form of which nothing comes.
+struct Never;
+
+impl hyper::body::Body for Never {
+    type Data = hyper::body::Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<hyper::body::Frame<Self::Data>, Self::Error>>> {
+        std::task::Poll::Pending
+    }
+}
+
+fn a_form_that_does_not_come_is_given_up() {
+    let (_database, client) = hostile();
+    let request = Request::post("/change").header("host", "localhost").header("content-type", FORM);
+    let request = request.header("cookie", format!("firetime_token={TOKEN}"));
+    let pages = router(client, Options::new().patience(Duration::ZERO));
+    let answer = sent(pages, request.body(Body::new(Never)).unwrap());
+    assert_eq!(answer.status, StatusCode::REQUEST_TIMEOUT, "{}", answer.text);
+}
+
+/// Browsers say there where a form comes from, as the console asks them to, and nothing else.
+fn forms_of_a_page_by_plain_http_are_taken() {
+    let (_database, client) = hostile();
+    let (cookie, host) = (format!("firetime_token={TOKEN}"), "ops.example.org:8088");
+    let status = |origin: &str| {
+        let fields = encoded(&[("verb", "pause"), ("schedule", HOSTILE), ("token", TOKEN)]);
+        let request = Request::post("/change").header("host", host).header("content-type", FORM);
+        let request = request.header("cookie", &cookie).header("origin", origin);
+        let pages = router(client.clone(), Options::new().host("ops.example.org"));
+        sent(pages, request.body(Body::from(fields)).unwrap()).status
+    };
+    for other in ["http://ops.example.org", "http://ops.example.org:80880", "http://evil.example", "null"] {
+        assert_eq!(status(other), StatusCode::FORBIDDEN, "{other}");
+    }
+    assert_eq!(client.schedules().unwrap()[0].state, "active");
+    assert_eq!(status("http://ops.example.org:8088"), StatusCode::SEE_OTHER);
 }
 
 /// An execution that was due hours ago, and ended so many minutes ago in this state; none if it has not.
