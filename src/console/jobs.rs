@@ -7,13 +7,14 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::asked::Asked;
+use super::day::{by_job, told};
 use super::frame::Frame;
 use super::order::{Button, Order};
 use super::query;
 use super::state::Console;
 use super::trouble::Trouble;
 use super::words::{Badge, Mark, Moment, because, counted, first_line, millis, number};
-use crate::{Client, JobView, RateView, Target};
+use crate::{Client, JobView, Outcomes, RateView, Target};
 
 #[derive(Template)]
 #[template(path = "console/jobs.html")]
@@ -36,6 +37,9 @@ struct Row {
     bounds: String,
     retries: String,
     limit: String,
+    /// How its attempts of the last 24 hours ended, and how late the latest of them began.
+    day: String,
+    late: String,
     button: Option<Button>,
 }
 
@@ -59,6 +63,7 @@ pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Respon
 fn make(client: &Client, asked: &Asked) -> Result<JobsPage, Trouble> {
     let frame = Frame::new(asked, client.application(), "jobs", "Jobs and lanes");
     let (jobs, nodes) = (client.jobs()?, client.nodes()?);
+    let day = by_job(client, client.now()?)?;
     let mut lanes: BTreeMap<String, LaneRow> = BTreeMap::new();
     for lane in nodes.iter().filter(|node| node.ended.is_none()).flat_map(|node| &node.lanes) {
         let row = lanes.entry(lane.name.clone()).or_default();
@@ -78,7 +83,7 @@ fn make(client: &Client, asked: &Asked) -> Result<JobsPage, Trouble> {
         (_, 1) => "One job has no node that runs it".to_owned(),
         (_, many) => format!("{} jobs have no node that runs them", number(many)),
     };
-    let rows = jobs.iter().map(|job| row(job, &frame)).collect();
+    let rows = jobs.iter().map(|job| row(job, day.get(&job.name), &frame)).collect();
     Ok(JobsPage { frame, heading, rows, lanes: lanes.into_values().collect() })
 }
 
@@ -87,7 +92,7 @@ fn is_idle(job: &JobView) -> bool {
     job.nodes == 0 && (job.schedules > 0 || job.nobody_since.is_some()) && job.state != "paused"
 }
 
-fn row(job: &JobView, frame: &Frame) -> Row {
+fn row(job: &JobView, day: Option<&Outcomes>, frame: &Frame) -> Row {
     let target = || Target::job(&job.name);
     let until =
         job.paused_until.map(|at| format!(", until {}", Moment::exactly(at).said)).unwrap_or_default();
@@ -121,6 +126,8 @@ fn row(job: &JobView, frame: &Frame) -> Row {
         bounds: bounds(job),
         retries,
         limit: job.time_limit.map_or_else(|| "none".to_owned(), millis),
+        day: day.map(told).unwrap_or_default(),
+        late: day.and_then(|it| it.longest_lateness).map(millis).unwrap_or_default(),
         button,
     }
 }

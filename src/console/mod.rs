@@ -20,6 +20,7 @@ mod asked;
 mod assets;
 mod audit;
 mod carried;
+mod day;
 mod execution;
 mod executions;
 mod failures;

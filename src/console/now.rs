@@ -6,6 +6,8 @@ use axum::response::Response;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::asked::Asked;
+use super::day::Day;
+use super::failures::Failures;
 use super::frame::Frame;
 use super::needs::{Need, Seen, name_of};
 use super::query;
@@ -38,6 +40,8 @@ struct NowPage {
     next: Vec<NextRow>,
     next_words: String,
     bars: Vec<Bar>,
+    /// How the attempts of the last 24 hours ended.
+    day: Day,
 }
 
 struct Figure {
@@ -117,8 +121,21 @@ fn make(client: &Client, asked: &Asked) -> Result<NowPage, Trouble> {
     );
     let running = under_way.iter().take(ROWS).map(|it| running_row(it, &seen)).collect();
     let nodes = seen.live().map(|node| node_row(node, seen.now)).collect();
-    let is_known = seen.is_known();
-    Ok(NowPage { frame, heading, summary, is_known, needs, figures, nodes, running, next, next_words, bars })
+    let (is_known, day) = (seen.is_known(), Day::of(client, seen.now)?);
+    Ok(NowPage {
+        frame,
+        heading,
+        summary,
+        is_known,
+        needs,
+        figures,
+        nodes,
+        running,
+        next,
+        next_words,
+        bars,
+        day,
+    })
 }
 
 /// The oldest executions in these states, as many as are counted.

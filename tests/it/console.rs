@@ -35,6 +35,7 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("a_failure_that_was_tried_again_needs_nobody", a_failure_that_was_tried_again_needs_nobody),
         ("what_is_not_looked_at_is_told", what_is_not_looked_at_is_told),
         ("a_node_is_silent_once_its_row_says_so", a_node_is_silent_once_its_row_says_so),
+        ("the_last_day_is_counted_by_hour_and_by_job", the_last_day_is_counted_by_hour_and_by_job),
         ("a_verb_acts_on_the_name_with_its_spaces", a_verb_acts_on_the_name_with_its_spaces),
         ("instants_beyond_the_calendar_are_refused", instants_beyond_the_calendar_are_refused),
         #[cfg(feature = "cli")]
@@ -590,6 +591,34 @@ fn a_node_is_silent_once_its_row_says_so() {
         let said = get(&client, "/now").text.contains("has not been heard of");
         assert_eq!(said, is_silent, "{span} {silence}");
     }
+}
+
+fn the_last_day_is_counted_by_hour_and_by_job() {
+    const HOUR: i64 = 3_600_000;
+    let (database, client) = hostile();
+    assert!(get(&client, "/now").text.contains("no attempt has ended"));
+    let hour = client.now().unwrap().timestamp_millis() / HOUR * HOUR;
+    for (ago, counts) in [(0, "7, 0, 0, 0"), (5, "1200, 3, 1, 2"), (23, "1, 0, 0, 0"), (24, "500, 500, 0, 0")]
+    {
+        database.batch(&format!(
+            "INSERT INTO QRTZ_OUTCOME (application, hours, from_time, job, node, begun, lateness_max, succeeded, \
+             failed, timed_out, abandoned) VALUES ('{APPLICATION}', 1, {}, 'text<i>', 'a', 9, 2500, {counts})",
+            hour - ago * HOUR
+        ));
+    }
+    let now = get(&client, "/now").text;
+    let told = "1,208 attempts succeeded, 3 failed, 1 timed out, 2 abandoned";
+    assert!(now.contains(told), "{now}");
+    for bar in [
+        "1,200 attempts succeeded, 3 failed, 1 timed out, 2 abandoned</title><rect x=\"540\" y=\"7\" width=\"24\" \
+         height=\"53\" rx=\"2\"/><rect class=\"bad\" x=\"540\" y=\"4\" width=\"24\" height=\"3\" rx=\"2\"/>",
+        "7 attempts succeeded</title><rect x=\"690\" y=\"57\" width=\"24\" height=\"3\" rx=\"2\"/>",
+        "1 attempt succeeded</title><rect x=\"0\" ",
+    ] {
+        assert!(now.contains(bar), "{bar}: {now}");
+    }
+    let jobs = get(&client, "/jobs").text;
+    assert!(jobs.contains(told) && jobs.contains(">+2.5 s<"), "{jobs}");
 }
 
 fn a_verb_acts_on_the_name_with_its_spaces() {

@@ -1,0 +1,99 @@
+//! How the attempts of the last 24 hours ended.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::grid::hour_of;
+use super::trouble::Trouble;
+use super::words::{counted, number};
+use crate::{Client, OutcomeFilter, Outcomes};
+
+/// So many hours are shown, the one that has begun among them.
+const HOURS: i64 = 24;
+/// How high the bars are together.
+const HEIGHT: u64 = 60;
+/// How wide the place of an hour is.
+const WIDTH: i64 = 30;
+
+/// The last 24 hours as bars, and in words.
+pub(super) struct Day {
+    pub(super) bars: Vec<Bar>,
+    pub(super) words: String,
+}
+
+/// The attempts that ended in an hour: those that succeeded below those that did not.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Bar {
+    pub(super) x: i64,
+    pub(super) ran_y: u64,
+    pub(super) ran: u64,
+    pub(super) failed_y: u64,
+    pub(super) failed: u64,
+    pub(super) title: String,
+}
+
+impl Day {
+    pub(super) fn of(client: &Client, now: DateTime<Utc>) -> Result<Self, Trouble> {
+        let hours = client.outcomes(&OutcomeFilter { by_hour: true, ..filter(now) })?;
+        let all = client.outcomes(&filter(now))?;
+        let words = all.first().map_or_else(|| "no attempt has ended".to_owned(), told);
+        Ok(Self { bars: bars(&hours, first(now)), words })
+    }
+}
+
+/// How the attempts at each job ended that did in the last 24 hours.
+pub(super) fn by_job(client: &Client, now: DateTime<Utc>) -> Result<BTreeMap<String, Outcomes>, Trouble> {
+    let jobs = client.outcomes(&OutcomeFilter { by_job: true, ..filter(now) })?;
+    Ok(jobs.into_iter().map(|it| (it.job.clone(), it)).collect())
+}
+
+/// The first of the hours.
+fn first(now: DateTime<Utc>) -> DateTime<Utc> {
+    hour_of(now) - TimeDelta::hours(HOURS - 1)
+}
+
+fn filter(now: DateTime<Utc>) -> OutcomeFilter {
+    OutcomeFilter { since: Some(first(now)), ..OutcomeFilter::default() }
+}
+
+/// The attempts that failed, ran out of time, or lost their node.
+fn failed(of: &Outcomes) -> u64 {
+    [of.failed, of.timed_out, of.abandoned].iter().fold(0, |sum, count| sum.saturating_add(*count))
+}
+
+/// `1,204 attempts succeeded, 3 failed`
+pub(super) fn told(of: &Outcomes) -> String {
+    let others = [
+        (of.failed, "failed"),
+        (of.timed_out, "timed out"),
+        (of.abandoned, "abandoned"),
+        (of.cancelled, "cancelled"),
+    ];
+    let others = others.iter().filter(|(count, _)| *count > 0);
+    let begin = format!("{} succeeded", counted(of.succeeded, "attempt"));
+    others.fold(begin, |told, (count, word)| format!("{told}, {} {word}", number(*count)))
+}
+
+fn bars(hours: &[Outcomes], first: DateTime<Utc>) -> Vec<Bar> {
+    let most =
+        hours.iter().map(|it| it.succeeded.saturating_add(failed(it))).max().unwrap_or_default().max(4);
+    // Each is seen, and both fit.
+    let height = |count: u64| match count {
+        0 => 0,
+        count => (count.saturating_mul(HEIGHT - 6) / most).max(3),
+    };
+    let bar = |it: &Outcomes| {
+        let (ran, failed) = (height(it.succeeded), height(failed(it)));
+        let ran_y = HEIGHT - ran.min(HEIGHT);
+        Bar {
+            x: (it.from - first).num_hours() * WIDTH,
+            ran_y,
+            ran,
+            failed_y: ran_y - failed.min(ran_y),
+            failed,
+            title: format!("{}: {}", it.from.format("%H:00 to %H:59"), told(it)),
+        }
+    };
+    hours.iter().map(bar).collect()
+}
