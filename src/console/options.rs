@@ -75,7 +75,8 @@ impl Options {
         Self { user: Some(Arc::new(user)), ..self }
     }
 
-    /// How long a page may take, the database's answers with it; then it says so. Default: 15 s.
+    /// How long a page may take, the database's answers with it; then it says so. A form has as long to come.
+    /// Default: 15 s.
     #[must_use]
     pub fn patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
