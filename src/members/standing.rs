@@ -1,12 +1,12 @@
 //! The heartbeat's knowledge of its node, and of the executions that run here: those that somebody cancelled,
 //! and whether this process may still answer for them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::bell::Bell;
-use crate::domain::{Boot, ExecutionId, NodeId};
+use crate::domain::{Boot, ExecutionId, NodeId, Token};
 use crate::time::{Lease, Now};
 
 /// Told by the heartbeat, asked by handlers.
@@ -14,7 +14,8 @@ use crate::time::{Lease, Now};
 pub(crate) struct Standing {
     /// Whether anybody was asked to cancel: handlers may ask in a loop.
     any: AtomicBool,
-    asked: Mutex<BTreeSet<ExecutionId>>,
+    /// With their tokens: a copy of the database that took over may give an id once more.
+    asked: Mutex<BTreeMap<ExecutionId, Token>>,
     /// The name under which the node joined last.
     node: Mutex<NodeId>,
     /// How often the node's row was ended by others.
@@ -42,9 +43,10 @@ impl Default for Standing {
 
 impl Standing {
     /// Notes all executions of this node that are now asked to cancel; answers those that are newly asked.
-    pub(crate) fn ask(&self, all: BTreeSet<ExecutionId>) -> Vec<ExecutionId> {
+    pub(crate) fn ask(&self, all: BTreeMap<ExecutionId, Token>) -> Vec<ExecutionId> {
         let mut asked = lock(&self.asked);
-        let new: Vec<ExecutionId> = all.difference(&asked).copied().collect();
+        let is_new = |(id, token): &(&ExecutionId, &Token)| asked.get(id) != Some(*token);
+        let new: Vec<ExecutionId> = all.iter().filter(is_new).map(|(id, _)| *id).collect();
         self.any.store(!all.is_empty(), Ordering::Relaxed);
         *asked = all;
         drop(asked);
@@ -86,8 +88,9 @@ impl Standing {
         self.drains.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn is_cancelled(&self, execution: ExecutionId) -> bool {
-        self.any.load(Ordering::Relaxed) && lock(&self.asked).contains(&execution)
+    /// Whether somebody asked to cancel the execution that runs under this token.
+    pub(crate) fn is_cancelled(&self, execution: ExecutionId, token: Token) -> bool {
+        self.any.load(Ordering::Relaxed) && lock(&self.asked).get(&execution) == Some(&token)
     }
 
     pub(crate) fn incarnation(&self) -> u64 {
@@ -122,13 +125,15 @@ mod tests {
     #[test]
     fn each_is_told_once_and_forgotten_with_its_end() {
         let standing = Standing::default();
-        let ids = |ids: &[i64]| ids.iter().copied().map(ExecutionId).collect::<BTreeSet<_>>();
-        assert!(!standing.is_cancelled(ExecutionId(1)));
+        let (mine, other) = (Token::fresh(), Token::fresh());
+        let ids = |ids: &[i64]| ids.iter().map(|id| (ExecutionId(*id), mine)).collect::<BTreeMap<_, _>>();
+        assert!(!standing.is_cancelled(ExecutionId(1), mine));
         assert_eq!(standing.ask(ids(&[1, 2])), [ExecutionId(1), ExecutionId(2)]);
         assert_eq!(standing.ask(ids(&[2, 3])), [ExecutionId(3)]);
-        assert_eq!([1, 2, 3].map(|id| standing.is_cancelled(ExecutionId(id))), [false, true, true]);
+        assert_eq!([1, 2, 3].map(|id| standing.is_cancelled(ExecutionId(id), mine)), [false, true, true]);
+        assert!(!standing.is_cancelled(ExecutionId(2), other), "another execution with the same id");
         assert_eq!(standing.ask(ids(&[])), []);
-        assert!(!standing.is_cancelled(ExecutionId(3)));
+        assert!(!standing.is_cancelled(ExecutionId(3), mine));
     }
 
     #[test]

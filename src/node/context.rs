@@ -17,7 +17,7 @@ use crate::domain::Receipt;
 use crate::domain::SpanOrigin;
 use crate::domain::headers::Headers;
 use crate::domain::payload;
-use crate::domain::{Boot, Cause, Covers, Error, ErrorKind, ExecutionId, LeftOut, LogLevel, Progress};
+use crate::domain::{Boot, Cause, Covers, Error, ErrorKind, ExecutionId, LeftOut, LogLevel, Progress, Token};
 use crate::members::Standing;
 #[cfg(feature = "tokio")]
 use crate::members::bell::woken;
@@ -122,6 +122,7 @@ pub enum Cancellation {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     pub execution: ExecutionId,
+    pub token: Token,
     /// The node's incarnation when the handler began.
     pub incarnation: u64,
     /// None without a time limit.
@@ -133,7 +134,7 @@ impl Begun {
     pub(crate) fn cancellation(&self, standing: &Standing, stopping: bool, now: Now) -> Option<Cancellation> {
         if self.time_is_up_at.is_some_and(|at| at <= now.boot) {
             Some(Cancellation::TimeLimit)
-        } else if standing.is_cancelled(self.execution) {
+        } else if standing.is_cancelled(self.execution, self.token) {
             Some(Cancellation::ByHand)
         } else if self.incarnation != standing.incarnation() {
             Some(Cancellation::ExecutionLost)

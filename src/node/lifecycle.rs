@@ -176,6 +176,10 @@ impl Starting {
         self.0.execution()
     }
 
+    pub(crate) fn token(&self) -> Token {
+        self.0.token()
+    }
+
     /// The next step, once the start is settled; `None` if nobody will settle it any more.
     pub(crate) fn settled(self, answer: Option<Applied>, now: Now, signals: Signals) -> Lifecycle {
         match answer {

@@ -11,7 +11,7 @@ use crossbeam::channel::{Sender, bounded};
 use crate::domain::attempt_span::AttemptSpan;
 use crate::domain::headers;
 use crate::domain::user_code::{brief, guarded, with_causes};
-use crate::domain::{Answer, Attempt, Cause, Event, ExecutionId, JobPolicy, Timestamp};
+use crate::domain::{Answer, Attempt, Cause, Event, ExecutionId, JobPolicy, Timestamp, Token};
 use crate::members::Standing;
 use crate::node::context::{Begun, Context, Ledger, Stopping};
 use crate::node::handlers::{Handlers, NoAnswer};
@@ -98,18 +98,18 @@ impl Runner {
     }
 
     pub(super) fn first(&self, claimed: Claimed) -> Lifecycle {
-        let signals = self.signals(claimed.execution());
+        let signals = self.signals(claimed.execution(), claimed.token());
         Lifecycle::of(claimed, self.clock.now(), signals)
     }
 
     /// The step after a start that was settled so; `None` if nobody settles it any more.
     pub(super) fn started(&self, starting: Starting, answer: Option<Applied>) -> Lifecycle {
-        let signals = self.signals(starting.execution());
+        let signals = self.signals(starting.execution(), starting.token());
         starting.settled(answer, self.clock.now(), signals)
     }
 
-    fn signals(&self, execution: ExecutionId) -> Signals {
-        Signals { is_closed: self.is_closed(), is_cancelled: self.standing.is_cancelled(execution) }
+    fn signals(&self, execution: ExecutionId, token: Token) -> Signals {
+        Signals { is_closed: self.is_closed(), is_cancelled: self.standing.is_cancelled(execution, token) }
     }
 
     /// Settles an execution that does not run here: it is cancelled, or goes back.
@@ -150,6 +150,7 @@ impl Runner {
             job: Arc::clone(&entry.job),
             begun: Begun {
                 execution: claimed.execution(),
+                token: claimed.token(),
                 incarnation: self.standing.incarnation(),
                 time_is_up_at: running.time_is_up_at(),
             },
@@ -212,7 +213,7 @@ impl Runner {
     pub(super) fn end(&self, run: HandlerRun, running: Started, ending: Ending) {
         let HandlerRun { attempt, cause, policy, began, lateness, watch, span: its_span } = run;
         let ended = self.clock.now();
-        let is_cancelled = self.standing.is_cancelled(attempt.execution);
+        let is_cancelled = self.standing.is_cancelled(attempt.execution, running.claimed().token());
         running.saying().end();
         let (ending, passed_on) = match ending {
             Ending::Undecodable(reason) => {

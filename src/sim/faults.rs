@@ -143,14 +143,6 @@ impl Faults {
         losses: 0,
     };
 
-    /// Pools fill up, and nothing else happens.
-    pub(super) const FULL: Self = Self { long_jobs: 900_000, ..Self::NONE };
-
-    /// Whether nothing can be in an execution's way but others that take its seat.
-    pub(super) fn fill_seats_alone(&self) -> bool {
-        self.long_jobs > 0 && Self { long_jobs: 0, ..*self } == Self::NONE
-    }
-
     pub(super) const MANY: Self = Self {
         calls: 50_000,
         slow: 20_000,

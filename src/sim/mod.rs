@@ -262,17 +262,6 @@ fn what_is_expected_is_noted_once_whatever_goes_wrong() {
     assert!(unmet > 100, "{unmet}");
 }
 
-/// Lanes and jobs are full: whoever is claimed late says for which seat it waited.
-#[test]
-fn what_is_claimed_late_says_what_it_waited_for() {
-    let mut waited = 0;
-    for seed in 0..3 {
-        waited += Scenario { span: QUARTER / 3, ..Scenario::of(Faults::FULL, seed) }.prove().verdict.waited;
-    }
-    println!("full: waited={waited}");
-    assert!(waited > 500, "{waited}");
-}
-
 /// Clusters under fire on SQLite, for a hundredth of the claims, without the faults that need a database in virtual
 /// time.
 #[cfg(feature = "sqlite")]

@@ -156,12 +156,6 @@ pub(super) enum Sabotage {
     CarryOutInAnyOrder,
     /// A sync writes although a higher revision is known.
     IgnoreRevisions,
-    /// What is claimed late does not say for which seat it waited.
-    ForgetWaits,
-    /// It says another seat than the one that it waited for.
-    OtherSeats,
-    /// The waits of a batch of claims are written into each other's rows.
-    MixWaits,
     /// Polls do not tell of requests.
     DeafToRequests,
     /// Outputs of this kind reach nobody.
@@ -280,9 +274,6 @@ impl Sabotage {
             ("the switches of application and nodes", Faults::SWITCHED, vec![Self::DeafToSwitches]),
             ("the fire time that a skip names", MANY, vec![Self::SkipTheNext]),
             ("no attempt after a cancel", MANY, vec![Self::FollowTheCancelled]),
-            ("what a late claim says that it waited for", Faults::FULL, vec![Self::ForgetWaits]),
-            ("the seat that a late claim says", Faults::FULL, vec![Self::OtherSeats]),
-            ("whose wait a late claim says", Faults::FULL, vec![Self::MixWaits]),
             ("the slot, by planned claims", MANY, vec![Self::Slots(SlotFault::ByPlanned)]),
             ("the slot, by PENDING claims", MANY, vec![Self::Slots(SlotFault::ByPending)]),
             ("the slot of what waits for its retry", MANY, vec![Self::Slots(SlotFault::OfRetries)]),

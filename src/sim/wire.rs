@@ -12,8 +12,8 @@ use super::sabotage::{Route, Sabotage};
 use super::{jobs, judge};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Boot, BoundScope, Covers, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Rate,
-    Reason, ScheduleId, SeatKind, Timestamp, Token,
+    Boot, Covers, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Rate, Reason,
+    ScheduleId, Timestamp, Token,
 };
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 use crate::store::awaited::OpenOrEnded;
@@ -559,26 +559,10 @@ impl<'a> Wire<'a> {
         Err(Error::new(ErrorKind::Unknown, "the connection ended between two transactions"))
     }
 
-    /// The claims as they are asked for; by a sabotage something else.
     fn requests(&self, requests: &[ClaimRequest]) -> Vec<ClaimRequest> {
         let mut requests = requests.to_vec();
         if self.is(Sabotage::NoDeadline) {
             requests.iter_mut().for_each(|request| request.lease.until = Boot::MAX);
-        }
-        if self.is(Sabotage::ForgetWaits) {
-            requests.iter_mut().for_each(|request| request.waited = None);
-        }
-        if self.is(Sabotage::OtherSeats) {
-            for wait in requests.iter_mut().filter_map(|request| request.waited.as_mut()) {
-                wait.seat = match wait.seat {
-                    SeatKind::Lane(_) => SeatKind::Bound(BoundScope::Job),
-                    SeatKind::Bound(_) | SeatKind::Rate(_) => SeatKind::Lane("another".into()),
-                };
-            }
-        }
-        if self.is(Sabotage::MixWaits) {
-            let waits: Vec<_> = requests.iter_mut().map(|request| request.waited.take()).collect();
-            requests.iter_mut().zip(waits.into_iter().rev()).for_each(|(it, wait)| it.waited = wait);
         }
         requests
     }

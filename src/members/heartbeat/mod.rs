@@ -257,7 +257,7 @@ impl<F: Fn() -> LaneReport + Send + 'static> HeartbeatMachine<F> {
 
     /// Tells handlers of cancels, and the database that this node has heard of them.
     fn hear_cancels(&mut self, owned: &[Stranded]) {
-        let asked = owned.iter().filter(|it| it.is_cancelled).map(|it| it.id);
+        let asked = owned.iter().filter(|it| it.is_cancelled).map(|it| (it.id, it.token));
         let new = self.standing.ask(asked.collect());
         let heard = owned.iter().filter(|it| new.contains(&it.id)).map(Stranded::named);
         let heard = heard.map(|attempt| HeartbeatOutput::Event(Event::CancelHeard { attempt }));

@@ -519,10 +519,12 @@ fn a_cancel_is_noted_as_seen_when_it_is_heard_of() {
         seen.collect::<Vec<_>>()
     };
     assert_eq!(seen(&mut machine, 5_000, vec![asked.clone(), beside.clone()]), [[ExecutionId(1)]]);
-    assert!(standing.is_cancelled(ExecutionId(1)) && !standing.is_cancelled(ExecutionId(2)));
+    let tokens = [asked.token, beside.token];
+    let is_cancelled = |n: usize| standing.is_cancelled(ExecutionId(n as i64), tokens[n - 1]);
+    assert!(is_cancelled(1) && !is_cancelled(2));
     assert!(seen(&mut machine, 10_000, vec![asked, beside.clone()]).is_empty());
     assert!(seen(&mut machine, 15_000, vec![beside]).is_empty());
-    assert!(!standing.is_cancelled(ExecutionId(1)));
+    assert!(!is_cancelled(1));
 }
 
 /// A heartbeat at once, whose answer is a new list of what to do.

@@ -1,7 +1,7 @@
 //! Async handlers on real runtimes, over the in-memory store; their outcomes are read off the completer's
 //! inputs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
@@ -19,7 +19,7 @@ use crate::node::handlers::Handlers;
 use crate::node::tests::bench::{AT, RunnerBench, store};
 use crate::pipeline::pool::{Permit, Pool};
 use crate::store::rules::ChangeKind;
-use crate::store::{Applied, ExecutionChange, ExecutionQuery, Verbs};
+use crate::store::{Applied, ExecutionChange};
 use crate::time::Lease;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -64,11 +64,15 @@ impl Bench {
 
     /// Gives the schedule's occurrence to a pool of tasks on this runtime, whose one seat it takes.
     fn submit(&self, runtime: &Handle, at_once: bool) -> Pool<Claimed> {
+        self.submit_claimed(runtime, self.claim(at_once))
+    }
+
+    fn submit_claimed(&self, runtime: &Handle, claimed: Claimed) -> Pool<Claimed> {
         let tasks = Tasks { runtime: runtime.clone() };
         let pool = Pool::of_tasks(1, tasks.launch(self.runner.clone()), |notice| panic!("{notice:?}"));
         let permit = pool.reserve().expect("a seat");
         assert!(pool.reserve().is_none());
-        Permit::submit(vec![(permit, self.claim(at_once))], Boot::at(0));
+        Permit::submit(vec![(permit, claimed)], Boot::at(0));
         pool
     }
 
@@ -329,10 +333,11 @@ fn at_its_time_limit_it_is_told_and_dropped_after_its_grace() {
 impl Bench {
     /// Runs the occurrence, and asks for its end once its handler has `begun`.
     fn cancelled(&self, runtime: &Runtime, begun: &Semaphore) -> Pool<Claimed> {
-        let pool = self.submit(runtime.handle(), true);
+        let claimed = self.claim(true);
+        let asked = BTreeMap::from([(claimed.execution(), claimed.token())]);
+        let pool = self.submit_claimed(runtime.handle(), claimed);
         runtime.block_on(async { begun.acquire().await.unwrap().forget() });
-        let rows = self.store.executions(&ExecutionQuery { limit: 9, ..ExecutionQuery::default() });
-        self.runner.standing.ask(BTreeSet::from([rows.unwrap()[0].id.into()]));
+        self.runner.standing.ask(asked);
         pool
     }
 }

@@ -13,7 +13,7 @@ use super::faults::{Faults, MEMBERS, RETENTION, any_member};
 use super::jobs::{self, APPLICATION};
 use super::judge::{Bounds, COUNTED, Cancel, Covering, Effect, Execution, History, Pause, Unserved};
 use super::plans::Plans;
-use super::process::{HAS_LANES, Process, Surroundings, lanes_of_jobs};
+use super::process::{HAS_LANES, Process, Surroundings};
 use super::sabotage::Sabotage;
 use super::scenario::Scenario;
 use super::switches::Switches;
@@ -46,9 +46,6 @@ const ENQUEUES: Millis = 1_731;
 const TOLD: Millis = 10;
 /// The clock of a copy that takes over is wrong by so much at most.
 pub(super) const OTHER_CLOCK: Millis = 15_000;
-/// Where nothing but others' seats is in its way, an execution is in the plan of any node so soon: a poll, the
-/// time after which any node claims it, not those at home alone, and the calls of both.
-const TELLS: Millis = 12_000;
 /// How long nodes are cut off for as somebody takes hold of a row: a claim of each second is under way then.
 const CUT: Millis = 2_000;
 
@@ -80,8 +77,6 @@ pub(super) struct Cluster {
     verbs: Dice,
     /// For all other faults but the rows that somebody holds.
     fate: Dice,
-    /// From how late on a claim is to say what it waited for, where nothing else is in its way.
-    tells: Option<Millis>,
     faults: Faults,
     now: Millis,
     ends: Millis,
@@ -192,7 +187,6 @@ impl Cluster {
             orders: stream(4),
             fate: stream(2),
             verbs: stream(7),
-            tells: scenario.faults.fill_seats_alone().then_some(TELLS),
             faults: scenario.faults,
             now,
             ends,
@@ -509,11 +503,6 @@ impl Cluster {
             told: self.wires.nobodys(),
         });
         let unserved = unserved.into_iter().collect();
-        let lanes = nodes.iter().filter_map(|node| node.id.parse().ok().map(|id| (node.id.clone(), id)));
-        let lanes = lanes.flat_map(|(node, id)| {
-            lanes_of_jobs(id).into_iter().map(move |(job, lanes)| ((node.clone(), job), lanes))
-        });
-        let lanes = lanes.collect();
         let requests = self.plans.end_requests(&self.database);
         let mut plans = self.plans.outcome(store);
         if !self.database.keeps_virtual_time() {
@@ -553,13 +542,11 @@ impl Cluster {
             unnoticed,
             clock: self.clock_errors,
             counted: Some(counted(store)),
-            lanes,
             kept: RETENTION,
             healed: self.ends,
             read: self.now,
             bounds: Bounds {
                 contained: self.slack,
-                tells: self.tells,
                 early: Bounds::default().early + early,
                 ..Bounds::default()
             },

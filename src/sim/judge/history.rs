@@ -72,8 +72,6 @@ pub struct History {
     pub lost_cancels: Vec<Cancel>,
     /// Processes were stopped between two instructions: what such a one begins late is excused and counted.
     pub stopped: bool,
-    /// The lanes that a job may be run in on a node: the node's id, the job. Empty if nobody kept them.
-    pub lanes: BTreeMap<(String, String), Vec<String>>,
     pub bounds: Bounds,
 }
 
@@ -142,9 +140,6 @@ pub struct Bounds {
     pub freed: Millis,
     /// The grace of async handlers.
     pub grace: Millis,
-    /// What is claimed later than this, by any node that had it in its plan, says what it waited for. `None`:
-    /// other things may have been in its way.
-    pub tells: Option<Millis>,
     /// After so many more occurrences than it allows a schedule that fails is paused at the latest.
     pub contained: u32,
 }
@@ -162,7 +157,6 @@ impl Default for Bounds {
             begun: Some(60_000 + 15_000 + 3_000),
             freed: 78_000,
             grace: 5_000,
-            tells: None,
             contained: 1,
         }
     }
@@ -252,8 +246,6 @@ pub struct Execution {
     pub following: Option<Millis>,
     /// Of one that was skipped because it would have overlapped: which other.
     pub holder: Option<i64>,
-    /// What its claim says that it waited for: `lane slow 41200`.
-    pub waited: Option<String>,
 }
 
 /// A handler's first instruction, as the job itself saw it.
@@ -462,8 +454,6 @@ pub struct Verdict {
     pub attempts: usize,
     /// Occurrences that were noted as unmet.
     pub unmet: usize,
-    /// Executions that say what they waited for.
-    pub waited: usize,
     /// Attempts that retention removed.
     pub removed: usize,
     /// Late beginnings of processes that were stopped.

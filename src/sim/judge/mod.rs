@@ -21,7 +21,6 @@ mod requests;
 mod reruns;
 mod syncs;
 mod transactions;
-mod waits;
 mod withdrawn;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +76,6 @@ pub fn judge(history: &History) -> Verdict {
     nodes(history, &mut verdict);
     punctuality(history, &mut verdict);
     fences::fences(history, &mut verdict);
-    waits::waits(history, &mut verdict);
     bounds(history, &mut verdict);
     verdict
 }

@@ -91,19 +91,6 @@ fn lanes_of(node: NodeId) -> (Vec<LaneSettings>, Lanes) {
     (lanes, of_jobs)
 }
 
-/// The lanes that each job may be run in on a node: its own, and for jobs of the default lane one that takes
-/// over what is slow.
-pub(super) fn lanes_of_jobs(node: NodeId) -> Vec<(String, Vec<String>)> {
-    let (settings, _) = lanes_of(node);
-    let has_slow = settings.iter().any(|lane| lane.is_automatic);
-    let lanes = |job: &str| match (has_slow, job) {
-        (true, "flaky") => vec!["slow".to_owned()],
-        (true, _) => vec![DEFAULT_LANE.to_owned(), "slow".to_owned()],
-        (false, _) => vec![DEFAULT_LANE.to_owned()],
-    };
-    jobs::all().into_iter().map(|job| (job.name.clone(), lanes(&job.name))).collect()
-}
-
 /// A handler that runs, on a thread or as a task.
 struct Job {
     lane: LaneId,

@@ -47,7 +47,7 @@ impl Process {
             let Some((lane, claimed)) = next else { break };
             said = true;
             let now = self.now(around.time);
-            let is_cancelled = self.standing.is_cancelled(claimed.execution());
+            let is_cancelled = self.standing.is_cancelled(claimed.execution(), claimed.token());
             self.perform(
                 lane,
                 Lifecycle::of(claimed, now, Signals { is_closed: false, is_cancelled }),
@@ -100,6 +100,7 @@ impl Process {
                 let task = self.of_tasks[lane.place()].then(|| Task {
                     begun: Begun {
                         execution: running.claimed().execution(),
+                        token: running.claimed().token(),
                         incarnation: self.standing.incarnation(),
                         time_is_up_at: running.time_is_up_at(),
                     },
@@ -130,7 +131,7 @@ impl Process {
                 }
                 answer => answer.ok(),
             };
-            let is_cancelled = self.standing.is_cancelled(starting.execution());
+            let is_cancelled = self.standing.is_cancelled(starting.execution(), starting.token());
             self.perform(
                 lane,
                 starting.settled(answer, now, Signals { is_closed: false, is_cancelled }),
@@ -160,7 +161,10 @@ impl Process {
     /// Some handlers look whether they are to end, and do; the others run on.
     fn heed_cancels(&mut self, time: Millis) {
         let heeds = |it: &Job| it.running.claimed().execution().0 % 3 > 0;
-        let asked = |it: &Job| self.standing.is_cancelled(it.running.claimed().execution());
+        let asked = |it: &Job| {
+            let claimed = it.running.claimed();
+            self.standing.is_cancelled(claimed.execution(), claimed.token())
+        };
         let waits = |it: &Job| it.own.as_ref().is_some_and(Own::is_waiting);
         let heeding = |it: &&mut Job| it.ends > time && heeds(it) && asked(it) && !waits(it);
         for it in self.running.iter_mut().filter(heeding) {
@@ -196,7 +200,8 @@ impl Process {
         let (job, has_own_lane) = (Arc::clone(&claimed.entry().job), claimed.has_own_lane());
         let retries = !around.wire.is(Sabotage::NoRetries);
         let policy = policy_of(&it.running).filter(|_| retries);
-        let is_cancelled = self.standing.is_cancelled(it.running.claimed().execution());
+        let claimed = it.running.claimed();
+        let is_cancelled = self.standing.is_cancelled(claimed.execution(), claimed.token());
         let (told, dropped) = it.task.map_or((None, None), |task| (task.told, task.dropped));
         let attempt = claimed.named();
         let is_success = matches!(it.answer, Answer::Done | Answer::Completed(_)) && dropped.is_none();

@@ -250,7 +250,6 @@ impl MemoryStore {
             prev: run.prev.map(Timestamp::millis),
             following: run.following.map(Timestamp::millis),
             holder: run.holder,
-            waited: run.waited_for.as_ref().map(ToString::to_string),
         };
         let removed = tables.hooks.removed.iter().map(|(id, run)| (*id, run));
         (tables.runs().chain(removed).map(row).collect(), tables.hooks.changes.clone())

@@ -472,7 +472,6 @@ impl Cluster {
             healed: self.healed,
             read,
             stopped,
-            lanes: BTreeMap::new(),
             bounds,
         };
         Settled { run: self.name.clone(), history, changes, connections }

@@ -53,7 +53,7 @@ pub fn plans(hand: &mut Hand, load: &Load, ended: &BTreeMap<String, (i64, i64)>)
 pub fn executions(hand: &mut Hand) -> Vec<Execution> {
     let columns = "r.id, COALESCE(e.name, '?'), r.generation, r.origin, r.scheduled_time, r.until_time, r.occurrences, \
                    r.attempt, r.state, r.reason, r.fence, r.node, r.due_time, r.claimed_time, r.finished_time, \
-                   r.prev_fire_time, r.following_fire_time, COALESCE(r.holder, -1), COALESCE(r.waited_for, '')";
+                   r.prev_fire_time, r.following_fire_time, COALESCE(r.holder, -1)";
     let tail = "FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id ORDER BY r.id";
     let execution = |row: Vec<String>| Execution {
         id: number(&row[0]),
@@ -75,7 +75,6 @@ pub fn executions(hand: &mut Hand) -> Vec<Execution> {
         prev: maybe(&row[15]),
         following: maybe(&row[16]),
         holder: maybe(&row[17]),
-        waited: Some(row[18].clone()).filter(|waited| !waited.is_empty()),
     };
     hand.rows(columns, tail).into_iter().map(execution).collect()
 }

@@ -9,8 +9,8 @@ pub(crate) fn ledger(url: &str) -> Vec<Execution> {
     let question =
         sql("SELECT r.id, COALESCE(e.name, ''), r.generation, r.origin, r.scheduled_time, r.until_time, \
          r.occurrences, r.attempt, r.state, r.reason, r.fence, r.node, r.due_time, r.claimed_time, \
-         r.finished_time, r.prev_fire_time, r.following_fire_time, r.waited_for FROM QRTZ_RUN r \
-         LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id");
+         r.finished_time, r.prev_fire_time, r.following_fire_time FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e \
+         ON e.id = r.execute_id");
     let mut session = Target::parse(url).unwrap().connect(LIMITS).unwrap();
     session.rows(&question).unwrap().into_iter().map(execution).collect()
 }
@@ -36,7 +36,6 @@ fn execution(mut row: Row) -> Execution {
         prev: some(&mut row),
         following: some(&mut row),
         holder: None,
-        waited: row.maybe_text().unwrap(),
     }
 }
 
