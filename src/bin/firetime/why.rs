@@ -105,7 +105,8 @@ fn lines<'a>(out: &mut dyn Write, answers: impl Iterator<Item = &'a Why>) -> Res
     output::table(out, ["FIRE TIME (UTC)", "FATE", "REASON", "LATE", "WHY"], answers.map(row))
 }
 
-/// How many there are of each fate and reason, and the first that were due and did not succeed.
+/// How many there are of each fate and reason, and the first that were due and did not succeed, or of a time
+/// to come the first.
 fn summary(out: &mut dyn Write, answers: &[Why]) -> Result {
     let mut counts: BTreeMap<(String, &str), usize> = BTreeMap::new();
     for why in answers {
@@ -115,13 +116,18 @@ fn summary(out: &mut dyn Write, answers: &[Why]) -> Result {
         counts.into_iter().map(|((fate, reason), count)| vec![count.to_string(), fate, reason.to_owned()]);
     output::table(out, ["COUNT", "FATE", "REASON"], rows)?;
     let is_other = |why: &&Why| !matches!(why.fate, Fate::Succeeded | Fate::Planned);
-    let others: Vec<&Why> = answers.iter().filter(is_other).collect();
-    if others.is_empty() {
+    let mut shown: Vec<&Why> = answers.iter().filter(is_other).collect();
+    let mut which = "that did not succeed";
+    if shown.is_empty() {
+        which = "to come";
+        shown = answers.iter().filter(|why| why.fate == Fate::Planned).collect();
+    }
+    if shown.is_empty() {
         return Ok(());
     }
-    let (shown, all) = (others.len().min(SHOWN), others.len());
-    writeln!(out, "\nThe first {shown} of {all} that did not succeed:")?;
-    lines(out, others.into_iter().take(SHOWN))
+    let (most, all) = (shown.len().min(SHOWN), shown.len());
+    writeln!(out, "\nThe first {most} of {all} {which}:")?;
+    lines(out, shown.into_iter().take(SHOWN))
 }
 
 /// As JSON has it, with blanks.
