@@ -1,5 +1,5 @@
-//! How long lists of executions, and counts of outcomes, take in a large ledger: `scripts/bench-views.sh` loads
-//! one and runs this.
+//! How long lists of executions, and counts of outcomes, take in a large ledger: `scripts/bench-views.sh`
+//! loads one and runs this.
 //!
 //! For each list the first and the hundredth page of 50 rows: the median of five calls of a client that is
 //! connected already, in milliseconds, and how many rows came. The same for each count.

@@ -5,8 +5,8 @@
 //! duties, in this order: the end of [`pauses`] whose time is up, [`takeover`] of dead nodes' executions,
 //! repair of [`misfires`], [`quarantine`] of unreadable rows and schedules ahead of the clock, [`retention`].
 //! If polls have noticed jobs that [`nobody`] can run, or schedules of which something is [`expected`], a
-//! pass looks at these. While somebody looks at the cluster's [`figures`], a pass reads these, too. Every
-//! two minutes it adds up the counts of [`outcomes`]. [`containment`] pauses schedules: before a takeover ends an
+//! pass looks at these. While somebody looks at the cluster's [`figures`], a pass reads these, too. Every two
+//! minutes it adds up the counts of [`outcomes`]. [`containment`] pauses schedules: before a takeover ends an
 //! execution for good, and on every node after failures of its own.
 //!
 //! A pass lasts until its duties have no work left. During a longer one the node stands for [`election`]

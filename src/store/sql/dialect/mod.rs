@@ -520,8 +520,8 @@ impl Dialect {
     }
 }
 
-/// A table with its primary key named where a condition begins with its first column. MariaDB would otherwise read a
-/// small table as a whole, and lock all of it in a caller's transaction at REPEATABLE READ.
+/// A table with its primary key named where a condition begins with its first column. MariaDB would otherwise
+/// read a small table as a whole, and lock all of it in a caller's transaction at REPEATABLE READ.
 fn sought(table: &str, alias: &str, condition: &str) -> String {
     let first = if table.starts_with("QRTZ_OUTCOME") { ".application = " } else { ".id = " };
     let is_by_key = condition.strip_prefix(alias).is_some_and(|rest| rest.starts_with(first));
