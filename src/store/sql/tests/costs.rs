@@ -29,7 +29,10 @@ fn requests(entries: &[Arc<Entry>]) -> Vec<ClaimRequest> {
 
 fn outcomes(claims: Vec<Claim>) -> Vec<Change> {
     let outcome = |claim| match claim {
-        Claim::Won(claimed) => Claimed::finish(claimed, Answer::Done, None, AT + 10).into(),
+        Claim::Won(mut claimed) => {
+            claimed.begin(AT);
+            Claimed::finish(claimed, Answer::Done, None, AT + 10).into()
+        }
         other => panic!("{other:?}"),
     };
     claims.into_iter().map(outcome).collect()
