@@ -3,19 +3,33 @@
 use std::sync::Arc;
 
 use crate::domain::{
-    Boot, Candidate, Cursor, Entry, Error, ErrorKind, ExecutionId, ExecutionState, JobPolicy, LaneReport,
-    Millis, MisfirePolicy, NextFire, NodeId, Occurrence, Overlap, ScheduleId, Timestamp, Token,
+    Boot, Candidate, Cursor, Entry, Error, ErrorKind, ExecutionId, ExecutionState, JobPolicy, JobSpec,
+    LaneReport, Millis, MisfirePolicy, NextFire, NodeId, Occurrence, Overlap, ScheduleId, Timestamp, Token,
 };
 use crate::machine::{Machine, Step};
 use crate::repair::Revocation;
 pub(crate) use crate::sample::entry;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Applied, Change, Claim, ClaimRequest, Claimed, Definition, ExecutionChange, NodeEnd, PauseChange, Repair,
-    Store, Stranded, UnreadableRow, Verbs,
+    Applied, Change, Claim, ClaimRequest, Claimed, Definition, ExecutionChange, NewNode, NodeEnd,
+    PauseChange, Repair, Store, Stranded, UnreadableRow, Verbs,
 };
 use crate::time::{Lease, Now};
 use crate::trigger::{Cron, Simple, Timing, Trigger};
+
+/// A node about to join, of a host that has no name.
+pub(crate) fn new_node(id: NodeId, application: &str, jobs: Vec<JobSpec>, now: Timestamp) -> NewNode {
+    NewNode {
+        id,
+        application: application.to_owned(),
+        host_ip: String::new(),
+        host_name: String::new(),
+        pid: 1,
+        silent_after: 10_000,
+        jobs,
+        now,
+    }
+}
 
 /// Who publishes nothing of a node's lanes.
 pub(crate) type NoLanes = fn() -> LaneReport;

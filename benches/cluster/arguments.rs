@@ -137,7 +137,7 @@ impl Arguments {
         None
     }
 
-    /// What is told of executions beside what firetime does for itself.
+    /// The names of the options that watch executions, with commas; empty without one.
     pub fn watched(&self) -> String {
         let all = [(self.observed, "observed"), (self.says, "says"), (self.traced, "traced")];
         let asked: Vec<&str> = all.into_iter().filter_map(|(is_so, word)| is_so.then_some(word)).collect();

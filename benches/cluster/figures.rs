@@ -103,8 +103,8 @@ pub fn medians(all: &[Figures]) -> String {
     table
 }
 
-/// Of each number of nodes: what was watched beside the run just before it that was not, the median of the
-/// ratios of such pairs.
+/// The price of watching, for each number of nodes: the median ratio of a watched run to the unwatched run
+/// just before it.
 pub fn ratios(all: &[Figures]) -> String {
     let mut by_nodes: BTreeMap<u16, Vec<(&Figures, &Figures)>> = BTreeMap::new();
     for pair in all.chunks_exact(2) {

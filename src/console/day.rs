@@ -36,8 +36,7 @@ pub(super) struct Bar {
 impl Day {
     pub(super) fn of(client: &Client, now: DateTime<Utc>) -> Result<Self, Trouble> {
         let hours = client.outcomes(&OutcomeFilter { by_hour: true, ..filter(now) })?;
-        let all = client.outcomes(&filter(now))?;
-        let words = all.first().map_or_else(|| "no attempt has ended".to_owned(), told);
+        let words = sum(&hours).map_or_else(|| "no attempt has ended".to_owned(), |all| told(&all));
         Ok(Self { bars: bars(&hours, first(now)), words })
     }
 }
@@ -55,6 +54,18 @@ fn first(now: DateTime<Utc>) -> DateTime<Utc> {
 
 fn filter(now: DateTime<Utc>) -> OutcomeFilter {
     OutcomeFilter { since: Some(first(now)), ..OutcomeFilter::default() }
+}
+
+/// How many attempts of all hours ended in each way.
+fn sum(hours: &[Outcomes]) -> Option<Outcomes> {
+    hours.iter().cloned().reduce(|sum, it| Outcomes {
+        succeeded: sum.succeeded.saturating_add(it.succeeded),
+        failed: sum.failed.saturating_add(it.failed),
+        timed_out: sum.timed_out.saturating_add(it.timed_out),
+        abandoned: sum.abandoned.saturating_add(it.abandoned),
+        cancelled: sum.cancelled.saturating_add(it.cancelled),
+        ..sum
+    })
 }
 
 /// The attempts that failed, ran out of time, or lost their node.

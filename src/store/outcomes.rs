@@ -93,7 +93,8 @@ pub(crate) struct NewOutcomes {
 pub(crate) fn count(done: &[&ExecutionChange]) -> Vec<NewOutcomes> {
     let mut counted: BTreeMap<(Timestamp, &str, i64), NewOutcomes> = BTreeMap::new();
     for change in done {
-        let Some((by, counts)) = outcome(change) else { continue };
+        let Some(by) = counted_by(change) else { continue };
+        let Some(counts) = OutcomeCounts::one(change.becomes(), by, change.now) else { continue };
         let hour = beginning(change.now, HOUR);
         let apart = if change.own.is_some() { 0 } else { change.execution.0 };
         let new = || NewOutcomes {
@@ -111,17 +112,16 @@ pub(crate) fn count(done: &[&ExecutionChange]) -> Vec<NewOutcomes> {
 
 /// Whether a change is counted once it is made.
 pub(crate) fn is_counted(change: &ExecutionChange) -> bool {
-    outcome(change).is_some()
+    counted_by(change).is_some()
 }
 
-/// An attempt ends with its handler, its time limit or its node. What follows the end of its time limit is
-/// no outcome.
-fn outcome(change: &ExecutionChange) -> Option<(&Counted, OutcomeCounts)> {
+/// What the end of an attempt is counted by. An attempt ends with its handler, its time limit or its node.
+/// What follows the end of its time limit is no outcome.
+fn counted_by(change: &ExecutionChange) -> Option<&Counted> {
     use ChangeKind::{Abandon, Complete, CompleteWith, Finish, FinishWith, GiveUp, TimeOut};
     let ends =
         matches!(change.kind(), Finish | FinishWith | Complete | CompleteWith | GiveUp | TimeOut | Abandon);
-    let by = change.counted.as_ref().filter(|_| ends)?;
-    Some((by, OutcomeCounts::one(change.becomes(), by, change.now)?))
+    change.counted.as_ref().filter(|_| ends)
 }
 
 /// What outcomes are added up by.
@@ -136,7 +136,6 @@ pub(crate) struct OutcomeKey {
 }
 
 impl OutcomeKey {
-    #[cfg(test)]
     pub(crate) fn hour(from: Timestamp, job: Arc<str>, node: Arc<str>) -> Self {
         Self { hours: 1, from, job, node }
     }
@@ -203,6 +202,22 @@ pub(crate) struct OutcomeSpan {
 }
 
 impl OutcomeQuery {
+    /// All of an application, told apart by nothing.
+    #[cfg(test)]
+    pub(crate) fn all(application: &str) -> Self {
+        Self {
+            application: application.to_owned(),
+            from: Timestamp::EPOCH,
+            until: Timestamp::MAX,
+            job: None,
+            node: None,
+            by_hour: false,
+            by_job: false,
+            by_node: false,
+            limit: 1_000,
+        }
+    }
+
     pub(crate) fn first_hour(&self) -> Timestamp {
         beginning(self.from, HOUR)
     }

@@ -93,7 +93,7 @@ pub(super) fn late(facts: &Facts, it: &ExecutionView) -> Option<Late> {
     let holder = it.holder.filter(|_| it.attempt == 1).map(|holder| LateWait::Holder { holder });
     let queued = started - claimed;
     let queue = (queued >= LATE).then(|| LateWait::Queue { span: queued.num_milliseconds() });
-    // What was snoozed since is due later than when it waited.
+    // A snooze after the wait has moved the due time: the wait may be longer than the execution is late.
     let seat = it.waited_for.as_deref().and_then(|text| text.parse().ok());
     let seat = seat.filter(|wait: &SeatWait| wait.span <= late.num_milliseconds()).map(of_seat);
     let waits = pauses(facts, it, (due, claimed)).chain(no_node(facts, it, (due, claimed)));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::{ErrorKind, ExecutionId, ExecutionState, JobPolicy, ScheduleId, Timestamp, Token};
-use crate::fixtures::{NoLanes, calls_while_down};
+use crate::fixtures::{NoLanes, calls_while_down, new_node};
 use crate::machine::{Operation, Stepped};
 use crate::store::Stranded;
 
@@ -42,18 +42,7 @@ fn node_with<F: Fn() -> LaneReport + Send + 'static>(
     now: Now,
     lanes: F,
 ) -> Stepped<HeartbeatMachine<F>> {
-    let (application, host) = ("app".to_owned(), String::new());
-    let (id, host_ip, now_db) = (NodeId::fresh(), host.clone(), now.db);
-    let node = NewNode {
-        id,
-        application,
-        host_ip,
-        host_name: host,
-        pid: 0,
-        silent_after: 10_000,
-        jobs: Vec::new(),
-        now: now_db,
-    };
+    let node = new_node(NodeId::fresh(), "app", Vec::new(), now.db);
     Stepped::new(HeartbeatMachine::new(node, window, Arc::default(), Arc::default(), lanes, now))
 }
 

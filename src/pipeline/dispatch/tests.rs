@@ -5,17 +5,15 @@ use std::time::Duration;
 use super::*;
 use crate::domain::shards::Share;
 use crate::domain::{ErrorKind, ExecutionState, JobPolicy, JobSpec, Timestamp};
-use crate::fixtures::Changes;
 use crate::fixtures::calls_while_down;
+use crate::fixtures::{Changes, new_node};
 use crate::machine::{Operation, Stepped};
 use crate::pipeline::expand::expand;
 use crate::pipeline::lanes::LaneId;
 use crate::pipeline::poll::{Covered, PollPlan};
 use crate::pipeline::start::{StartInput, StartMachine, StartOutput};
 use crate::store::memory::MemoryStore;
-use crate::store::{
-    Definition, ExecutionChange, ExecutionQuery, IfNotMade, NewNode, Page, PollQuery, Store, Verbs,
-};
+use crate::store::{Definition, ExecutionChange, ExecutionQuery, IfNotMade, Page, PollQuery, Store, Verbs};
 use crate::time::{LEAST_LEAD, Window};
 use crate::trigger::Trigger;
 
@@ -69,17 +67,7 @@ impl Seats for Chairs {
 }
 
 fn register(store: &MemoryStore, id: NodeId, job: &JobSpec) {
-    let node = NewNode {
-        id,
-        application: "app".to_owned(),
-        host_ip: String::new(),
-        host_name: String::new(),
-        pid: 0,
-        silent_after: 10_000,
-        jobs: vec![job.clone()],
-        now: START,
-    };
-    store.register(&node).unwrap();
+    store.register(&new_node(id, "app", vec![job.clone()], START)).unwrap();
 }
 
 struct Bench {

@@ -557,18 +557,12 @@ impl Cluster {
 
 /// How many outcomes are counted in each of the states that the judge asks for.
 fn counted(store: &dyn Store) -> [i64; 4] {
-    let query = OutcomeQuery {
-        application: jobs::APPLICATION.to_owned(),
-        from: Timestamp::EPOCH,
-        until: Timestamp::MAX,
-        job: None,
-        node: None,
-        by_hour: false,
-        by_job: false,
-        by_node: false,
-        limit: 1,
-    };
-    let counts = store.outcomes(&query).unwrap().pop().map(|(_, counts)| counts).unwrap_or_default();
+    let counts = store
+        .outcomes(&OutcomeQuery::all(APPLICATION))
+        .unwrap()
+        .pop()
+        .map(|(_, counts)| counts)
+        .unwrap_or_default();
     let place = |state: &str| OutcomeCounts::STATES.iter().position(|it| it.as_str() == state);
     COUNTED.map(|state| counts.sums[place(state).unwrap()])
 }

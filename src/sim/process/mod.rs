@@ -25,7 +25,7 @@ use super::wire::Wire;
 use crate::api::carrier;
 use crate::domain::attempt_span::AttemptSpan;
 use crate::domain::{Answer, Boot, Event, ExecutionState, LaneReport, Millis, NodeId, Timestamp};
-use crate::fixtures::NoLanes;
+use crate::fixtures::{NoLanes, new_node};
 use crate::machine::Machine;
 use crate::members::listener::ListenOutput;
 use crate::members::{HeartbeatInput, HeartbeatMachine, HeartbeatOutput, OwnTokens, Standing, members};
@@ -42,7 +42,7 @@ use crate::pipeline::start::{StartInput, StartMachine};
 use crate::requests::{RequestsInput, RequestsMachine};
 use crate::store::memory::MemoryStore;
 use crate::store::news::News;
-use crate::store::{Applied, Claimed, HeartbeatReply, NewNode, Store};
+use crate::store::{Applied, Claimed, HeartbeatReply, Store};
 use crate::time::{Lease, Micros, Now, Offset, Window};
 
 /// Small, so that pools are full now and then.
@@ -202,16 +202,7 @@ impl Process {
         retention: Option<Millis>,
         glance: Option<Millis>,
     ) -> Self {
-        let node = NewNode {
-            id,
-            application: APPLICATION.to_owned(),
-            host_ip: String::new(),
-            host_name: String::new(),
-            pid: 0,
-            silent_after: 10_000,
-            jobs: jobs::all().to_vec(),
-            now: Timestamp::at(time),
-        };
+        let node = new_node(id, APPLICATION, jobs::all().to_vec(), Timestamp::at(time));
         let window = Window { retention, ..Window::default() };
         let known = Offset::new(wire.register(&node).unwrap());
         let boot_alone = wire.is(Sabotage::BootClockAlone);

@@ -74,7 +74,7 @@ use crate::domain::{
     Answer, Boot, Candidate, Entry, ExecutionId, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId,
     Occurrence, Overlap, Pending, ScheduleId, Timestamp, Token,
 };
-use crate::fixtures::Changes;
+use crate::fixtures::{Changes, new_node};
 use crate::repair::Revocation;
 use crate::store::columns::NO_TIME;
 use crate::store::poll::SMALL_PAYLOAD;
@@ -197,15 +197,12 @@ impl Bench {
     }
 
     pub fn new_node(&self, id: NodeId, application: &str, jobs: &[&str]) -> NewNode {
+        let jobs = jobs.iter().map(|name| job(name)).collect();
         NewNode {
-            id,
-            application: application.to_owned(),
             host_ip: "192.0.2.1".to_owned(),
             host_name: "bench".to_owned(),
             pid: 4_711,
-            silent_after: 10_000,
-            jobs: jobs.iter().map(|name| job(name)).collect(),
-            now: self.now,
+            ..new_node(id, application, jobs, self.now)
         }
     }
 

@@ -9,17 +9,7 @@ const DAY: Millis = 24 * HOUR;
 
 impl Bench {
     fn outcome_query(&self) -> OutcomeQuery {
-        OutcomeQuery {
-            application: self.app.clone(),
-            from: Timestamp::at(0),
-            until: Timestamp::MAX,
-            job: None,
-            node: None,
-            by_hour: false,
-            by_job: false,
-            by_node: false,
-            limit: 1_000,
-        }
+        OutcomeQuery::all(&self.app)
     }
 
     fn outcomes(&self, query: &OutcomeQuery) -> Vec<(OutcomeSpan, OutcomeCounts)> {

@@ -180,7 +180,7 @@ fn a_silent_cluster_says_since_when() {
     assert!(both.sentence.ends_with("node n1 (host-a, process 41); node n2 is drained"), "{both:?}");
     let Because::NoNode { silent, idle, .. } = both.because else { panic!("{:?}", both.because) };
     assert_eq!((silent.len(), idle.len()), (1, 1));
-    // What is to come is told of it, too, and what runs there.
+    // An occurrence to come, and an execution that runs on a silent node, name the node as well.
     let tomorrow = Facts { at: Some(at(26, 0)), nodes: vec![quiet("n1", at(11, 0))], ..noon() };
     let sentence = explain(&tomorrow).sentence;
     assert!(sentence.contains("will run in 14 h, but no node that has a handler for job"), "{sentence}");

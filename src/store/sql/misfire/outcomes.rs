@@ -27,12 +27,12 @@ pub(crate) fn has_any(session: &mut dyn Session, fold: &OutcomeFold) -> Step<boo
 /// One step; whether more may be left. All rows that it has read are removed, or none is: another node may be
 /// at it, too.
 pub(crate) fn fold(session: &mut dyn Session, fold: &OutcomeFold) -> Step<bool> {
-    let old: Vec<Counted> = session.all(&old(fold), |row| counted(row, 1))?;
+    let old: Vec<Counted> = session.all(&old(fold), counted)?;
     if !old.is_empty() {
         remove(session, &old, |dialect, some| delete_hours(dialect, &fold.application, some))?;
         add(session, &fold.application, old.iter().map(|(key, counts)| (key.day(), *counts)))?;
     }
-    let new: Vec<(i64, Counted)> = session.all(&new(fold), |row| Ok((row.int()?, counted(row, 1)?)))?;
+    let new: Vec<(i64, Counted)> = session.all(&new(fold), |row| Ok((row.int()?, counted(row)?)))?;
     if !new.is_empty() {
         remove(session, &new, |dialect, some| delete_new(dialect, &fold.application, some))?;
         add(session, &fold.application, new.iter().map(|(_, counted)| counted.clone()))?;
@@ -50,8 +50,8 @@ pub(crate) fn purge(session: &mut dyn Session, application: &str, before: Timest
 }
 
 /// The new counts.
-pub(crate) fn new(fold: &OutcomeFold) -> Statement {
-    let columns = columns("n.", "");
+fn new(fold: &OutcomeFold) -> Statement {
+    let columns = columns("n.");
     sql(format!(
         "SELECT n.first_run, n.from_time, n.job, n.node, {columns} FROM QRTZ_OUTCOME_NEW n \
          WHERE n.application = ? ORDER BY n.application, n.first_run LIMIT ?"
@@ -61,8 +61,8 @@ pub(crate) fn new(fold: &OutcomeFold) -> Statement {
 }
 
 /// Hours that become parts of their days.
-pub(crate) fn old(fold: &OutcomeFold) -> Statement {
-    let columns = columns("o.", "");
+fn old(fold: &OutcomeFold) -> Statement {
+    let columns = columns("o.");
     sql(format!(
         "SELECT o.from_time, o.job, o.node, {columns} FROM QRTZ_OUTCOME o WHERE o.application = ? \
          AND o.hours = 1 AND o.from_time < ? ORDER BY o.application, o.hours, o.from_time LIMIT ?"
@@ -70,10 +70,9 @@ pub(crate) fn old(fold: &OutcomeFold) -> Statement {
     .bind_all((fold.application.as_str(), hours_from(fold.now), fold.limit))
 }
 
-fn counted(row: &mut Row, hours: i64) -> Step<Counted> {
+fn counted(row: &mut Row) -> Step<Counted> {
     let (from, job, node) = (row.instant()?, row.text()?, row.text()?);
-    let key = OutcomeKey { hours, from, job: job.into(), node: node.into() };
-    Ok((key, counts(row)?))
+    Ok((OutcomeKey::hour(from, job.into(), node.into()), counts(row)?))
 }
 
 pub(crate) fn counts(row: &mut Row) -> Step<OutcomeCounts> {
@@ -124,9 +123,8 @@ fn add(session: &mut dyn Session, application: &str, counted: impl Iterator<Item
     let sums: Vec<Counted> = add_up(counted).into_iter().collect();
     let dialect = session.dialect();
     for some in sums.chunks(dialect.batch()) {
-        let insert = format!("INSERT INTO QRTZ_OUTCOME ({KEY}, {}) SELECT ", columns("", ""));
-        let values =
-            format!("w.application, w.hours, w.from_time, w.job, w.node, {} FROM ", columns("w.", ""));
+        let insert = format!("INSERT INTO QRTZ_OUTCOME ({KEY}, {}) SELECT ", columns(""));
+        let values = format!("w.application, w.hours, w.from_time, w.job, w.node, {} FROM ", columns("w."));
         let or_add = dialect.or_add("QRTZ_OUTCOME", KEY, &OutcomeCounts::SUMS, &OutcomeCounts::LONGEST);
         // SQLite pads a batch with rows that begin at -1.
         let statement = sql(insert + &values).want(dialect, &keyed(application, some));

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::fixture::{AT, Database, LIMITS, application, definition};
 use crate::domain::NodeId;
+use crate::fixtures::new_node;
 use crate::store::sql::open;
-use crate::store::{Definition, HeartbeatReply, NewNode, Result, Store};
+use crate::store::{Definition, HeartbeatReply, Result, Store};
 use crate::time::Clock;
 
 /// So long the loop goes on.
@@ -29,16 +30,7 @@ fn edit(store: &dyn Store, application: &str, name: &str, turn: i32) -> Result<b
 fn a_process_that_writes_in_a_loop_starves_no_other() {
     let (database, application) = (Database::sqlite(), application());
     let (ours, looping) = (store(&database), store(&database));
-    let node = NewNode {
-        id: NodeId::fresh(),
-        application: application.clone(),
-        host_ip: String::new(),
-        host_name: String::new(),
-        pid: 1,
-        silent_after: 10_000,
-        jobs: Vec::new(),
-        now: AT,
-    };
+    let node = new_node(NodeId::fresh(), &application, Vec::new(), AT);
     ours.register(&node).unwrap();
     let beats = || ours.beat(&node.beat(AT)).map(|reply| matches!(reply, HeartbeatReply::Alive { .. }));
     let (is_over, mut late) = (AtomicBool::new(false), Vec::new());

@@ -8,11 +8,10 @@ use diesel::connection::SimpleConnection;
 
 use super::fixture::{self, Database, LIMITS};
 use crate::domain::{Error, ErrorKind, JobSpec, NodeId};
+use crate::fixtures::new_node;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::{CallerConnection, joined, open};
-use crate::store::{
-    Applied, Change, Claim, Definition, Ensured, ExecutionQuery, NewNode, RemoveChange, Store,
-};
+use crate::store::{Applied, Change, Claim, Definition, Ensured, ExecutionQuery, RemoveChange, Store};
 use crate::time::Clock;
 use crate::trigger::{Simple, Trigger};
 
@@ -154,16 +153,8 @@ where
     let committed = connection.transaction(|connection| {
         assert_eq!(case.ensure_in(connection, &of_a_new_job(&case, "mine"))?, Ensured::Created);
         assert_eq!(case.store.ensure(&of_a_new_job(&case, "other"))?, Ensured::Created);
-        case.store.register(&NewNode {
-            id: NodeId::fresh(),
-            application: case.application.clone(),
-            host_ip: String::new(),
-            host_name: String::new(),
-            pid: 1,
-            silent_after: 10_000,
-            jobs: vec![of_a_new_job(&case, "").job],
-            now: fixture::AT,
-        })?;
+        let jobs = vec![of_a_new_job(&case, "").job];
+        case.store.register(&new_node(NodeId::fresh(), &case.application, jobs, fixture::AT))?;
         let held = case.store.ensure(&of_a_new_job(&case, "mine")).unwrap_err();
         assert_eq!(held.kind(), ErrorKind::Unavailable);
         assert!(held.to_string().contains("holds the row of schedule \"mine\""), "{held}");

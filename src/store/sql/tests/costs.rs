@@ -8,13 +8,14 @@ use allocation_counter::measure;
 use super::count;
 use super::fixture::{AT, Database, LIMITS, application, definition, request, schedules};
 use crate::domain::{Answer, Cursor, Entry, JobPolicy, JobSpec, NextFire, NodeId};
+use crate::fixtures::new_node;
 use crate::store::audit::{Attribution, AuditEntry};
 use crate::store::sql::SqlStore;
 use crate::store::sql::session::statement::{single, sql};
 use crate::store::sync::SyncOrder;
 use crate::store::{
-    Author, Change, Claim, ClaimRequest, Claimed, Definition, Ensured, Move, NewNode, RemoveChange, Repair,
-    Store, Verbs,
+    Author, Change, Claim, ClaimRequest, Claimed, Definition, Ensured, Move, RemoveChange, Repair, Store,
+    Verbs,
 };
 use crate::time::Clock;
 use crate::trigger::{Simple, Trigger};
@@ -77,23 +78,11 @@ fn a_node_joins_in_a_few_statements(database: &Database) {
     let (app, spec) = (application(), definition("", "").job);
     let policy = |max_attempts| JobPolicy { max_attempts, ..spec.settings.policy };
     let join = |jobs: usize, tries: u32| {
-        let (host_ip, host_name, application) = (String::new(), String::new(), app.clone());
         let job = |n| JobSpec::new(&format!("job {n}"), policy(tries));
         let jobs = (0..jobs).map(job).collect();
-        let id = NodeId::fresh();
+        let node = new_node(NodeId::fresh(), &app, jobs, AT);
         let before = count::statements();
-        store
-            .register(&NewNode {
-                id,
-                application,
-                host_ip,
-                host_name,
-                pid: 1,
-                silent_after: 10_000,
-                jobs,
-                now: AT,
-            })
-            .unwrap();
+        store.register(&node).unwrap();
         count::statements() - before
     };
     let of_one = [join(1, 1), join(1, 1), join(1, 2)];

@@ -8,14 +8,14 @@ use super::fixture::LIMITS;
 use super::fixture::{AT, Database, definition, request};
 use crate::domain::shards::Share;
 use crate::domain::{Entry, ExecutionId, ExecutionState, NodeId, Timestamp};
-use crate::fixtures::Changes;
+use crate::fixtures::{Changes, new_node};
 use crate::store::columns::Cell;
 use crate::store::conformance::all_broken;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::statement::sql;
 use crate::store::{
-    Claim, Claimed, Definition, ExecutionQuery, Heartbeat, HeartbeatReply, NewNode, OverdueQuery, Page,
-    PollQuery, Purge, Store, UnreadableRow,
+    Claim, Claimed, Definition, ExecutionQuery, Heartbeat, HeartbeatReply, OverdueQuery, Page, PollQuery,
+    Purge, Store, UnreadableRow,
 };
 use crate::trigger::Trigger;
 
@@ -35,21 +35,8 @@ impl<'a> Case<'a> {
     }
 
     fn join(&self, id: NodeId) {
-        let (host_ip, host_name) = (String::new(), String::new());
         let jobs = vec![definition(&self.app, "").job];
-        let application = self.app.clone();
-        self.store
-            .register(&NewNode {
-                id,
-                application,
-                host_ip,
-                host_name,
-                pid: 1,
-                silent_after: 10_000,
-                jobs,
-                now: AT,
-            })
-            .unwrap();
+        self.store.register(&new_node(id, &self.app, jobs, AT)).unwrap();
     }
 
     fn schedule(&self, name: &str) -> Arc<Entry> {

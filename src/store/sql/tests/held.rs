@@ -12,6 +12,7 @@ use crate::domain::{
     Answer, Bound, Bounds, Entry, ErrorKind, ExecutionId, ExecutionState, FieldSet, JobPolicy, JobSpec,
     NodeId, Timestamp,
 };
+use crate::fixtures::new_node;
 use crate::repair::skip;
 use crate::store::audit::Attribution;
 use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, OnConflict, UniqueKey};
@@ -24,8 +25,8 @@ use crate::store::sql::{joined, open};
 use crate::store::switch::{Scope, SwitchOrder, SwitchVerb, Switched};
 use crate::store::sync::{SyncAnswer, SyncOrder};
 use crate::store::{
-    Applied, Author, Change, Claim, Completed, Definition, Ensured, ExecutionChange, NewNode, OnlyIf,
-    PauseChange, RemoveChange, Result, Store, SyncStep, Verbs,
+    Applied, Author, Change, Claim, Completed, Definition, Ensured, ExecutionChange, OnlyIf, PauseChange,
+    RemoveChange, Result, Store, SyncStep, Verbs,
 };
 use crate::time::Clock;
 use crate::trigger::{Delay, Simple, Trigger};
@@ -265,17 +266,8 @@ fn by() -> Attribution {
 fn register(store: &dyn Store, application: &str) {
     let job = Bound { concurrency: Some(1_000), ..Bound::NONE };
     let policy = JobPolicy { bounds: Bounds { job, ..Bounds::NONE }, ..JobPolicy::DEFAULT };
-    let node = NewNode {
-        id: NodeId::fresh(),
-        application: application.to_owned(),
-        host_ip: String::new(),
-        host_name: String::new(),
-        pid: 1,
-        silent_after: 10_000,
-        jobs: vec![JobSpec::new("work", policy)],
-        now: fixture::AT,
-    };
-    store.register(&node).unwrap();
+    let jobs = vec![JobSpec::new("work", policy)];
+    store.register(&new_node(NodeId::fresh(), application, jobs, fixture::AT)).unwrap();
 }
 
 /// The schedules of the owner "billing", with these priorities.

@@ -7,11 +7,12 @@ use diesel::{Connection, PgConnection};
 use super::fixture::{Database, LIMITS, application, definition, server};
 use crate::domain::headers::Headers;
 use crate::domain::{ErrorKind, ExecutionId, JobPolicy, JobSpec, NodeId, Timestamp};
+use crate::fixtures::new_node;
 use crate::store::enqueue::{DueAt, EnqueueOrder, OnConflict, UniqueKey};
 use crate::store::news::{Ear, News};
 use crate::store::sql::session::statement::{single, sql};
 use crate::store::sql::{Target, joined, open};
-use crate::store::{Ensured, Heartbeat, HeartbeatReply, NewNode, Store};
+use crate::store::{Ensured, Heartbeat, HeartbeatReply, Store};
 use crate::time::Clock;
 
 struct Case {
@@ -140,18 +141,8 @@ fn what_a_client_changes_is_told() {
 fn what_a_node_has_to_tell_is_told() {
     let case = Case::new();
     let mut ear = case.store.listen(&case.application).unwrap();
-    let (id, application, host) = (NodeId::fresh(), case.application.clone(), String::new());
-    let (host_ip, now) = (host.clone(), Timestamp::at(1_767_225_600_000));
-    let node = NewNode {
-        id,
-        application,
-        host_ip,
-        host_name: host,
-        pid: 1,
-        silent_after: 10_000,
-        jobs: Vec::new(),
-        now,
-    };
+    let now = Timestamp::at(1_767_225_600_000);
+    let node = new_node(NodeId::fresh(), &case.application, Vec::new(), now);
     case.store.register(&node).unwrap();
     for tells in [false, true] {
         let beat = Heartbeat { tells, ..node.beat(node.now) };

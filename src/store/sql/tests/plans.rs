@@ -11,6 +11,7 @@ use crate::domain::{
     MisfirePolicy, NextFire, NodeId, Occurrence, Overlap, PauseAfter, Reason, ScheduleId, ScheduleState,
     Timestamp, Token,
 };
+use crate::fixtures::new_node;
 use crate::store::change::PolicyChange;
 use crate::store::enqueue::HIGHEST_BY_HAND;
 use crate::store::expected::{ExpectedPage, ExpectedQuery, Expecting};
@@ -35,9 +36,9 @@ use crate::store::sql::views::covers::Stretch;
 use crate::store::sql::views::{awaited, covers, figures, history, ledger, place, waiting};
 use crate::store::streak::Reach;
 use crate::store::{
-    Change, ClaimRequest, Definition, ExecutionChange, ExecutionQuery, ListPlace, NewNode, NextAttempt,
-    NodeEnd, OverdueQuery, Page, PauseChange, PollQuery, Purge, RemoveChange, Section, SeenSchedule,
-    Transition, UnreadableQuery, UnreadableRow,
+    Change, ClaimRequest, Definition, ExecutionChange, ExecutionQuery, ListPlace, NextAttempt, NodeEnd,
+    OverdueQuery, Page, PauseChange, PollQuery, Purge, RemoveChange, Section, SeenSchedule, Transition,
+    UnreadableQuery, UnreadableRow,
 };
 use crate::time::{Clock, Lease};
 use crate::trigger::{Simple, Timing, Trigger};
@@ -582,22 +583,10 @@ fn runs_read(session: &mut dyn Session) -> i64 {
 
 /// However many are overdue: a look that read them all would take longer than a call may.
 fn looking_for_misfires_reads_a_page(session: &mut dyn Session, application: &str, before: Timestamp) {
-    let (host_ip, host_name) = ("192.0.2.7".to_owned(), "db-host".to_owned());
     let policy = fixture::definition(application, "any").job.settings.policy;
     let jobs = vec![JobSpec::new("nobodys", policy)];
+    node::register(session, &new_node(NodeId::fresh(), application, jobs, START)).unwrap();
     let application = application.to_owned();
-    let id = NodeId::fresh();
-    let new = NewNode {
-        id,
-        application: application.clone(),
-        host_ip,
-        host_name,
-        pid: 1,
-        silent_after: 10_000,
-        jobs,
-        now: START,
-    };
-    node::register(session, &new).unwrap();
     let mut sections = None;
     for _ in 0..3 {
         let query = OverdueQuery {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::count;
 use super::fixture::{AT, Database, LIMITS, definition, request, schedules};
 use crate::domain::{Answer, NodeId};
-use crate::fixtures::Changes;
+use crate::fixtures::{Changes, new_node};
 #[cfg(feature = "mysql")]
 use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
@@ -22,17 +22,7 @@ fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(database: &Database) 
     let (app, node) = (super::application(), NodeId::fresh());
     let report = definition(&app, "report");
     let (host_ip, host_name) = ("192.0.2.7".to_owned(), "db-host".to_owned());
-    let jobs = vec![report.job.clone()];
-    let new = NewNode {
-        id: node,
-        application: app.clone(),
-        host_ip,
-        host_name,
-        pid: 1,
-        silent_after: 10_000,
-        jobs,
-        now: AT,
-    };
+    let new = NewNode { host_ip, host_name, ..new_node(node, &app, vec![report.job.clone()], AT) };
     store.register(&new).unwrap();
     store.ensure(&report).unwrap();
     let entry = Arc::new(store.find(&app, "report").unwrap().unwrap());
@@ -104,18 +94,7 @@ fn the_operators_question_finds_what_the_ledger_lacks(database: &Database) {
     let store = open(&database.url, LIMITS, Arc::new(Clock::default())).unwrap();
     let (app, node) = (super::application(), NodeId::fresh());
     let hourly = definition(&app, "hourly");
-    let (host_ip, host_name, jobs) = (String::new(), String::new(), vec![hourly.job.clone()]);
-    let new = NewNode {
-        id: node,
-        application: app.clone(),
-        host_ip,
-        host_name,
-        pid: 1,
-        silent_after: 10_000,
-        jobs,
-        now: AT,
-    };
-    store.register(&new).unwrap();
+    store.register(&new_node(node, &app, vec![hourly.job.clone()], AT)).unwrap();
     store.ensure(&hourly).unwrap();
     for _ in 0..3 {
         let entry = Arc::new(store.find(&app, "hourly").unwrap().unwrap());
@@ -145,18 +124,7 @@ fn the_operators_question_finds_no_gap_behind_what_was_withdrawn(database: &Data
     let store = open(&database.url, LIMITS, Arc::new(Clock::default())).unwrap();
     let (app, node) = (super::application(), NodeId::fresh());
     let wanted = definition(&app, "removed");
-    let (host_ip, host_name, jobs) = (String::new(), String::new(), vec![wanted.job.clone()]);
-    let new = NewNode {
-        id: node,
-        application: app.clone(),
-        host_ip,
-        host_name,
-        pid: 1,
-        silent_after: 10_000,
-        jobs,
-        now: AT,
-    };
-    store.register(&new).unwrap();
+    store.register(&new_node(node, &app, vec![wanted.job.clone()], AT)).unwrap();
     store.ensure(&wanted).unwrap();
     for _ in 0..2 {
         let entry = Arc::new(store.find(&app, "removed").unwrap().unwrap());

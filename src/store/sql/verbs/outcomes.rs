@@ -23,7 +23,7 @@ pub(crate) fn insert(dialect: Dialect, outcomes: &[NewOutcomes]) -> Statement {
         .texts("job", outcomes.iter().map(|it| it.job.to_string()))
         .times("from_time", outcomes.iter().map(|it| it.hour));
     let want = with_counts(want, &outcomes.iter().map(|it| it.counts).collect::<Vec<_>>());
-    let (columns, counts) = (columns("", ""), columns("w.", ""));
+    let (columns, counts) = (columns(""), columns("w."));
     let insert = format!(
         "INSERT INTO QRTZ_OUTCOME_NEW (application, first_run, from_time, job, node, {columns}) \
          SELECT r.application, w.id, w.from_time, w.job, r.node, {counts} FROM "
@@ -38,10 +38,10 @@ pub(crate) fn insert(dialect: Dialect, outcomes: &[NewOutcomes]) -> Statement {
     ))
 }
 
-/// The columns of counts, in the order of [`OutcomeCounts`], each between two texts.
-pub(crate) fn columns(before: &str, behind: &str) -> String {
+/// The columns of counts, in the order of [`OutcomeCounts`], each behind `prefix`.
+pub(crate) fn columns(prefix: &str) -> String {
     let columns = OutcomeCounts::SUMS.iter().chain(&OutcomeCounts::LONGEST);
-    columns.map(|column| format!("{before}{column}{behind}")).collect::<Vec<_>>().join(", ")
+    columns.map(|column| format!("{prefix}{column}")).collect::<Vec<_>>().join(", ")
 }
 
 pub(crate) fn with_counts(want: BatchRows, counts: &[OutcomeCounts]) -> BatchRows {

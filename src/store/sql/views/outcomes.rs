@@ -1,7 +1,7 @@
 //! Outcomes of attempts, by hour, job and node: those that are added up, and the newest.
 
 use crate::domain::Timestamp;
-use crate::store::outcomes::{OutcomeCounts, OutcomeQuery, OutcomeSpan};
+use crate::store::outcomes::{HOUR, OutcomeCounts, OutcomeQuery, OutcomeSpan};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::misfire::outcomes::counts;
 use crate::store::sql::session::Session;
@@ -21,7 +21,7 @@ pub(crate) fn outcomes(
     Ok(outcomes)
 }
 
-pub(crate) fn question(dialect: Dialect, query: &OutcomeQuery) -> Statement {
+fn question(dialect: Dialect, query: &OutcomeQuery) -> Statement {
     let told = [(query.by_job, "t.job"), (query.by_node, "t.node")];
     let shown = told.map(|(is_told, column)| if is_told { column } else { "''" });
     let by_hour = query.by_hour.then_some("t.from_time, t.hours");
@@ -29,9 +29,9 @@ pub(crate) fn question(dialect: Dialect, query: &OutcomeQuery) -> Statement {
     let group = if group.is_empty() { String::new() } else { format!(", {}", group.join(", ")) };
     let sums = OutcomeCounts::SUMS.map(|column| dialect.sum(&format!("t.{column}"))).join(", ");
     let longest = OutcomeCounts::LONGEST.map(|column| format!("MAX(t.{column})")).join(", ");
-    let columns = columns("", "");
+    let columns = columns("");
     let begin = format!(
-        "SELECT MIN(t.from_time) AS begins, MAX(t.from_time + t.hours * 3600000) AS ends, {} AS of_job, \
+        "SELECT MIN(t.from_time) AS begins, MAX(t.from_time + t.hours * {HOUR}) AS ends, {} AS of_job, \
          {} AS of_node, {sums}, {longest} FROM (",
         shown[0], shown[1]
     );
