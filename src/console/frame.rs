@@ -1,6 +1,7 @@
 //! What all pages have around them.
 
 use super::asked::Asked;
+use super::role::Role;
 use super::said::Said;
 
 /// The frame of a page.
@@ -15,8 +16,8 @@ pub(super) struct Frame {
     pub(super) application: String,
     /// Who asks.
     pub(super) user: Option<String>,
-    /// Whether forms that change something are shown.
-    pub(super) may_change: bool,
+    /// What whoever asks may do: forms for more are not shown.
+    pub(super) role: Role,
     /// What forms must repeat.
     pub(super) token: String,
     /// Where forms lead back to.
@@ -38,11 +39,16 @@ impl Frame {
             here,
             application: application.to_owned(),
             user: asked.user.clone(),
-            may_change: asked.may_change,
+            role: asked.role,
             token: asked.token.as_str().to_owned(),
             back: asked.here(),
             said: asked.said.clone(),
         }
+    }
+
+    /// Whether nothing can be changed from here.
+    pub(super) fn only_shows(&self) -> bool {
+        self.role == Role::Viewer
     }
 
     /// Says of a link in the rail that it is this page.

@@ -34,6 +34,7 @@ mod now;
 mod options;
 mod order;
 mod query;
+mod role;
 mod rows;
 mod said;
 mod schedule;
@@ -42,6 +43,7 @@ mod show;
 mod state;
 mod token;
 mod trouble;
+mod user;
 mod verbs;
 mod words;
 
@@ -55,12 +57,14 @@ use axum::routing::{get, post};
 
 use self::asked::Asked;
 pub use self::options::Options;
+pub use self::role::{NoRole, Role};
 use self::state::Console;
 use self::trouble::Trouble;
+pub use self::user::User;
 use crate::Client;
 
-/// The console of a client's application. It can do what the client can, and knows no login: whoever reaches
-/// it may use it, unless [`Options::user`] knows who they are. What the client says of itself
+/// The console of a client's application. It can do what the client can. Whoever reaches it may do all of that,
+/// unless [`Options::user`] knows who they are and what they may. What the client says of itself
 /// ([`Client::acting_as`]) is in the audit for those whom nobody knows.
 ///
 /// It may be nested under any path. Calls of the client wait on the blocking pool of the runtime around it.

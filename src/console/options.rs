@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use axum::http::request::Parts;
 
+use super::user::User;
+
 /// Who asks, as the application's own login tells.
-type UserOf = dyn Fn(&Parts) -> Option<String> + Send + Sync;
+type UserOf = dyn Fn(&Parts) -> Option<User> + Send + Sync;
 
 /// How a console behaves. Default: everybody who reaches it may look and change, under the client's name; it
 /// answers only to the names of this machine.
@@ -60,18 +62,26 @@ impl Options {
         self
     }
 
-    /// Who asks, as the application's login knows: their name, or none, who may look and change nothing. The
-    /// audit has their changes under that name. Default: nobody is asked, and changes are the
-    /// [client's](crate::Client::acting_as).
+    /// Who asks, as the application's login knows: somebody with a role, or none, who may look and change
+    /// nothing. The audit has their changes under their name. Default: nobody is asked, everybody is an
+    /// [`Admin`](super::Role::Admin), and changes are the [client's](crate::Client::acting_as).
     ///
     /// ```
-    /// use firetime::console::Options;
+    /// use firetime::console::{Options, Role, User};
+    /// /// What the application's login puts into the request's extensions.
     /// #[derive(Clone)]
-    /// struct User(String);
-    /// let options = Options::new().user(|request| Some(request.extensions.get::<User>()?.0.clone()));
+    /// struct Employee {
+    ///     name: String,
+    ///     is_on_call: bool,
+    /// }
+    /// let options = Options::new().user(|request| {
+    ///     let employee = request.extensions.get::<Employee>()?;
+    ///     let role = if employee.is_on_call { Role::Operator } else { Role::Viewer };
+    ///     Some(User::new(&employee.name, role))
+    /// });
     /// ```
     #[must_use]
-    pub fn user(self, user: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
+    pub fn user(self, user: impl Fn(&Parts) -> Option<User> + Send + Sync + 'static) -> Self {
         Self { user: Some(Arc::new(user)), ..self }
     }
 

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 
 use super::frame::Frame;
 use super::query::{self, Query};
+use super::role::Role;
 use super::trouble::Trouble;
 use crate::Target;
 
@@ -71,6 +72,21 @@ impl Order {
         fields
     }
 
+    /// Who may give it, at least.
+    pub(super) fn role(&self) -> Role {
+        match self {
+            Self::Pause(_)
+            | Self::Resume(_)
+            | Self::Drain(_)
+            | Self::Run(_)
+            | Self::Skip(..)
+            | Self::Rerun(..)
+            | Self::Cancel(_)
+            | Self::Retry(_) => Role::Operator,
+            Self::Remove(_) => Role::Admin,
+        }
+    }
+
     /// Whether it holds something back or ends it: then a page says first what it will do, and asks why.
     fn is_confirmed(&self) -> bool {
         !matches!(self, Self::Resume(_) | Self::Run(_) | Self::Rerun(..) | Self::Retry(_))
@@ -130,7 +146,7 @@ pub(super) struct Button {
 impl HtmlSafe for Button {}
 
 impl Button {
-    /// None on pages of those who may change nothing.
+    /// None on pages of those who may not give the order.
     pub(super) fn new(frame: &Frame, label: impl Into<String>, order: &Order) -> Option<Self> {
         let fields = order.fields();
         let confirms = order.is_confirmed().then(|| {
@@ -138,7 +154,14 @@ impl Button {
             fields.iter().fold(query, |query, (name, value)| query.with(name, value)).of("confirm")
         });
         let (token, back) = (frame.token.clone(), frame.back.clone());
-        frame.may_change.then(|| Self { label: label.into(), kind: "", fields, confirms, token, back })
+        (frame.role >= order.role()).then(|| Self {
+            label: label.into(),
+            kind: "",
+            fields,
+            confirms,
+            token,
+            back,
+        })
     }
 
     /// The same, as the one to press first.

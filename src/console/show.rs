@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::http::header::{LOCATION, SET_COOKIE};
 use axum::response::{Html, IntoResponse, Response};
 
-use super::asked::Asked;
+use super::asked::{Asked, Permit};
 use super::frame::Frame;
 use super::said::Said;
 use super::state::Console;
@@ -35,18 +35,14 @@ impl Console {
         }
     }
 
-    /// Carries out a change, and leads to the page that tells what it did.
+    /// Carries out a change that is permitted, and leads to the page that tells what it did.
     pub(super) async fn change(
         &self,
         asked: Asked,
+        permit: Permit,
         change: impl FnOnce(&Client) -> Result<(Said, String), Trouble> + Send + 'static,
     ) -> Response {
-        let user = asked.user.clone();
-        let acting = move |client: &Client| match user {
-            Some(name) => change(&client.clone().acting_as(&name)),
-            None => change(client),
-        };
-        match self.call(Trouble::unknown, acting).await {
+        match self.call(Trouble::unknown, move |client| change(&permit.acting(client))).await {
             Ok((said, to)) => {
                 let headers = [(LOCATION, to), (SET_COOKIE, said.set())];
                 (StatusCode::SEE_OTHER, headers).into_response()

@@ -41,11 +41,12 @@ pub(super) async fn confirm(State(console): State<Console>, asked: Asked) -> Res
 
 fn confirmed(client: &Client, asked: &Asked) -> Result<ConfirmPage, Trouble> {
     let order = Order::read(&asked.query)?;
+    asked.permit(order.role())?;
     let frame = Frame::new(asked, client.application(), "", "Are you sure?");
     let (question, will, label) = told(client, &order)?;
     let back = back(&asked.query, &order);
     let Some(button) = Button::new(&frame, label, &order) else {
-        return Err(Trouble::forbidden("This console only shows."));
+        return Err(Trouble::broken());
     };
     // What it removes has no page any more.
     let then = if matches!(order, Order::Remove(_)) { order.page() } else { back.clone() };
@@ -180,27 +181,29 @@ pub(super) async fn change(
     headers: HeaderMap,
     form: Bytes,
 ) -> Response {
-    let form = match form_of(&asked, &headers, &form) {
-        Ok(form) => form,
+    let permitted = || {
+        let form = form_of(&asked, &headers, &form)?;
+        let order = Order::read(&form)?;
+        let permit = asked.permit(order.role())?;
+        Ok((form, order, permit))
+    };
+    let (form, order, permit) = match permitted() {
+        Ok(permitted) => permitted,
         Err(trouble) => return console.refuse(&asked, trouble),
     };
     let change = move |client: &Client| {
-        let order = Order::read(&form)?;
         let reason = first_line(form.get("reason").unwrap_or_default());
         let said = carry(client, &order, &reason, form.get("also").is_some());
         Ok((said.or_else(refused)?, back(&form, &order)))
     };
-    console.change(asked, change).await
+    console.change(asked, permit, change).await
 }
 
-/// A form that this browser was given, sent by somebody who may change something.
+/// A form that this browser was given.
 fn form_of(asked: &Asked, headers: &HeaderMap, form: &[u8]) -> Result<Query, Trouble> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.starts_with("application/x-www-form-urlencoded") {
         return Err(Trouble::wrong("Nothing was changed: this is no form."));
-    }
-    if !asked.may_change {
-        return Err(Trouble::forbidden("You may look here, and change nothing."));
     }
     let form = Query::read(&String::from_utf8_lossy(form));
     if !form.get("token").is_some_and(|said| asked.token.is(said)) {

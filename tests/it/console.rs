@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use chrono::{TimeDelta, Utc};
-use firetime::console::{Options, router};
+use firetime::console::{Options, Role, User, router};
 use firetime::{AuditFilter, Client, ExecutionFilter, Job, Schedule, Trigger};
 use libtest_mimic::Trial;
 use tower::ServiceExt;
@@ -25,6 +25,7 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("a_form_without_its_token_changes_nothing", a_form_without_its_token_changes_nothing),
         ("a_console_that_only_shows_changes_nothing", a_console_that_only_shows_changes_nothing),
         ("users_whom_the_login_knows_are_in_the_audit", users_whom_the_login_knows_are_in_the_audit),
+        ("each_role_may_give_the_orders_of_its_own_alone", each_role_may_give_the_orders_of_its_own_alone),
         ("forms_that_are_too_long_are_refused", forms_that_are_too_long_are_refused),
         ("what_is_no_form_is_refused", what_is_no_form_is_refused),
         ("a_page_that_takes_too_long_is_given_up", a_page_that_takes_too_long_is_given_up),
@@ -419,8 +420,12 @@ fn users_whom_the_login_knows_are_in_the_audit() {
     let (_database, client) = hostile();
     let cookie = format!("firetime_token={TOKEN}");
     let fields = [("verb", "pause"), ("schedule", HOSTILE), ("token", TOKEN)];
-    let known =
-        || Options::new().user(|request| Some(request.headers.get("x-user")?.to_str().ok()?.to_owned()));
+    let known = || {
+        Options::new().user(|request| {
+            let name = request.headers.get("x-user")?.to_str().ok()?;
+            Some(User::new(name, Role::Operator))
+        })
+    };
     let status = |lines: &[(&str, &str)]| post(&client, known(), &fields, lines).status;
     assert_eq!(status(&[("cookie", &cookie)]), StatusCode::FORBIDDEN, "nobody knows who that is");
     assert_eq!(status(&[("cookie", &cookie), ("x-user", "")]), StatusCode::FORBIDDEN);
@@ -428,6 +433,55 @@ fn users_whom_the_login_knows_are_in_the_audit() {
     assert_eq!((last(&client).0.as_str(), last(&client).1.as_str()), ("pause", "bea"));
     let page = ask(&client, known(), "/now", &[("host", "localhost"), ("x-user", "<b>ann</b>")]);
     assert!(page.text.contains("&#60;b&#62;ann"), "{}", page.text);
+}
+
+/// Every verb in the hands of every role: sent, and as a form or a link on any page.
+fn each_role_may_give_the_orders_of_its_own_alone() {
+    use Role::{Admin, Operator, Viewer};
+    let (_database, client) = hostile();
+    let as_role = |role: Role| Options::new().user(move |_| Some(User::new("ann", role)));
+    let cookie = format!("firetime_token={TOKEN}");
+    let (at, gone) = ("2025-01-31T02:30:00Z", "999999");
+    let verbs: [(&[(&str, &str)], Role); 13] = [
+        (&[("verb", "pause"), ("schedule", "x")], Operator),
+        (&[("verb", "pause"), ("job", "x")], Operator),
+        (&[("verb", "pause"), ("node", "x")], Operator),
+        (&[("verb", "pause"), ("application", "this")], Operator),
+        (&[("verb", "resume"), ("schedule", "x")], Operator),
+        (&[("verb", "resume"), ("application", "this")], Operator),
+        (&[("verb", "drain"), ("node", "x")], Operator),
+        (&[("verb", "run"), ("schedule", "x")], Operator),
+        (&[("verb", "skip"), ("schedule", "x"), ("at", at)], Operator),
+        (&[("verb", "rerun"), ("schedule", "x"), ("at", at)], Operator),
+        (&[("verb", "cancel"), ("execution", gone)], Operator),
+        (&[("verb", "retry"), ("execution", gone)], Operator),
+        (&[("verb", "remove"), ("schedule", "x")], Admin),
+    ];
+    for (fields, needed) in verbs {
+        for role in Role::ALL {
+            let mut form = fields.to_vec();
+            form.push(("token", TOKEN));
+            let answer = post(&client, as_role(role), &form, &[("cookie", &cookie)]);
+            let confirm = format!("/confirm?{}", encoded(fields));
+            let confirmed = ask(&client, as_role(role), &confirm, &[("host", "localhost")]).status;
+            let (is_refused, of) = (role < needed, format!("{fields:?} {role}: {}", answer.text));
+            assert_eq!(answer.status == StatusCode::FORBIDDEN, is_refused, "{of}");
+            assert_eq!(confirmed == StatusCode::FORBIDDEN, is_refused, "{of}");
+            assert!(is_refused || answer.status == StatusCode::SEE_OTHER, "{of}");
+        }
+    }
+    let shown = |role: Role, words: &str| {
+        let pages = pages(&client).into_iter();
+        pages
+            .filter(|path| ask(&client, as_role(role), path, &[("host", "localhost")]).text.contains(words))
+            .count()
+    };
+    for (words, roles) in [("verb=pause", [false, true, true]), ("verb=remove", [false, false, true])] {
+        assert_eq!([Viewer, Operator, Admin].map(|role| shown(role, words) > 0), roles, "{words}");
+    }
+    let remove = format!("/confirm?{}", encoded(&[("verb", "remove"), ("schedule", HOSTILE)]));
+    let said = ask(&client, as_role(Operator), &remove, &[("host", "localhost")]).text;
+    assert!(said.contains("This is for the role admin, and yours is operator."), "{said}");
 }
 
 fn what_is_no_form_is_refused() {
