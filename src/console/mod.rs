@@ -63,8 +63,8 @@ use self::trouble::Trouble;
 pub use self::user::User;
 use crate::Client;
 
-/// The console of a client's application. It can do what the client can. Whoever reaches it may do all of that,
-/// unless [`Options::user`] knows who they are and what they may. What the client says of itself
+/// The console of a client's application. It can do what the client can. Whoever reaches it may do all of
+/// that, unless [`Options::user`] knows who they are and what they may. What the client says of itself
 /// ([`Client::acting_as`]) is in the audit for those whom nobody knows.
 ///
 /// It may be nested under any path. Calls of the client wait on the blocking pool of the runtime around it.
