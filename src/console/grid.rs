@@ -13,7 +13,7 @@ pub(super) const DAYS: u64 = 8;
 /// A start is late from here on.
 const LATE: TimeDelta = TimeDelta::seconds(1);
 /// What a cell takes of the picture, with its margin; and where the first one begins.
-const CELL: (i64, i64) = (26, 20);
+const CELL: (i64, i64) = (36, 20);
 const ORIGIN: (i64, i64) = (88, 20);
 
 /// What became of occurrences within an hour.
@@ -111,7 +111,7 @@ impl Grid {
         });
         Self {
             days: days.collect(),
-            hours: (0..24).map(|hour| (ORIGIN.0 + hour * CELL.0 + 12, format!("{hour:02}"))).collect(),
+            hours: (0..24).map(|hour| (ORIGIN.0 + hour * CELL.0 + 16, format!("{hour:02}"))).collect(),
             cells: cells.collect(),
             width: ORIGIN.0 + 24 * CELL.0 + 2,
             height: ORIGIN.1 + i64::try_from(DAYS).unwrap_or_default() * CELL.1 + 2,
@@ -224,7 +224,7 @@ mod tests {
         let grid =
             Grid::new(&[], &[next, at("2026-12-09T00:00:00Z")], now, Some(at("2026-11-29T12:00:00Z")), "a b");
         let [cell] = &grid.cells[..] else { panic!("{:?}", grid.cells) };
-        assert_eq!((cell.x, cell.y, cell.class, cell.is_picked), (88 + 12 * 26, 20 + 7 * 20, "c-next", true));
+        assert_eq!((cell.x, cell.y, cell.class, cell.is_picked), (88 + 12 * 36, 20 + 7 * 20, "c-next", true));
         assert_eq!(cell.title, "Sun 29 Nov 12:00 UTC: 1 to come");
         assert_eq!(cell.to, "schedule?name=a+b&at=2026-11-29T12%3A00%3A00Z#why");
     }

@@ -664,10 +664,10 @@ fn the_last_day_is_counted_by_hour_and_by_job() {
     let told = "1,208 attempts succeeded, 3 failed, 1 timed out, 2 abandoned";
     assert!(now.contains(told), "{now}");
     for bar in [
-        "1,200 attempts succeeded, 3 failed, 1 timed out, 2 abandoned</title><rect x=\"540\" y=\"7\" width=\"24\" \
+        "1,200 attempts succeeded, 3 failed, 1 timed out, 2 abandoned</title><rect class=\"ran\" x=\"540\" y=\"7\" width=\"24\" \
          height=\"53\" rx=\"2\"/><rect class=\"bad\" x=\"540\" y=\"4\" width=\"24\" height=\"3\" rx=\"2\"/>",
-        "7 attempts succeeded</title><rect x=\"690\" y=\"57\" width=\"24\" height=\"3\" rx=\"2\"/>",
-        "1 attempt succeeded</title><rect x=\"0\" ",
+        "7 attempts succeeded</title><rect class=\"ran\" x=\"690\" y=\"57\" width=\"24\" height=\"3\" rx=\"2\"/>",
+        "1 attempt succeeded</title><rect class=\"ran\" x=\"0\" ",
     ] {
         assert!(now.contains(bar), "{bar}: {now}");
     }
