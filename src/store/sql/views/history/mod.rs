@@ -203,13 +203,15 @@ fn queues(session: &mut dyn Session, query: &ExecutionQuery) -> Step<Option<Vec<
     Ok(Some(found).filter(|found| found.len() <= FEW_JOBS).map(|found| found.into_iter().flatten().collect()))
 }
 
-/// These tables name an execution by its queue and its origin. PostgreSQL is given the ids as an array: of a
-/// join it might read the other end first.
+/// These tables name an execution by its queue and its origin. They are read first: a planner may take a
+/// queue for as short as most schedules are, and read all of its rows. PostgreSQL is given the ids as an
+/// array.
 fn found_by_name(dialect: Dialect, table: &str, condition: Statement) -> Statement {
     let (among, end) = if dialect.binds_lists() { ("= ANY (ARRAY(", "))") } else { ("IN (", ")") };
     sql(format!(
-        " AND r.id {among}SELECT x.id FROM {table} n JOIN QRTZ_RUN x ON x.execute_id = n.execute_id \
-         AND x.generation = 0 AND x.origin = n.origin WHERE "
+        " AND r.id {among}SELECT x.id FROM {table} n {} QRTZ_RUN x ON x.execute_id = n.execute_id \
+         AND x.generation = 0 AND x.origin = n.origin WHERE ",
+        dialect.join()
     ))
     .and(condition)
     .push(end)
