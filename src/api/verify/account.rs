@@ -6,7 +6,7 @@ use std::iter::Peekable;
 use super::answer::{Flaw, FlawKind};
 use super::demand::Demand;
 use crate::api::words;
-use crate::domain::{ExecutionState, MOST_PASSED, NextFire, Timestamp};
+use crate::domain::{ExecutionState, MOST_PASSED, NextFire, ScheduleState, Timestamp};
 use crate::store::ledger::{LedgerLine, LedgerSchedule};
 
 /// The fire times that are looked at: from the first one on, before the second.
@@ -29,6 +29,8 @@ pub(super) struct Account {
     /// Planned occurrences with a row, by the state and the reason of the last attempt.
     pub occurrences: BTreeMap<(String, String), u64>,
     pub waiting: u64,
+    /// Of those that wait, how many a paused schedule holds back.
+    pub paused: u64,
     pub by_hand: u64,
     pub flaws: Vec<Flaw>,
 }
@@ -291,6 +293,9 @@ impl<'a> Accountant<'a> {
             }
         }
         self.account.waiting += waiting;
+        if self.schedule.state == ScheduleState::Paused.as_str() {
+            self.account.paused += waiting;
+        }
         self.blame_gap(FlawKind::Missing, &missing, "no row");
         self.blame_gap(FlawKind::InError, &lost, "no row: the schedule was in ERROR");
     }

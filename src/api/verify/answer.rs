@@ -95,6 +95,9 @@ pub struct Verification {
     pub occurrences: Vec<Accounted>,
     /// Planned occurrences that are due and not claimed yet.
     pub waiting: u64,
+    /// How many of these belong to schedules that are paused themselves, and wait for a
+    /// [resume](crate::Client::resume).
+    pub paused: u64,
     /// Executions that somebody asked for beside the planned ones.
     pub by_hand: u64,
     /// What is wrong, by schedule: the first 1,000.

@@ -155,6 +155,7 @@ struct Accounts {
     rows: u64,
     occurrences: BTreeMap<(String, String), u64>,
     waiting: u64,
+    paused: u64,
     by_hand: u64,
     flaws: Vec<Flaw>,
     more: u64,
@@ -164,6 +165,7 @@ impl Accounts {
     fn add(&mut self, account: Account) {
         self.rows += account.rows;
         self.waiting += account.waiting;
+        self.paused += account.paused;
         self.by_hand += account.by_hand;
         for (end, count) in account.occurrences {
             *self.occurrences.entry(end).or_default() += count;
@@ -183,6 +185,7 @@ impl Accounts {
             rows: self.rows,
             occurrences: accounted(&self.occurrences),
             waiting: self.waiting,
+            paused: self.paused,
             by_hand: self.by_hand,
             flaws: self.flaws,
             more_flaws: self.more,

@@ -118,6 +118,9 @@ fn a_whole_ledger_has_no_flaw() {
         account.occurrences.into_iter().collect::<Vec<_>>(),
         [(("SUCCEEDED".into(), String::new()), 10)]
     );
+    let paused = LedgerSchedule { state: "PAUSED".to_owned(), ..every_second() };
+    let account = account_of(&paused, whole(), at(12));
+    assert_eq!((account.flaws, account.waiting, account.paused), (vec![], 2, 2), "a resume decides on them");
     let overtime = LedgerLine { state: "TIMED_OUT".to_owned(), finished: None, ..ran(9) };
     let running = (0..9).map(ran).chain([overtime]).collect();
     assert_eq!(account_of(&every_second(), running, at(12)).flaws, [], "its handler runs on");

@@ -125,7 +125,10 @@ fn tell(verified: &Verification, out: &mut dyn Write) -> Result {
     });
     let ends: Vec<(String, String)> = ends.collect();
     known.extend(ends.iter().map(|(end, count)| (end.as_str(), count.clone())));
-    known.push(("due, not claimed yet", verified.waiting.to_string()));
+    known.push(("due, not claimed yet", (verified.waiting - verified.paused).to_string()));
+    if verified.paused > 0 {
+        known.push(("due, their schedule paused", verified.paused.to_string()));
+    }
     known.push(("by hand", verified.by_hand.to_string()));
     output::properties(out, &known)?;
     if verified.is_cut_short {
