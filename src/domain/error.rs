@@ -94,7 +94,7 @@ pub(crate) type Source = Arc<dyn std::error::Error + Send + Sync>;
 /// assert!(error.to_string().contains("no database file"));
 /// assert!(error.source().is_none(), "the database was not asked");
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Error {
     kind: ErrorKind,
     /// The attempted operation, where it is known.
@@ -186,6 +186,13 @@ impl fmt::Display for Error {
         let text = with_causes(self);
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         f.write_str(&lines.collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// For people, too: `main` and `unwrap` show errors so.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self:#}", self.kind)
     }
 }
 

@@ -67,6 +67,13 @@ impl Target {
                 "the URL of a SQLite database names its file: `sqlite:path`",
             ));
         }
+        if dialect.is_file() && !address.starts_with("file:") && address.contains('?') {
+            return Err(Error::new(
+                ErrorKind::Config,
+                "a path of a SQLite database has no settings behind a `?`: leave them out, or write a URI of \
+                 SQLite's own, `sqlite:file:shop.db?mode=rwc`",
+            ));
+        }
         let (secrets, memory) = (secrets(dialect, url), address == ":memory:");
         let is_file = dialect.is_file() && !memory && !address.starts_with("file:");
         let address = if is_file { absolute(address) } else { address };
@@ -261,6 +268,8 @@ mod tests {
                 "{error}"
             );
         }
+        let error = Target::parse("sqlite:shop.db?mode=rwc").err().unwrap();
+        assert!(error.to_string().contains("`sqlite:file:shop.db?mode=rwc`"), "{error}");
         for url in ["oracle://h/d", "sqlit:shop.db", "nothing", ""] {
             let error = Target::parse(url).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::Config);
