@@ -245,18 +245,42 @@ pub(super) fn has_at_least(session: &mut dyn Session, question: Statement, rows:
 /// The ids of the schedules and of the queue that a list is limited to; none if it is not, or to many.
 fn schedules(session: &mut dyn Session, query: &ExecutionQuery) -> Step<Option<Vec<i64>>> {
     let application = query.application.as_deref();
-    let named = sql("SELECT s.id FROM QRTZ_EXECUTE s WHERE ");
-    let question = match (query.schedule.as_deref(), query.job.as_deref(), application) {
-        (Some(schedule), _, _) => named.push("s.name = ?").bind(schedule),
-        (None, Some(job), Some(application)) => {
-            let job_id = "s.pid = (SELECT j.id FROM QRTZ_JOB j WHERE j.application = ? AND j.job_class = ?)";
-            named.push(job_id).bind_all((application, job))
+    match (query.schedule.as_deref(), query.job.as_deref(), application) {
+        (Some(schedule), _, _) => {
+            let named = sql("SELECT s.id FROM QRTZ_EXECUTE s WHERE s.name = ?").bind(schedule);
+            let named = named.given(" AND s.application = ?", application);
+            let found: Vec<i64> = session.all(&named.push(" LIMIT ?").bind(FEW_SCHEDULES + 1), Row::int)?;
+            Ok(Some(found).filter(|found| found.len() <= FEW_SCHEDULES))
         }
-        (None, _, _) => return Ok(None),
+        (None, Some(job), Some(application)) => of_job(session, application, job),
+        (None, _, _) => Ok(None),
+    }
+}
+
+/// The schedules and the queue of a job. No index has them: all are looked at, so many by a statement that
+/// each stays within its time.
+fn of_job(session: &mut dyn Session, application: &str, job: &str) -> Step<Option<Vec<i64>>> {
+    const STRETCH: i64 = if cfg!(test) { 3 } else { 50_000 };
+    let named = sql("SELECT j.id FROM QRTZ_JOB j WHERE j.application = ? AND j.job_class = ?");
+    let Some(job) = session.one(&named.bind_all((application, job)), Row::int)? else {
+        return Ok(Some(Vec::new()));
     };
-    let question = question.given(" AND s.application = ?", application);
-    let found: Vec<i64> = session.all(&question.push(" LIMIT ?").bind(FEW_SCHEDULES + 1), Row::int)?;
-    Ok(Some(found).filter(|found| found.len() <= FEW_SCHEDULES))
+    let table = session.dialect().by_id("QRTZ_EXECUTE", "s");
+    let end = sql(format!("SELECT s.id FROM {table} WHERE s.id > ? ORDER BY s.id LIMIT 1 OFFSET ?"));
+    let stretch = format!("SELECT s.id FROM {table} WHERE s.id > ? AND s.id <= ? AND s.pid = ?");
+    let (mut found, mut after) = (Vec::<i64>::new(), i64::MIN);
+    loop {
+        let last: Option<i64> = session.one(&end.clone().bind_all((after, STRETCH - 1)), Row::int)?;
+        let of_job = sql(&*stretch).bind_all((after, last.unwrap_or(i64::MAX), job));
+        let left = FEW_SCHEDULES + 1 - found.len();
+        let more: Vec<i64> = session.all(&of_job.push(" LIMIT ?").bind(left), Row::int)?;
+        found.extend(more);
+        match last {
+            _ if found.len() > FEW_SCHEDULES => return Ok(None),
+            Some(last) => after = last,
+            None => return Ok(Some(found)),
+        }
+    }
 }
 
 /// That a row of the ledger is of one of these schedules, as a condition.
