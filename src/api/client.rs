@@ -47,8 +47,8 @@ use crate::trigger::Timing;
 pub struct Client {
     pub(super) application: String,
     pub(super) store: Arc<dyn Store>,
-    /// The actor of its changes in the audit.
-    actor: Arc<str>,
+    /// The actor of its changes in the audit, if it was given one.
+    actor: Option<Arc<str>>,
     pub(super) notifier: Arc<Notifier>,
     pub(super) waiters: Arc<Waiters>,
     /// The hooks of its enqueues and triggers.
@@ -107,7 +107,7 @@ impl Client {
         notifier: Arc<Notifier>,
         changed: impl Fn(Changed<'_>) + Send + Sync + 'static,
     ) -> Self {
-        let (application, actor) = (application.to_owned(), this_process().into());
+        let (application, actor) = (application.to_owned(), None);
         let (waiters, hooks, changed) = (Arc::default(), Hooks::default(), Arc::new(changed));
         Self { application, store, actor, notifier, waiters, hooks, changed }
     }
@@ -123,7 +123,13 @@ impl Client {
     /// run).
     #[must_use]
     pub fn acting_as(self, name: &str) -> Self {
-        Self { actor: name.into(), ..self }
+        Self { actor: Some(name.into()), ..self }
+    }
+
+    /// The name under which its changes are recorded, if it was given one by [`acting_as`](Self::acting_as).
+    #[must_use]
+    pub fn actor(&self) -> Option<&str> {
+        self.actor.as_deref()
     }
 
     /// The same client, which calls `around` for each of its requests that enqueue or trigger: the middleware
@@ -205,7 +211,8 @@ impl Client {
 
     /// The attribution with which its requests begin.
     pub(super) fn attribution(&self) -> Attribution {
-        Attribution { actor: self.actor.to_string(), reason: String::new() }
+        let actor = self.actor().map_or_else(this_process, str::to_owned);
+        Attribution { actor, reason: String::new() }
     }
 
     /// The application's nodes, newest first, ended ones included.

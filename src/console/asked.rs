@@ -3,15 +3,18 @@
 use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 
+use super::known::Who;
+use super::peer::Peer;
 use super::query::Query;
 use super::role::Role;
 use super::said::Said;
 use super::state::Console;
 use super::token::Token;
 use super::trouble::Trouble;
-use super::user::User;
 use crate::Client;
 
 /// What a browser asks for, and brings along.
@@ -28,6 +31,12 @@ pub(super) struct Asked {
     pub(super) said: Option<Said>,
     /// Who asks; none if nobody is asked, or if it is unknown.
     pub(super) user: Option<String>,
+    /// Whether they have logged in to the console itself.
+    pub(super) has_session: bool,
+    /// From where, as far as logins are counted by it.
+    pub(super) network: Option<String>,
+    /// Whether the browser asked by HTTPS.
+    pub(super) is_https: bool,
     /// What whoever asks may do.
     pub(super) role: Role,
 }
@@ -55,20 +64,19 @@ impl FromRequestParts<Console> for Asked {
     async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Infallible> {
         let held = Token::held(&parts.headers);
         let options = console.options();
-        let user = options.user.as_ref().map(|user| user(parts).filter(|user| !user.name().is_empty()));
-        let role = match &user {
-            _ if options.is_read_only => Role::Viewer,
-            None => Role::Admin,
-            Some(user) => user.as_ref().map_or(Role::Viewer, User::role),
-        };
+        let who = parts.extensions.get::<Who>().cloned().unwrap_or(Who::LoggedOut);
+        let peer = Peer::of(parts, options);
         Ok(Self {
             path: parts.uri.path().trim_start_matches('/').to_owned(),
             query: Query::read(parts.uri.query().unwrap_or_default()),
             is_held: held.is_some(),
             token: held.unwrap_or_else(Token::fresh),
             said: Said::held(&parts.headers),
-            user: user.flatten().map(|user| user.name().to_owned()),
-            role,
+            user: who.name().map(str::to_owned),
+            has_session: matches!(who, Who::LoggedIn(_)),
+            network: peer.network(),
+            is_https: options.is_https || peer.is_https,
+            role: if options.is_read_only { Role::Viewer } else { who.role() },
         })
     }
 }
@@ -81,6 +89,21 @@ impl Asked {
             Role::Viewer => Err(Trouble::forbidden("You may look here, and change nothing.")),
             role => Err(Trouble::forbidden(format!("This is for the role {needed}, and yours is {role}."))),
         }
+    }
+
+    /// A form that this browser was given.
+    pub(super) fn form(&self, headers: &HeaderMap, form: &[u8]) -> Result<Query, Trouble> {
+        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !kind.starts_with("application/x-www-form-urlencoded") {
+            return Err(Trouble::wrong("Nothing was changed: this is no form."));
+        }
+        let form = Query::read(&String::from_utf8_lossy(form));
+        if !form.get("token").is_some_and(|said| self.token.is(said)) {
+            let said = "The form is not one that this browser was given, or its token is old: go back, load the \
+                        page again, and send it once more.";
+            return Err(Trouble::forbidden(said));
+        }
+        Ok(form)
     }
 
     /// The way from its page up to the console's first one: none of a page beside that, and `../` of one

@@ -16,6 +16,8 @@ pub(super) struct Frame {
     pub(super) application: String,
     /// Who asks.
     pub(super) user: Option<String>,
+    /// Whether they can log out.
+    pub(super) has_session: bool,
     /// What whoever asks may do: forms for more are not shown.
     pub(super) role: Role,
     /// What forms must repeat.
@@ -39,6 +41,7 @@ impl Frame {
             here,
             application: application.to_owned(),
             user: asked.user.clone(),
+            has_session: asked.has_session,
             role: asked.role,
             token: asked.token.as_str().to_owned(),
             back: asked.here(),

@@ -3,10 +3,15 @@
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName, HeaderValue};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::known::{Who, who};
+use super::peer::Peer;
+use super::query::{Query, is_page};
+use super::show::led;
 use super::state::Console;
 
 /// The most bytes of a form.
@@ -45,7 +50,15 @@ async fn passed(console: &Console, request: Request) -> Result<Request, Response
     if let Some(refusal) = refusal(console, &request) {
         return Err(refusal);
     }
-    if !is_change(&request) {
+    let (mut parts, body) = request.into_parts();
+    let who = who(console, &parts, &Peer::of(&parts, console.options()));
+    let who = who.map_err(|trouble| refused(trouble.status, trouble.said))?;
+    if matches!(who, Who::LoggedOut) && !is_open(parts.uri.path()) {
+        return Err(logged_out(&parts));
+    }
+    parts.extensions.insert(who);
+    let request = Request::from_parts(parts, body);
+    if !is_change(request.method()) {
         return Ok(request);
     }
     let (parts, body) = request.into_parts();
@@ -62,8 +75,27 @@ async fn passed(console: &Console, request: Request) -> Result<Request, Response
     }
 }
 
-fn is_change(request: &Request) -> bool {
-    !matches!(*request.method(), Method::GET | Method::HEAD)
+fn is_change(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// What people who have not logged in may ask for.
+fn is_open(path: &str) -> bool {
+    path == "/login" || path.starts_with("/assets/")
+}
+
+/// Leads people who have not logged in to where they do, and from there to the page that they want.
+fn logged_out(parts: &Parts) -> Response {
+    if is_change(&parts.method) {
+        let said =
+            "Nothing was changed: you are not logged in any more. Go back, load the page again, and log in.";
+        return refused(StatusCode::FORBIDDEN, said);
+    }
+    let path = parts.uri.path().trim_start_matches('/');
+    let root = "../".repeat(path.matches('/').count());
+    let to = Query::read(parts.uri.query().unwrap_or_default()).of(path);
+    let wanted = if is_page(&to) { Query::default().with("to", to) } else { Query::default() };
+    led(root + &wanted.of("login"), [])
 }
 
 fn refusal(console: &Console, request: &Request) -> Option<Response> {
@@ -76,7 +108,7 @@ fn refusal(console: &Console, request: &Request) -> Option<Response> {
                     `firetime console --host NAME`, or `Options::host`.";
         return Some(refused(StatusCode::FORBIDDEN, said));
     }
-    if is_change(request) && !is_same_origin(headers, &authority) {
+    if is_change(request.method()) && !is_same_origin(headers, &authority) {
         let said = "Nothing was changed: the form was sent from another site, or through a proxy that changes \
                     the Host header.";
         return Some(refused(StatusCode::FORBIDDEN, said));
@@ -84,8 +116,8 @@ fn refusal(console: &Console, request: &Request) -> Option<Response> {
     None
 }
 
-fn refused(status: StatusCode, said: &'static str) -> Response {
-    (status, said).into_response()
+fn refused(status: StatusCode, said: impl Into<String>) -> Response {
+    (status, said.into()).into_response()
 }
 
 /// The host that a request names, with its port.

@@ -20,6 +20,7 @@ mod asked;
 mod assets;
 mod audit;
 mod carried;
+mod clock;
 mod day;
 mod execution;
 mod executions;
@@ -27,23 +28,33 @@ mod failures;
 mod frame;
 mod grid;
 mod guard;
+mod header;
 mod jobs;
+mod known;
+mod limiter;
+mod login;
+mod logins;
 mod needs;
 mod nodes;
 mod now;
 mod options;
 mod order;
+mod password;
+mod peer;
 mod query;
 mod role;
 mod rows;
 mod said;
 mod schedule;
 mod schedules;
+mod secret;
+mod sessions;
 mod show;
 mod state;
 mod token;
 mod trouble;
 mod user;
+mod users;
 mod verbs;
 mod words;
 
@@ -56,16 +67,20 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
 use self::asked::Asked;
+pub use self::header::TrustedHeader;
 pub use self::options::Options;
+pub use self::password::hash_password;
 pub use self::role::{NoRole, Role};
 use self::state::Console;
 use self::trouble::Trouble;
 pub use self::user::User;
+pub use self::users::{NewToken, Users};
 use crate::Client;
 
 /// The console of a client's application. It can do what the client can. Whoever reaches it may do all of
-/// that, unless [`Options::user`] knows who they are and what they may. What the client says of itself
-/// ([`Client::acting_as`]) is in the audit for those whom nobody knows.
+/// that, unless a login knows who they are and what they may: its own ([`Options::users`]), a proxy's
+/// ([`Options::trust`]) or the application's ([`Options::user`]). The changes of those whom nobody knows
+/// are the client's in the audit ([`Client::acting_as`]), or `console` if it has no name.
 ///
 /// It may be nested under any path. Calls of the client wait on the blocking pool of the runtime around it.
 pub fn router<S: Clone + Send + Sync + 'static>(client: Client, options: Options) -> Router<S> {
@@ -82,6 +97,8 @@ pub fn router<S: Clone + Send + Sync + 'static>(client: Client, options: Options
         .route("/audit", get(audit::page))
         .route("/confirm", get(verbs::confirm))
         .route("/change", post(verbs::change))
+        .route("/login", get(login::page).post(login::log_in))
+        .route("/logout", post(login::log_out))
         .route("/assets/console.css", get(assets::style))
         .route("/assets/icon.svg", get(assets::icon))
         .fallback(missing)

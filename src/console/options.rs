@@ -1,12 +1,18 @@
 //! What whoever starts a console decides.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::request::Parts;
 
+use super::header::TrustedHeader;
+use super::sessions::Lasts;
 use super::user::User;
+use super::users::Users;
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// Who asks, as the application's own login tells.
 type UserOf = dyn Fn(&Parts) -> Option<User> + Send + Sync;
@@ -23,13 +29,30 @@ pub struct Options {
     pub(super) is_read_only: bool,
     pub(super) hosts: Vec<String>,
     pub(super) user: Option<Arc<UserOf>>,
+    pub(super) users: Option<Users>,
+    pub(super) header: Option<TrustedHeader>,
+    /// Those that may speak for others; none if nobody has named one.
+    proxies: Vec<IpAddr>,
+    /// Whether browsers reach it by HTTPS alone.
+    pub(super) is_https: bool,
+    pub(super) lasts: Lasts,
     /// A page that takes longer is given up.
     pub(super) patience: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { is_read_only: false, hosts: Vec::new(), user: None, patience: Duration::from_secs(15) }
+        Self {
+            is_read_only: false,
+            hosts: Vec::new(),
+            user: None,
+            users: None,
+            header: None,
+            proxies: Vec::new(),
+            is_https: false,
+            lasts: Lasts { idle: 12 * HOUR, whole: 7 * 24 * HOUR },
+            patience: Duration::from_secs(15),
+        }
     }
 }
 
@@ -83,6 +106,57 @@ impl Options {
     #[must_use]
     pub fn user(self, user: impl Fn(&Parts) -> Option<User> + Send + Sync + 'static) -> Self {
         Self { user: Some(Arc::new(user)), ..self }
+    }
+
+    /// People log in to the console itself, as users of this file. Default: nobody does.
+    ///
+    /// ```no_run
+    /// use firetime::console::{Options, Users};
+    /// let options = Options::new().users(Users::open("/etc/firetime/users")?);
+    /// # Ok::<(), firetime::Error>(())
+    /// ```
+    #[must_use]
+    pub fn users(self, users: Users) -> Self {
+        Self { users: Some(users), ..self }
+    }
+
+    /// A proxy says who asks, in this header. Everybody else who sends it is refused. Default: none.
+    #[must_use]
+    pub fn trust(self, header: TrustedHeader) -> Self {
+        Self { header: Some(header), ..self }
+    }
+
+    /// The address of a proxy that may speak for others: who asks, if a [header](Self::trust) is trusted,
+    /// from where (the last address in `X-Forwarded-For`), and whether by HTTPS (`X-Forwarded-Proto`). May be
+    /// said several times. Default: the addresses of the loopback interface.
+    ///
+    /// The address is read from axum's `ConnectInfo<SocketAddr>`, which a server adds to requests that is
+    /// made with `into_make_service_with_connect_info`. Without it no request comes from a proxy.
+    #[must_use]
+    pub fn proxy(mut self, address: IpAddr) -> Self {
+        self.proxies.push(address.to_canonical());
+        self
+    }
+
+    pub(super) fn is_proxy(&self, address: IpAddr) -> bool {
+        match self.proxies.is_empty() {
+            true => address.is_loopback(),
+            false => self.proxies.contains(&address),
+        }
+    }
+
+    /// Whether browsers reach it by HTTPS alone: then they send its cookies by nothing else. Default: no; if
+    /// a [proxy](Self::proxy) says of a request that it came by HTTPS, its cookies are kept so all the same.
+    #[must_use]
+    pub fn https(self, is_https: bool) -> Self {
+        Self { is_https, ..self }
+    }
+
+    /// How long a login of [`users`](Self::users) lasts: without a request, and in all. Default: 12 h, 7
+    /// days.
+    #[must_use]
+    pub fn login_lasts(self, idle: Duration, whole: Duration) -> Self {
+        Self { lasts: Lasts { idle, whole }, ..self }
     }
 
     /// How long a page may take, the database's answers with it; then it says so. A form has as long to come.

@@ -69,6 +69,13 @@ pub(super) fn execution(id: i64) -> String {
     address("execution", "id", id)
 }
 
+/// Whether an address that came with a request is one of the console's own pages, seen from a page beside it.
+pub(super) fn is_page(to: &str) -> bool {
+    const PAGES: [&str; 8] =
+        ["now", "schedules", "schedule", "executions", "execution", "jobs", "nodes", "audit"];
+    PAGES.contains(&to.split('?').next().unwrap_or_default()) && to.bytes().all(|it| it.is_ascii_graphic())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

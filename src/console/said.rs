@@ -4,7 +4,7 @@ use axum::http::HeaderMap;
 use form_urlencoded::byte_serialize;
 
 use super::query::Query;
-use super::token::cookie;
+use super::token::{cookie, end_cookie, set_cookie};
 
 /// The cookie's name.
 const COOKIE_NAME: &str = "firetime_said";
@@ -36,7 +36,7 @@ impl Said {
 
     /// The header that hands it on to the next page, for a minute. Browsers drop a cookie of more than 4,096
     /// bytes.
-    pub(super) fn set(&self) -> String {
+    pub(super) fn set(&self, is_https: bool) -> String {
         const LONGEST: usize = 3_800;
         let mut bytes = 0;
         let fits = |it: &char| {
@@ -46,12 +46,12 @@ impl Said {
         let sentence: String = self.sentence.chars().take_while(fits).collect();
         let name = if self.is_done { "done" } else { "not" };
         let value = Query::default().with(name, sentence).of("");
-        format!("{COOKIE_NAME}={}; HttpOnly; SameSite=Strict; Max-Age=60", value.trim_start_matches('?'))
+        set_cookie(COOKIE_NAME, value.trim_start_matches('?'), "Strict", is_https) + "; Max-Age=60"
     }
 
     /// The header that ends it once it is told.
-    pub(super) fn forget() -> String {
-        format!("{COOKIE_NAME}=; HttpOnly; SameSite=Strict; Max-Age=0")
+    pub(super) fn forget(is_https: bool) -> String {
+        end_cookie(COOKIE_NAME, is_https)
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn a_sentence_is_handed_on_whatever_it_holds() {
         for said in [Said::done("\"a;b\" = <paused>, ü"), Said::not_done("it is = active")] {
-            let header = said.set();
+            let header = said.set(false);
             let mut headers = HeaderMap::new();
             headers.insert(COOKIE, header.split(';').next().unwrap().parse().unwrap());
             assert_eq!(Said::held(&headers), Some(said), "{header}");
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_browser_keeps_a_long_sentence_in_part() {
         for sentence in ["x", "ü", "😀", "a \""].map(|text| text.repeat(5_000)) {
-            let header = Said::done(&sentence).set();
+            let header = Said::done(&sentence).set(false);
             assert!((3_700..4_096).contains(&header.len()), "{}", header.len());
             let mut headers = HeaderMap::new();
             headers.insert(COOKIE, header.split(';').next().unwrap().parse().unwrap());

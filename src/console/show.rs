@@ -43,10 +43,7 @@ impl Console {
         change: impl FnOnce(&Client) -> Result<(Said, String), Trouble> + Send + 'static,
     ) -> Response {
         match self.call(Trouble::unknown, move |client| change(&permit.acting(client))).await {
-            Ok((said, to)) => {
-                let headers = [(LOCATION, to), (SET_COOKIE, said.set())];
-                (StatusCode::SEE_OTHER, headers).into_response()
-            }
+            Ok((said, to)) => led(to, [said.set(asked.is_https)]),
             Err(trouble) => self.refuse(&asked, trouble),
         }
     }
@@ -61,13 +58,24 @@ impl Console {
         }
     }
 
-    fn sent(&self, asked: &Asked, status: StatusCode, page: String) -> Response {
+    pub(super) fn sent(&self, asked: &Asked, status: StatusCode, page: String) -> Response {
         let mut response = (status, Html(page)).into_response();
-        let token = (!asked.is_held).then(|| asked.token.set());
-        let told = asked.said.as_ref().map(|_| Said::forget());
-        for cookie in token.into_iter().chain(told).filter_map(|cookie| cookie.parse().ok()) {
-            response.headers_mut().append(SET_COOKIE, cookie);
-        }
+        let token = (!asked.is_held).then(|| asked.token.set(asked.is_https));
+        let told = asked.said.as_ref().map(|_| Said::forget(asked.is_https));
+        set(&mut response, token.into_iter().chain(told));
         response
+    }
+}
+
+/// Leads to another page, with cookies.
+pub(super) fn led(to: String, cookies: impl IntoIterator<Item = String>) -> Response {
+    let mut response = (StatusCode::SEE_OTHER, [(LOCATION, to)]).into_response();
+    set(&mut response, cookies);
+    response
+}
+
+fn set(response: &mut Response, cookies: impl IntoIterator<Item = String>) {
+    for cookie in cookies.into_iter().filter_map(|cookie| cookie.parse().ok()) {
+        response.headers_mut().append(SET_COOKIE, cookie);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+use super::logins::Logins;
 use super::options::Options;
 use super::trouble::Trouble;
 use crate::Client;
@@ -11,24 +12,34 @@ use crate::Client;
 /// So many requests ask the database at once; further ones wait for their turn.
 const MOST_CALLS: usize = 8;
 
+/// Who changes something, for the audit, if neither a login nor the client says.
+const ACTOR: &str = "console";
+
 /// The client of a console, and how it behaves.
 #[derive(Clone)]
 pub(super) struct Console {
     client: Client,
     application: Arc<str>,
     options: Arc<Options>,
+    logins: Arc<Logins>,
     calls: Arc<Semaphore>,
 }
 
 impl Console {
     pub(super) fn new(client: Client, options: Options) -> Self {
+        // A process's own name would look like a node's.
+        let client = if client.actor().is_some() { client } else { client.acting_as(ACTOR) };
         let application = client.application().into();
         let calls = Arc::new(Semaphore::new(MOST_CALLS));
-        Self { client, application, options: Arc::new(options), calls }
+        Self { client, application, options: Arc::new(options), logins: Arc::default(), calls }
     }
 
-    pub(super) fn options(&self) -> &Options {
+    pub(super) fn options(&self) -> &Arc<Options> {
         &self.options
+    }
+
+    pub(super) fn logins(&self) -> &Arc<Logins> {
+        &self.logins
     }
 
     pub(super) fn application(&self) -> &str {

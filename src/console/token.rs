@@ -41,9 +41,21 @@ impl Token {
     /// is `Lax` so that it comes along with a link in a chat: else the page would bring a fresh token, and
     /// the forms in other tabs would hold an old one. With forms of other sites it does not come along either
     /// way.
-    pub(super) fn set(&self) -> String {
-        format!("{COOKIE_NAME}={}; HttpOnly; SameSite=Lax", self.0)
+    pub(super) fn set(&self, is_https: bool) -> String {
+        set_cookie(COOKIE_NAME, &self.0, "Lax", is_https)
     }
+}
+
+/// The header that makes a browser hold a cookie until it is closed, out of reach of scripts, and where it
+/// asked by HTTPS for requests by that alone.
+pub(super) fn set_cookie(name: &str, value: &str, same_site: &str, is_https: bool) -> String {
+    let secure = if is_https { "; Secure" } else { "" };
+    format!("{name}={value}; HttpOnly; SameSite={same_site}{secure}")
+}
+
+/// The header that makes a browser drop a cookie.
+pub(super) fn end_cookie(name: &str, is_https: bool) -> String {
+    set_cookie(name, "", "Strict", is_https) + "; Max-Age=0"
 }
 
 /// The value of a cookie.

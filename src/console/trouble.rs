@@ -23,6 +23,11 @@ impl Trouble {
         Self { status: StatusCode::FORBIDDEN, title: "Nothing was changed", said: said.into() }
     }
 
+    /// Others ask for the same, and too many.
+    pub(super) fn busy(said: impl Into<String>) -> Self {
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, title: "The console is busy", said: said.into() }
+    }
+
     pub(super) fn not_found(said: impl Into<String>) -> Self {
         Self { status: StatusCode::NOT_FOUND, title: "There is nothing here", said: said.into() }
     }

@@ -4,14 +4,13 @@ use askama::Template;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 
 use super::asked::Asked;
 use super::carried::carry;
 use super::frame::Frame;
 use super::order::{Button, Order};
-use super::query::Query;
+use super::query::{Query, is_page};
 use super::said::Said;
 use super::state::Console;
 use super::trouble::Trouble;
@@ -182,7 +181,7 @@ pub(super) async fn change(
     form: Bytes,
 ) -> Response {
     let permitted = || {
-        let form = form_of(&asked, &headers, &form)?;
+        let form = asked.form(&headers, &form)?;
         let order = Order::read(&form)?;
         let permit = asked.permit(order.role())?;
         Ok((form, order, permit))
@@ -199,21 +198,6 @@ pub(super) async fn change(
     console.change(asked, permit, change).await
 }
 
-/// A form that this browser was given.
-fn form_of(asked: &Asked, headers: &HeaderMap, form: &[u8]) -> Result<Query, Trouble> {
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if !kind.starts_with("application/x-www-form-urlencoded") {
-        return Err(Trouble::wrong("Nothing was changed: this is no form."));
-    }
-    let form = Query::read(&String::from_utf8_lossy(form));
-    if !form.get("token").is_some_and(|said| asked.token.is(said)) {
-        let said = "The form is not one that this browser was given, or its token is old: go back, load the page \
-                    again, and send it once more.";
-        return Err(Trouble::forbidden(said));
-    }
-    Ok(form)
-}
-
 /// What the client refuses is told on the page that the form was on; a database that is away has its own.
 fn refused(trouble: Trouble) -> Result<Said, Trouble> {
     match trouble.status.is_client_error() {
@@ -224,13 +208,7 @@ fn refused(trouble: Trouble) -> Result<Said, Trouble> {
 
 /// The page that a change leads to: one of the console's own, or else that of what it changes.
 fn back(form: &Query, order: &Order) -> String {
-    const PAGES: [&str; 8] =
-        ["now", "schedules", "schedule", "executions", "execution", "jobs", "nodes", "audit"];
-    let wanted = form.get("back").filter(|to| {
-        let page = to.split('?').next().unwrap_or_default();
-        PAGES.contains(&page) && to.bytes().all(|it| it.is_ascii_graphic())
-    });
-    wanted.map_or_else(|| order.page(), str::to_owned)
+    form.get("back").filter(|to| is_page(to)).map_or_else(|| order.page(), str::to_owned)
 }
 
 #[cfg(test)]

@@ -52,8 +52,8 @@ pub fn add(trials: &mut Vec<Trial>) {
 }
 
 /// Begins markup, ends an attribute, climbs out of a folder, and splits an address.
-const HOSTILE: &str = "<script>alert(1)</script>\"'&../..?a=b#%2e";
-const TEXT: Job<String> = Job::new("text<i>");
+pub const HOSTILE: &str = "<script>alert(1)</script>\"'&../..?a=b#%2e";
+pub const TEXT: Job<String> = Job::new("text<i>");
 
 /// Every page, of what [`hostile`] has made.
 fn pages(client: &Client) -> Vec<String> {
@@ -77,20 +77,20 @@ fn pages(client: &Client) -> Vec<String> {
 }
 
 /// What came back.
-struct Answer {
-    status: StatusCode,
-    headers: HeaderMap,
-    text: String,
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub text: String,
 }
 
 /// Asks a console that is made anew, with these headers, a browser's host among them.
-fn ask(client: &Client, options: Options, path: &str, lines: &[(&str, &str)]) -> Answer {
+pub fn ask(client: &Client, options: Options, path: &str, lines: &[(&str, &str)]) -> Answer {
     let request =
         lines.iter().fold(Request::get(path), |request, (name, value)| request.header(*name, *value));
     sent(router(client.clone(), options), request.body(Body::empty()).unwrap())
 }
 
-fn sent(pages: axum::Router, request: Request<Body>) -> Answer {
+pub fn sent(pages: axum::Router, request: Request<Body>) -> Answer {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async move {
         let answer = pages.oneshot(request).await.unwrap();
@@ -105,7 +105,7 @@ fn get(client: &Client, path: &str) -> Answer {
 }
 
 /// A database in which everything that people may name is hostile.
-fn hostile() -> (Database, Client) {
+pub fn hostile() -> (Database, Client) {
     let database = ServerKind::Sqlite.fresh();
     let client = client(&database).acting_as("<b>ann</b>");
     let trigger = Trigger::every(Duration::from_secs(90)).unwrap();
@@ -258,10 +258,10 @@ fn an_hour_of_the_grid_tells_why() {
     assert!(why.text.contains("Run it for ") && why.text.contains("c-picked"), "{}", why.text);
 }
 
-const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-const FORM: &str = "application/x-www-form-urlencoded";
+pub const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+pub const FORM: &str = "application/x-www-form-urlencoded";
 
-fn encoded(pairs: &[(&str, &str)]) -> String {
+pub fn encoded(pairs: &[(&str, &str)]) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
@@ -289,7 +289,7 @@ fn told(client: &Client, fields: &[(&str, &str)]) -> String {
 }
 
 /// The verb that the audit has last, by whom and why.
-fn last(client: &Client) -> (String, String, String) {
+pub fn last(client: &Client) -> (String, String, String) {
     let last = client.audit(&AuditFilter { limit: 1, ..AuditFilter::default() }).unwrap().remove(0);
     (last.verb, last.actor, last.reason)
 }
@@ -723,7 +723,7 @@ fn the_program_listens_on_this_machine_alone() {
         let refused = refused.wait_with_output().unwrap();
         let said = String::from_utf8(refused.stderr).unwrap();
         assert_eq!(refused.status.code(), Some(2), "{public}: {said}");
-        assert!(said.contains("reverse proxy") && said.contains("ssh -L"), "{public}: {said}");
+        assert!(said.contains("--users FILE") && said.contains("ssh -L"), "{public}: {said}");
     }
     let mut served = console("127.0.0.1:0").spawn().unwrap();
     let mut line = String::new();

@@ -47,6 +47,8 @@ mod edited;
 mod examples;
 mod leftovers;
 mod life;
+#[cfg(all(feature = "sqlite", feature = "console"))]
+mod logins;
 #[cfg(feature = "mysql")]
 mod members;
 mod news;
@@ -90,6 +92,8 @@ fn main() {
     examples::add(&mut trials);
     #[cfg(all(feature = "sqlite", feature = "console"))]
     console::add(&mut trials);
+    #[cfg(all(feature = "sqlite", feature = "console"))]
+    logins::add(&mut trials);
     cron::add(&mut trials);
     chaos::add_own(&mut trials);
     #[cfg(any(feature = "postgres", feature = "mysql"))]

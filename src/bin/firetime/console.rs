@@ -1,12 +1,17 @@
-//! `console`: serves the pages of the console, for applications that do not mount them.
+//! `console`: serves the pages of the console, for applications that do not mount them, and makes the secrets
+//! of its users file.
 
-use std::io::Write;
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firetime::console::{Options, router};
+use axum::extract::ConnectInfo;
+use firetime::console::{NewToken, Options, Role, hash_password, router};
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
@@ -25,27 +30,24 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Serving {
     pub(crate) listen: SocketAddr,
-    /// Names under which it may be reached, besides this machine's own.
-    pub(crate) hosts: Vec<String>,
-    pub(crate) is_read_only: bool,
-    /// Who changes something, for the audit.
+    pub(crate) options: Options,
+    /// Whether people log in, here or at a proxy.
+    pub(crate) has_login: bool,
+    /// Who changes something, for the audit, where no login knows.
     pub(crate) actor: Option<String>,
 }
 
-pub(crate) fn serve(target: &Target, serving: &Serving, out: &mut dyn Write) -> Result {
-    let listen = serving.listen;
-    if !listen.ip().is_loopback() {
+pub(crate) fn serve(target: &Target, serving: Serving, out: &mut dyn Write) -> Result {
+    let Serving { listen, options, has_login, actor } = serving;
+    if !has_login && !listen.ip().is_loopback() {
         return Err(Failure::Usage(format!(
-            "{listen} can be reached from other machines, and the console knows no login: whoever reaches it may \
-             change everything. Listen on 127.0.0.1 or [::1], and let people in through a reverse proxy on this \
-             machine that asks who they are (name it with --host), or through a tunnel: \
-             `ssh -L 8088:127.0.0.1:{} THIS_MACHINE`",
+            "{listen} can be reached from other machines, and whoever reaches the console may change everything. \
+             Have people log in (--users FILE, or --trust-header NAME behind a proxy that asks who they are), or \
+             listen on 127.0.0.1 or [::1] and let them in through a tunnel: `ssh -L 8088:127.0.0.1:{} THIS_MACHINE`",
             listen.port()
         )));
     }
-    let client = serving.actor.iter().fold(connect(target)?, |client, actor| client.acting_as(actor));
-    let options = Options::new().read_only(serving.is_read_only);
-    let options = serving.hosts.iter().fold(options, |options, host| options.host(host));
+    let client = actor.iter().fold(connect(target)?, |client, actor| client.acting_as(actor));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let listener = TcpListener::bind(listen).await.map_err(|error| {
@@ -57,13 +59,40 @@ pub(crate) fn serve(target: &Target, serving: &Serving, out: &mut dyn Write) -> 
     })
 }
 
+/// `console hash-password`: the hash of a password, which is no argument, as others could see it there.
+pub(crate) fn hash(out: &mut dyn Write) -> Result {
+    let password = if io::stdin().is_terminal() {
+        let password = rpassword::prompt_password("Password: ")?;
+        if rpassword::prompt_password("Once more: ")? != password {
+            return Err(Failure::Usage("the two passwords differ; nothing was made".to_owned()));
+        }
+        password
+    } else {
+        let mut line = String::new();
+        io::stdin().lock().read_line(&mut line)?;
+        line.trim_end_matches(['\r', '\n']).to_owned()
+    };
+    writeln!(out, "{}", hash_password(&password)?)?;
+    Ok(())
+}
+
+/// `console new-token`: a token, and its line for the users file.
+pub(crate) fn new_token(name: &str, role: Role, out: &mut dyn Write) -> Result {
+    if name.is_empty() || name.chars().any(char::is_whitespace) {
+        return Err(Failure::Usage(format!("{name:?}: a program's name in the users file is one word")));
+    }
+    let NewToken { token, hash } = NewToken::generate()?;
+    writeln!(out, "{token}\ntoken {name} {role} {hash}")?;
+    Ok(())
+}
+
 /// Answers whoever connects, until the program is ended.
 async fn answer(listener: &TcpListener, pages: TowerToHyperService<axum::Router>) -> Result {
     let connections = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
         let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return Ok(()) };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, address) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // It may be out of file descriptors: others hang up soon.
                 log::warn!("accepting a connection: {error}");
@@ -72,6 +101,10 @@ async fn answer(listener: &TcpListener, pages: TowerToHyperService<axum::Router>
             }
         };
         let pages = pages.clone();
+        let pages = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(ConnectInfo(address));
+            pages.call(request)
+        });
         tokio::spawn(async move {
             let mut connection = http1::Builder::new();
             connection.timer(TokioTimer::new()).header_read_timeout(PATIENCE);

@@ -121,7 +121,11 @@ fn run(args: RawArgs) -> Result {
         Command::Why(target, occasion, output) => why::why(&target, &occasion, output, &mut out),
         Command::Verify(target, audit, output) => verify::verify(&target, &audit, output, &mut out),
         #[cfg(feature = "console")]
-        Command::Console(target, serving) => console::serve(&target, &serving, &mut out),
+        Command::Console(target, serving) => console::serve(&target, serving, &mut out),
+        #[cfg(feature = "console")]
+        Command::HashPassword => console::hash(&mut out),
+        #[cfg(feature = "console")]
+        Command::NewToken(name, role) => console::new_token(&name, role, &mut out),
         Command::Export(target, listen) => exporter::serve(&target, listen, &mut out),
         Command::ShowSchedule(target, name, output) => show::schedule(&target, &name, output, &mut out),
         Command::ShowExecution(target, id, output) => show::execution(&target, id, output, &mut out),

@@ -350,7 +350,7 @@ const BELONGS: &[(&str, &[&str])] = &[
     ("sqlx::", &["store/sql/connection/caller/sqlx/"]),
     ("tokio_postgres::", &["store/sql/connection/caller/tokio_postgres.rs"]),
     ("diesel_async::", &["store/sql/connection/caller/diesel_async.rs"]),
-    ("clock_gettime", &["time/clock.rs"]),
+    ("clock_gettime", &["time/clock.rs", "console/clock.rs"]),
     ("thread::Builder", &["machine/driver.rs", "pipeline/pool/", "store/sql/connection/reach.rs"]),
     ("Dialect::Sqlite", &["store/sql/dialect/mod.rs", "store/sql/dialect/sqlite", CALLERS]),
     ("Dialect::Postgres", &["store/sql/dialect/mod.rs", "store/sql/dialect/postgres", CALLERS]),

@@ -55,7 +55,10 @@ pub(super) const EXPORTER: &str = untimed!("  firetime exporter --application sh
 #[cfg(feature = "console")]
 pub(super) const CONSOLE: &str = untimed!(
     "  firetime console --application shop
-  firetime console --application shop --listen 127.0.0.1:9000 --read-only"
+  firetime console --application shop --listen 127.0.0.1:9000 --read-only
+  firetime console hash-password
+  firetime console --application shop --users /etc/firetime/users --host ops.example.org
+  firetime console --application shop --trust-header X-Forwarded-User --role operator --host ops.example.org"
 );
 
 pub(super) const OUTCOMES: &str = timed!(

@@ -1,5 +1,7 @@
 //! From the command line to a [`Command`]: once, here; behind it there are only values that make sense.
 
+#[cfg(feature = "console")]
+mod console;
 mod examples;
 mod raw;
 
@@ -9,9 +11,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
+#[cfg(feature = "console")]
+use firetime::console::{Options, Role, TrustedHeader, Users};
 use firetime::{AuditFilter, Cron, ExecutionFilter, OutcomeFilter, Trigger};
 use serde_json::value::RawValue;
 
+#[cfg(feature = "console")]
+use self::console::{RawConsole, RawConsoleVerb};
 pub(crate) use self::raw::RawArgs;
 use self::raw::{
     RawAdd, RawAppVerb, RawAuditFilter, RawBackfill, RawBulk, RawBy, RawCluster, RawCommand, RawCron,
@@ -48,6 +54,10 @@ pub(crate) enum Command {
     Export(Target, SocketAddr),
     #[cfg(feature = "console")]
     Console(Target, Serving),
+    #[cfg(feature = "console")]
+    HashPassword,
+    #[cfg(feature = "console")]
+    NewToken(String, Role),
     List(Target, Listing, How),
     ShowSchedule(Target, String, Output),
     ShowExecution(Target, i64, Output),
@@ -100,7 +110,7 @@ impl RawArgs {
             }
             RawCommand::DemoNode => Command::DemoNode(around.target()?),
             #[cfg(feature = "console")]
-            RawCommand::Console(console) => around.console(console)?,
+            RawCommand::Console { verb, console } => around.console(verb, *console)?,
             RawCommand::Exporter { listen } => Command::Export(around.target()?, listen),
             RawCommand::Check(output) => Command::Check(around.target()?, output.output),
             RawCommand::Why { schedule, fire_time, execution, output } => {
@@ -208,10 +218,30 @@ impl Surroundings<'_> {
     }
 
     #[cfg(feature = "console")]
-    fn console(&self, console: raw::RawConsole) -> Result<Command> {
-        let raw::RawConsole { listen, host: hosts, read_only: is_read_only, actor } = console;
-        let actor = self.actor(actor);
-        Ok(Command::Console(self.target()?, Serving { listen, hosts, is_read_only, actor }))
+    fn console(&self, verb: Option<RawConsoleVerb>, raw: RawConsole) -> Result<Command> {
+        match verb {
+            Some(RawConsoleVerb::HashPassword) => return Ok(Command::HashPassword),
+            Some(RawConsoleVerb::NewToken { name, role }) => return Ok(Command::NewToken(name, role)),
+            None => {}
+        }
+        let failed = |error: firetime::Error| Failure::Usage(error.to_string());
+        let users = raw.users.map(Users::open).transpose().map_err(failed)?;
+        let header = match (raw.trust_header, raw.role_header) {
+            (Some(name), None) => Some(TrustedHeader::new(&name, raw.role)),
+            (Some(name), Some(role)) => {
+                Some(TrustedHeader::new(&name, raw.role).and_then(|header| header.role_header(&role)))
+            }
+            (None, _) => None,
+        };
+        let header = header.transpose().map_err(failed)?;
+        let has_login = users.is_some() || header.is_some();
+        let options = Options::new().read_only(raw.read_only).https(raw.https);
+        let options = raw.host.iter().fold(options, |options, host| options.host(host));
+        let options = raw.proxy.into_iter().fold(options, Options::proxy);
+        let options = users.into_iter().fold(options, Options::users);
+        let options = header.into_iter().fold(options, Options::trust);
+        let actor = self.actor(raw.actor);
+        Ok(Command::Console(self.target()?, Serving { listen: raw.listen, options, has_login, actor }))
     }
 
     /// The one that is named, or else the system's user.

@@ -10,6 +10,8 @@ use clap::{Arg, ArgAction, ArgGroup, Args, Parser, Subcommand};
 use firetime::{ExecutionState, MisfirePolicy, Overlap, ScheduleField};
 use serde_json::value::RawValue;
 
+#[cfg(feature = "console")]
+use super::console::{RawConsole, RawConsoleVerb};
 use super::examples;
 use crate::failure::EXIT_CODES;
 use crate::output::{ListOutput, Output};
@@ -116,11 +118,17 @@ pub(super) enum RawCommand {
     /// Serves the console, web pages on an application's cluster, until it is ended
     ///
     /// They show what needs people, the schedules, executions, jobs, nodes and the audit, and can do what the
-    /// other commands can. There is no login yet: it listens on this machine alone. docs/console.md tells how
-    /// to reach it from elsewhere.
+    /// other commands can. Without a login it listens on this machine alone, and whoever reaches it may do
+    /// everything; --users has people log in, and --trust-header leaves that to a proxy. docs/console.md tells
+    /// more.
     #[cfg(feature = "console")]
-    #[command(after_help = examples::CONSOLE)]
-    Console(RawConsole),
+    #[command(after_help = examples::CONSOLE, args_conflicts_with_subcommands = true)]
+    Console {
+        #[command(subcommand)]
+        verb: Option<RawConsoleVerb>,
+        #[command(flatten)]
+        console: Box<RawConsole>,
+    },
     /// Shows a cluster at work: three processes, one killed half-way, and the ledger's verdict
     ///
     /// Starts three nodes on a SQLite file of its own or on a database of yours, shows every execution as it
@@ -524,25 +532,6 @@ pub(super) enum RawAppVerb {
     },
     /// Ends a pause: what was planned meanwhile is skipped
     Resume(RawBy),
-}
-
-/// How the console is served.
-#[cfg(feature = "console")]
-#[derive(Debug, Args)]
-pub(super) struct RawConsole {
-    /// The address and port to listen on, of this machine alone
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8088")]
-    pub(super) listen: SocketAddr,
-    /// A name under which it may be reached, such as that of a proxy; may be repeated
-    #[arg(long, value_name = "NAME")]
-    pub(super) host: Vec<String>,
-    /// Shows only, and refuses every change
-    #[arg(long)]
-    pub(super) read_only: bool,
-    /// Who changes something, for the audit; default: the user that USER or LOGNAME names, else
-    /// host/process id
-    #[arg(long, value_name = "NAME")]
-    pub(super) actor: Option<String>,
 }
 
 /// Who changes something, and why.

@@ -1,0 +1,95 @@
+//! Who asks, by whichever login knows them.
+
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+
+use super::clock;
+use super::peer::Peer;
+use super::role::Role;
+use super::state::Console;
+use super::token::cookie;
+use super::trouble::Trouble;
+use super::user::User;
+use super::users::{TOKEN_BEGIN, Users};
+
+/// The cookie that holds the id of a session.
+pub(super) const SESSION_COOKIE: &str = "firetime_session";
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(super) enum Who {
+    /// No login is asked: an admin, whose changes are the client's.
+    Anybody,
+    /// Whom the application's login knows or a proxy names, or a program with a token.
+    Known(User),
+    /// Who has logged in to the console itself.
+    LoggedIn(User),
+    /// Somebody whom the application's login does not know: they may look.
+    Stranger,
+    /// Somebody who may log in.
+    LoggedOut,
+}
+
+impl Who {
+    pub(super) fn role(&self) -> Role {
+        match self {
+            Self::Anybody => Role::Admin,
+            Self::Known(user) | Self::LoggedIn(user) => user.role(),
+            Self::Stranger | Self::LoggedOut => Role::Viewer,
+        }
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Known(user) | Self::LoggedIn(user) => Some(user.name()),
+            Self::Anybody | Self::Stranger | Self::LoggedOut => None,
+        }
+    }
+}
+
+/// Who asks: whom the application's login knows or a proxy names, a program with a token, or who has a
+/// session.
+pub(super) fn who(console: &Console, parts: &Parts, peer: &Peer) -> Result<Who, Trouble> {
+    let options = console.options();
+    // A header that is not the proxy's is refused also beside another login.
+    let named = match &options.header {
+        Some(header) => header.user(&parts.headers, peer.is_proxy)?,
+        None => None,
+    };
+    let by_application = options.user.as_ref().and_then(|user| user(parts));
+    if let Some(user) = by_application.or(named).filter(|user| !user.name().is_empty()) {
+        return Ok(Who::Known(user));
+    }
+    if let Some(program) = program(console, parts)? {
+        return Ok(Who::Known(program));
+    }
+    match (&options.users, &options.header, &options.user) {
+        (Some(_), ..) => Ok(session(console, parts).map_or(Who::LoggedOut, Who::LoggedIn)),
+        (None, _, Some(_)) => Ok(Who::Stranger),
+        (None, Some(_), None) => {
+            let said = "Nobody says who you are: come through the proxy that asks for your login.";
+            Err(Trouble::forbidden(said))
+        }
+        (None, None, None) => Ok(Who::Anybody),
+    }
+}
+
+/// The program whose token a request brings. A proxy may leave another login's there, which is none of ours.
+fn program(console: &Console, parts: &Parts) -> Result<Option<User>, Trouble> {
+    let line = parts.headers.get(AUTHORIZATION).and_then(|line| line.to_str().ok());
+    let token =
+        line.and_then(|line| line.split_once(' ')).filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
+    let Some(token) = token.map(|(_, token)| token.trim()).filter(|it| it.starts_with(TOKEN_BEGIN)) else {
+        return Ok(None);
+    };
+    let list = console.options().users.as_ref().map(Users::now);
+    let program = list.and_then(|list| list.program(token).cloned());
+    let said = "The token is not one of this console: its line may have left the users file.";
+    program.map(Some).ok_or_else(|| Trouble::forbidden(said))
+}
+
+fn session(console: &Console, parts: &Parts) -> Option<User> {
+    let list = console.options().users.as_ref()?.now();
+    let id = cookie(&parts.headers, SESSION_COOKIE)?;
+    console.logins().sessions.user(id, clock::now(), console.options().lasts, &list)
+}
