@@ -1,6 +1,7 @@
 //! A request as pages see it.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -8,6 +9,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 
 use super::known::Who;
+use super::masks::Masks;
 use super::peer::Peer;
 use super::query::Query;
 use super::role::Role;
@@ -39,6 +41,8 @@ pub(super) struct Asked {
     pub(super) is_https: bool,
     /// What whoever asks may do.
     pub(super) role: Role,
+    /// What nobody sees.
+    pub(super) masks: Arc<Masks>,
 }
 
 /// That somebody may make a change. [`Asked::permit`] alone makes it, and [`Console::change`] demands it.
@@ -76,6 +80,7 @@ impl FromRequestParts<Console> for Asked {
             has_session: matches!(who, Who::LoggedIn(_)),
             network: peer.network(),
             is_https: options.is_https || peer.is_https,
+            masks: Arc::clone(&options.masks),
             role: if options.is_read_only { Role::Viewer } else { who.role() },
         })
     }

@@ -56,13 +56,14 @@ fn make(client: &Client, asked: &Asked) -> Result<AuditPage, Trouble> {
     let frame = Frame::new(asked, client.application(), "audit", "Audit");
     let (query, now) = (&asked.query, client.now()?);
     let text = |name: &str| query.text(name).unwrap_or_default();
-    let entries = client.audit(&AuditFilter {
+    let mut entries = client.audit(&AuditFilter {
         target: query.text("target"),
         actor: query.text("actor"),
         verb: query.text("verb"),
         since: query.get("since").map(|since| instant(since, now)).transpose()?,
         limit: SHOWN,
     })?;
+    asked.masks.audit(&mut entries);
     let heading = match entries.first() {
         None => "Nobody changed anything".to_owned(),
         Some(last) => {

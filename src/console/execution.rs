@@ -69,8 +69,9 @@ fn make(client: &Client, asked: &Asked) -> Result<ExecutionPage, Trouble> {
     let id = id.ok_or_else(|| Trouble::wrong("An execution's id is a number."))?;
     let frame = Frame::new(asked, client.application(), "executions", format!("Execution {id}"));
     let now = client.now()?;
-    let details = client.execution(id)?;
-    let (why, logs) = (client.why(id)?, client.logs(id)?);
+    let mut details = client.execution(id)?;
+    let (why, mut logs) = (client.why(id)?, client.logs(id)?);
+    asked.masks.execution(client, &mut details, &mut logs)?;
     let last = details.last();
     let lines = logs.lines.iter().map(|line| Line {
         attempt: line.attempt,

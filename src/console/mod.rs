@@ -34,6 +34,7 @@ mod known;
 mod limiter;
 mod login;
 mod logins;
+mod masks;
 mod needs;
 mod nodes;
 mod now;

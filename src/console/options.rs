@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::http::request::Parts;
 
 use super::header::TrustedHeader;
+use super::masks::Masks;
 use super::sessions::Lasts;
 use super::user::User;
 use super::users::Users;
@@ -36,6 +37,8 @@ pub struct Options {
     /// Whether browsers reach it by HTTPS alone.
     pub(super) is_https: bool,
     pub(super) lasts: Lasts,
+    /// What is hidden from everybody.
+    pub(super) masks: Arc<Masks>,
     /// A page that takes longer is given up.
     pub(super) patience: Duration,
 }
@@ -50,6 +53,7 @@ impl Default for Options {
             header: None,
             proxies: Vec::new(),
             is_https: false,
+            masks: Arc::default(),
             lasts: Lasts { idle: 12 * HOUR, whole: 7 * 24 * HOUR },
             patience: Duration::from_secs(15),
         }
@@ -157,6 +161,31 @@ impl Options {
     #[must_use]
     pub fn login_lasts(self, idle: Duration, whole: Duration) -> Self {
         Self { lasts: Lasts { idle, whole }, ..self }
+    }
+
+    /// Hides the payloads, checkpoints and results of a job, and what its handlers say in their logs: from
+    /// everybody, whatever their role. The audit then shows no payload of any schedule. May be said several
+    /// times. Default: nothing is hidden.
+    ///
+    /// What a handler says of its failure is shown all the same, as are headers, keys, groups and tags.
+    #[must_use]
+    pub fn hide_payloads(mut self, job: &str) -> Self {
+        Arc::make_mut(&mut self.masks).hide(job);
+        self
+    }
+
+    /// Hides a field in the payloads, checkpoints and results of a job, wherever in the JSON it is, and the
+    /// lines of its logs that name it or have its value (of three characters or more): otherwise as
+    /// [`hide_payloads`](Self::hide_payloads). May be said several times. Default: nothing is hidden.
+    ///
+    /// ```
+    /// use firetime::console::Options;
+    /// let options = Options::new().hide_payloads("payroll").mask("mail", "address");
+    /// ```
+    #[must_use]
+    pub fn mask(mut self, job: &str, field: &str) -> Self {
+        Arc::make_mut(&mut self.masks).mask(job, field);
+        self
     }
 
     /// How long a page may take, the database's answers with it; then it says so. A form has as long to come.

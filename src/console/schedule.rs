@@ -90,7 +90,8 @@ fn make(client: &Client, asked: &Asked) -> Result<SchedulePage, Trouble> {
     let name = asked.query.get("name").ok_or_else(|| Trouble::wrong("The page names no schedule."))?;
     let frame = Frame::new(asked, client.application(), "schedules", name);
     let now = client.now()?;
-    let details = client.schedule(name)?;
+    let mut details = client.schedule(name)?;
+    asked.masks.schedule(&mut details);
     let schedule = &details.schedule;
     let ledger = ledger(client, name, grid::begin(now), ROWS)?;
     let picked = asked.query.get("at").map(|at| instant(at, now)).transpose()?.map(grid::hour_of);
@@ -135,7 +136,7 @@ fn make(client: &Client, asked: &Asked) -> Result<SchedulePage, Trouble> {
         counts: counts.collect(),
         rows,
         all: query::address("executions", "schedule", name),
-        audit: audit(client, name, now)?,
+        audit: audit(client, asked, name, now)?,
         all_audit: query::address("audit", "target", name),
         frame,
     })
@@ -282,12 +283,13 @@ fn facts(details: &ScheduleDetails) -> Vec<(&'static str, String)> {
     facts.into_iter().filter(|(_, fact)| !fact.is_empty()).collect()
 }
 
-fn audit(client: &Client, name: &str, now: DateTime<Utc>) -> Result<Vec<AuditRow>, Trouble> {
-    let entries = client.audit(&AuditFilter {
+fn audit(client: &Client, asked: &Asked, name: &str, now: DateTime<Utc>) -> Result<Vec<AuditRow>, Trouble> {
+    let mut entries = client.audit(&AuditFilter {
         target: Some(name.to_owned()),
         limit: LISTED,
         ..AuditFilter::default()
     })?;
+    asked.masks.audit(&mut entries);
     let row = |entry: crate::AuditView| AuditRow {
         at: Moment::some(entry.made, now),
         by: entry.actor,

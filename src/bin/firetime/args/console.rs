@@ -35,6 +35,13 @@ pub(super) struct RawConsole {
     /// A name under which it may be reached, such as that of a proxy; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(super) host: Vec<String>,
+    /// Hides the payloads, results and logs of this job from everybody; may be repeated
+    #[arg(long, value_name = "JOB")]
+    pub(super) hide_payloads: Vec<String>,
+    /// Hides a field in the payloads and results of a job, and the lines of its logs that have it, from everybody;
+    /// may be repeated
+    #[arg(long, value_name = "JOB=FIELD", value_parser = job_and_field)]
+    pub(super) mask: Vec<(String, String)>,
     /// Shows only, and refuses every change
     #[arg(long)]
     pub(super) read_only: bool,
@@ -42,6 +49,13 @@ pub(super) struct RawConsole {
     /// else console
     #[arg(long, value_name = "NAME")]
     pub(super) actor: Option<String>,
+}
+
+fn job_and_field(text: &str) -> Result<(String, String), String> {
+    match text.rsplit_once('=') {
+        Some((job, field)) if !job.is_empty() && !field.is_empty() => Ok((job.to_owned(), field.to_owned())),
+        _ => Err("a job and the name of a field: JOB=FIELD".to_owned()),
+    }
 }
 
 /// What else there is to do for a console.

@@ -237,6 +237,8 @@ impl Surroundings<'_> {
         let has_login = users.is_some() || header.is_some();
         let options = Options::new().read_only(raw.read_only).https(raw.https);
         let options = raw.host.iter().fold(options, |options, host| options.host(host));
+        let options = raw.hide_payloads.iter().fold(options, |options, job| options.hide_payloads(job));
+        let options = raw.mask.iter().fold(options, |options, (job, field)| options.mask(job, field));
         let options = raw.proxy.into_iter().fold(options, Options::proxy);
         let options = users.into_iter().fold(options, Options::users);
         let options = header.into_iter().fold(options, Options::trust);

@@ -1,0 +1,187 @@
+//! Payloads, results and logs that nobody sees in a console.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::trouble::Trouble;
+use crate::{AuditView, Client, ErrorKind, ExecutionDetails, ExecutionLogs, ScheduleDetails, ScheduleField};
+
+/// What is shown in the place of something hidden.
+pub(super) const HIDDEN: &str = "(hidden)";
+/// A shorter value may be part of any word, and is not looked for in lines of a log.
+const SHORTEST: usize = 3;
+
+/// Which jobs' payloads, checkpoints, results and logs are hidden, and which fields of others'.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Masks {
+    hidden: BTreeSet<String>,
+    fields: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Masks {
+    pub(super) fn hide(&mut self, job: &str) {
+        self.hidden.insert(job.to_owned());
+    }
+
+    pub(super) fn mask(&mut self, job: &str, field: &str) {
+        self.fields.entry(job.to_owned()).or_default().insert(field.to_owned());
+    }
+
+    fn is_empty(&self) -> bool {
+        self.hidden.is_empty() && self.fields.is_empty()
+    }
+
+    /// Whether anything of a job is hidden.
+    pub(super) fn touches(&self, job: &str) -> bool {
+        self.hidden.contains(job) || self.fields.contains_key(job)
+    }
+
+    /// JSON of a job as it is shown.
+    fn value<'a>(&self, job: &str, json: &'a str) -> Cow<'a, str> {
+        if self.hidden.contains(job) {
+            return HIDDEN.into();
+        }
+        let Some(fields) = self.fields.get(job) else { return json.into() };
+        match serde_json::from_str::<Value>(json) {
+            Ok(mut value) => {
+                each_field(&mut value, fields, &mut |value| *value = HIDDEN.into());
+                value.to_string().into()
+            }
+            // Nobody knows where the field is in it.
+            Err(_) => HIDDEN.into(),
+        }
+    }
+
+    pub(super) fn schedule(&self, details: &mut ScheduleDetails) {
+        if self.touches(&details.schedule.job) {
+            details.payload = self.value(&details.schedule.job, &details.payload).into_owned();
+        }
+    }
+
+    /// Hides what is to be hidden of an execution and of what its handlers have said. A payload of its own
+    /// may be missing, and be its schedule's: its words are looked for in the log all the same.
+    pub(super) fn execution(
+        &self,
+        client: &Client,
+        details: &mut ExecutionDetails,
+        logs: &mut ExecutionLogs,
+    ) -> Result<(), Trouble> {
+        let job = details.execution.job.clone();
+        if !self.touches(&job) {
+            return Ok(());
+        }
+        let inherited = match (&details.payload, self.fields.contains_key(&job)) {
+            (None, true) => match client.schedule(&details.execution.schedule) {
+                Ok(schedule) => Some(schedule.payload),
+                Err(error) if error.kind() == ErrorKind::NotFound => None,
+                Err(error) => return Err(error.into()),
+            },
+            _ => None,
+        };
+        let texts = [&details.payload, &details.checkpoint, &details.result, &inherited];
+        let words = self.words(&job, texts.into_iter().flatten());
+        let is_hidden = |text: &str| match &words {
+            None => true,
+            Some(words) => words.iter().any(|word| text.contains(word.as_str())),
+        };
+        for line in logs.lines.iter_mut().filter(|line| is_hidden(&line.text)) {
+            HIDDEN.clone_into(&mut line.text);
+        }
+        for text in [&mut details.payload, &mut details.checkpoint, &mut details.result] {
+            *text = text.take().map(|text| self.value(&job, &text).into_owned());
+        }
+        Ok(())
+    }
+
+    /// The words that a line of a job's log may not have: the names of its masked fields and their values.
+    /// None if it may have no word at all.
+    fn words<'a>(&self, job: &str, texts: impl Iterator<Item = &'a String>) -> Option<BTreeSet<String>> {
+        let fields = self.fields.get(job).filter(|_| !self.hidden.contains(job))?;
+        let names = fields.iter().flat_map(|it| [format!("{it}="), format!("{it}:"), format!("\"{it}\"")]);
+        let mut words: BTreeSet<String> = names.collect();
+        let mut keep = |value: &mut Value| scalars(value, &mut words);
+        for text in texts {
+            each_field(&mut serde_json::from_str(text).ok()?, fields, &mut keep);
+        }
+        Some(words)
+    }
+
+    /// Hides the payloads that the audit tells of, all of them if those of one job are hidden: a schedule may
+    /// have had another job when it was changed.
+    pub(super) fn audit(&self, entries: &mut [AuditView]) {
+        let has_payload = |entry: &&mut AuditView| entry.fields.contains(&ScheduleField::Payload);
+        for entry in entries.iter_mut().filter(has_payload).filter(|_| !self.is_empty()) {
+            for text in [&mut entry.was, &mut entry.became] {
+                HIDDEN.clone_into(text);
+            }
+        }
+    }
+}
+
+/// Calls `change` with the value of each field of these names, wherever it is.
+fn each_field(value: &mut Value, fields: &BTreeSet<String>, change: &mut impl FnMut(&mut Value)) {
+    match value {
+        Value::Object(object) => {
+            for (name, value) in object.iter_mut() {
+                match fields.contains(name) {
+                    true => change(value),
+                    false => each_field(value, fields, change),
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| each_field(value, fields, change)),
+        _ => {}
+    }
+}
+
+/// Adds the texts and numbers in a value.
+fn scalars(value: &Value, words: &mut BTreeSet<String>) {
+    let word = match value {
+        Value::Object(object) => return object.values().for_each(|value| scalars(value, words)),
+        Value::Array(list) => return list.iter().for_each(|value| scalars(value, words)),
+        Value::String(text) => text.trim().to_owned(),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(_) | Value::Null => return,
+    };
+    if word.chars().count() >= SHORTEST {
+        words.insert(word);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masks() -> Masks {
+        let mut masks = Masks::default();
+        masks.hide("secret");
+        masks.mask("mail", "to");
+        masks.mask("mail", "card");
+        masks
+    }
+
+    #[test]
+    fn a_masked_field_is_hidden_wherever_it_is() {
+        let masks = masks();
+        let json = r#"{"a":[{"to":"ann@x"},{"b":{"card":{"number":4111}}}],"to":null,"n":1.5}"#;
+        let shown = r#"{"a":[{"to":"(hidden)"},{"b":{"card":"(hidden)"}}],"n":1.5,"to":"(hidden)"}"#;
+        assert_eq!(masks.value("mail", json), shown);
+        assert_eq!((masks.value("secret", json), masks.value("other", json)), (HIDDEN.into(), json.into()));
+        assert_eq!(masks.value("mail", "{\"to\": ann"), HIDDEN, "it is no JSON");
+    }
+
+    #[test]
+    fn lines_that_have_a_masked_word_are_known_by_it() {
+        let masks = masks();
+        let text = r#"{"to":" ann@x ","card":[{"number":4111,"cvc":12,"ok":true}],"n":"plain"}"#.to_owned();
+        let words = masks.words("mail", std::iter::once(&text)).unwrap();
+        assert_eq!(
+            words.iter().map(String::as_str).collect::<Vec<_>>(),
+            ["\"card\"", "\"to\"", "4111", "ann@x", "card:", "card=", "to:", "to="]
+        );
+        assert_eq!(masks.words("secret", std::iter::once(&text)), None);
+        assert_eq!(masks.words("mail", std::iter::once(&"no JSON".to_owned())), None);
+    }
+}
