@@ -35,6 +35,8 @@ pub(super) struct Asked {
     pub(super) user: Option<String>,
     /// Whether they have logged in to the console itself.
     pub(super) has_session: bool,
+    /// Whether it is a program that has a token: no page elsewhere can make it ask.
+    pub(super) is_program: bool,
     /// From where, as far as logins are counted by it.
     pub(super) network: Option<String>,
     /// Whether the browser asked by HTTPS.
@@ -78,6 +80,7 @@ impl FromRequestParts<Console> for Asked {
             said: Said::held(&parts.headers),
             user: who.name().map(str::to_owned),
             has_session: matches!(who, Who::LoggedIn(_)),
+            is_program: matches!(who, Who::Program(_)),
             network: peer.network(),
             is_https: options.is_https || peer.is_https,
             masks: Arc::clone(&options.masks),

@@ -120,7 +120,7 @@ fn heading(query: &Query) -> String {
     }
 }
 
-fn filter(query: &Query, now: DateTime<Utc>) -> Result<ExecutionFilter, Trouble> {
+pub(super) fn filter(query: &Query, now: DateTime<Utc>) -> Result<ExecutionFilter, Trouble> {
     let state = |word: &str| {
         word.parse::<ExecutionState>()
             .map_err(|_| Trouble::wrong(format!("No execution's state is {word:?}.")))

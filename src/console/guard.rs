@@ -8,11 +8,13 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::api::{self, problem};
 use super::known::{Who, who};
 use super::peer::Peer;
 use super::query::{Query, is_page};
 use super::show::led;
 use super::state::Console;
+use super::trouble::Trouble;
 
 /// The most bytes of a form.
 const LONGEST_FORM: usize = 16 * 1_024;
@@ -33,9 +35,17 @@ const HEADERS: [(HeaderName, &str); 6] = [
 
 /// Lets a request through to its page, or refuses it.
 pub(super) async fn guard(State(console): State<Console>, request: Request, next: Next) -> Response {
+    let is_api = api::is_below(request.uri().path());
     let mut response = match passed(&console, request).await {
         Ok(request) => next.run(request).await,
-        Err(refusal) => refusal,
+        Err(Refusal::LogIn(_)) if is_api => {
+            let said =
+                "Send `Authorization: Bearer TOKEN`: `firetime console new-token` makes one; or log in.";
+            problem(Trouble::unauthorized(said))
+        }
+        Err(Refusal::LogIn(to)) => led(to, []),
+        Err(Refusal::Trouble(trouble)) if is_api => problem(trouble),
+        Err(Refusal::Trouble(Trouble { status, said, .. })) => (status, said).into_response(),
     };
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
@@ -45,32 +55,41 @@ pub(super) async fn guard(State(console): State<Console>, request: Request, next
     response
 }
 
-/// A request that may go on to its page: a form is read first, so that one that never ends holds nothing.
-async fn passed(console: &Console, request: Request) -> Result<Request, Response> {
-    if let Some(refusal) = refusal(console, &request) {
-        return Err(refusal);
+/// Why a request does not reach its page.
+enum Refusal {
+    /// First they have to log in, on this page.
+    LogIn(String),
+    Trouble(Trouble),
+}
+
+impl From<Trouble> for Refusal {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
     }
+}
+
+/// A request that may go on to its page: a form is read first, so that one that never ends holds nothing.
+async fn passed(console: &Console, request: Request) -> Result<Request, Refusal> {
+    let is_change = is_change(request.method());
+    known_host(console, &request, is_change)?;
     let (mut parts, body) = request.into_parts();
-    let who = who(console, &parts, &Peer::of(&parts, console.options()));
-    let who = who.map_err(|trouble| refused(trouble.status, trouble.said))?;
+    let who = who(console, &parts, &Peer::of(&parts, console.options()))?;
     if matches!(who, Who::LoggedOut) && !is_open(parts.uri.path()) {
-        return Err(logged_out(&parts));
+        return Err(logged_out(&parts, is_change));
     }
     parts.extensions.insert(who);
-    let request = Request::from_parts(parts, body);
-    if !is_change(request.method()) {
-        return Ok(request);
+    if !is_change {
+        return Ok(Request::from_parts(parts, body));
     }
-    let (parts, body) = request.into_parts();
     match tokio::time::timeout(console.options().patience, to_bytes(body, LONGEST_FORM)).await {
         Ok(Ok(form)) => Ok(Request::from_parts(parts, Body::from(form))),
-        Ok(Err(_)) => Err(refused(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "Nothing was changed: the form is too long, or was cut off.",
-        )),
+        Ok(Err(_)) => {
+            let said = "Nothing was changed: the form is too long, or was cut off.";
+            Err(Trouble::not_taken(StatusCode::PAYLOAD_TOO_LARGE, said).into())
+        }
         Err(_) => {
             let said = "Nothing was changed: the form did not come in time.";
-            Err(refused(StatusCode::REQUEST_TIMEOUT, said))
+            Err(Trouble::not_taken(StatusCode::REQUEST_TIMEOUT, said).into())
         }
     }
 }
@@ -85,39 +104,35 @@ fn is_open(path: &str) -> bool {
 }
 
 /// Leads people who have not logged in to where they do, and from there to the page that they want.
-fn logged_out(parts: &Parts) -> Response {
-    if is_change(&parts.method) {
+fn logged_out(parts: &Parts, is_change: bool) -> Refusal {
+    let path = parts.uri.path().trim_start_matches('/');
+    if is_change && !api::is_below(parts.uri.path()) {
         let said =
             "Nothing was changed: you are not logged in any more. Go back, load the page again, and log in.";
-        return refused(StatusCode::FORBIDDEN, said);
+        return Trouble::forbidden(said).into();
     }
-    let path = parts.uri.path().trim_start_matches('/');
     let root = "../".repeat(path.matches('/').count());
     let to = Query::read(parts.uri.query().unwrap_or_default()).of(path);
     let wanted = if is_page(&to) { Query::default().with("to", to) } else { Query::default() };
-    led(root + &wanted.of("login"), [])
+    Refusal::LogIn(root + &wanted.of("login"))
 }
 
-fn refusal(console: &Console, request: &Request) -> Option<Response> {
-    let (headers, options) = (request.headers(), console.options());
-    let Some(authority) = authority(request) else {
-        return Some(refused(StatusCode::BAD_REQUEST, "The request names no host."));
-    };
-    if !is_known(&authority, &options.hosts) {
-        let said = "The console does not answer to this host's name. Whoever starts it may allow the name: \
-                    `firetime console --host NAME`, or `Options::host`.";
-        return Some(refused(StatusCode::FORBIDDEN, said));
+/// Refuses hosts that nobody allowed, and forms from elsewhere.
+fn known_host(console: &Console, request: &Request, is_change: bool) -> Result<(), Trouble> {
+    let authority = authority(request).ok_or_else(|| Trouble::wrong("The request names no host."))?;
+    if !is_known(&authority, &console.options().hosts) {
+        return Err(Trouble::forbidden(
+            "The console does not answer to this host's name. Whoever starts it may allow the name: \
+             `firetime console --host NAME`, or `Options::host`.",
+        ));
     }
-    if is_change(request.method()) && !is_same_origin(headers, &authority) {
-        let said = "Nothing was changed: the form was sent from another site, or through a proxy that changes \
-                    the Host header.";
-        return Some(refused(StatusCode::FORBIDDEN, said));
+    if is_change && !is_same_origin(request.headers(), &authority) {
+        return Err(Trouble::forbidden(
+            "Nothing was changed: the form was sent from another site, or through a proxy that changes the Host \
+             header.",
+        ));
     }
-    None
-}
-
-fn refused(status: StatusCode, said: impl Into<String>) -> Response {
-    (status, said.into()).into_response()
+    Ok(())
 }
 
 /// The host that a request names, with its port.

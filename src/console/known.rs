@@ -20,8 +20,10 @@ pub(super) const SESSION_COOKIE: &str = "firetime_session";
 pub(super) enum Who {
     /// No login is asked: an admin, whose changes are the client's.
     Anybody,
-    /// Whom the application's login knows or a proxy names, or a program with a token.
+    /// Whom the application's login knows, or a proxy names.
     Known(User),
+    /// A program with a token.
+    Program(User),
     /// Who has logged in to the console itself.
     LoggedIn(User),
     /// Somebody whom the application's login does not know: they may look.
@@ -34,14 +36,14 @@ impl Who {
     pub(super) fn role(&self) -> Role {
         match self {
             Self::Anybody => Role::Admin,
-            Self::Known(user) | Self::LoggedIn(user) => user.role(),
+            Self::Known(user) | Self::Program(user) | Self::LoggedIn(user) => user.role(),
             Self::Stranger | Self::LoggedOut => Role::Viewer,
         }
     }
 
     pub(super) fn name(&self) -> Option<&str> {
         match self {
-            Self::Known(user) | Self::LoggedIn(user) => Some(user.name()),
+            Self::Known(user) | Self::Program(user) | Self::LoggedIn(user) => Some(user.name()),
             Self::Anybody | Self::Stranger | Self::LoggedOut => None,
         }
     }
@@ -61,7 +63,7 @@ pub(super) fn who(console: &Console, parts: &Parts, peer: &Peer) -> Result<Who, 
         return Ok(Who::Known(user));
     }
     if let Some(program) = program(console, parts)? {
-        return Ok(Who::Known(program));
+        return Ok(Who::Program(program));
     }
     match (&options.users, &options.header, &options.user) {
         (Some(_), ..) => Ok(session(console, parts).map_or(Who::LoggedOut, Who::LoggedIn)),
@@ -85,7 +87,7 @@ fn program(console: &Console, parts: &Parts) -> Result<Option<User>, Trouble> {
     let list = console.options().users.as_ref().map(Users::now);
     let program = list.and_then(|list| list.program(token).cloned());
     let said = "The token is not one of this console: its line may have left the users file.";
-    program.map(Some).ok_or_else(|| Trouble::forbidden(said))
+    program.map(Some).ok_or_else(|| Trouble::unauthorized(said))
 }
 
 fn session(console: &Console, parts: &Parts) -> Option<User> {

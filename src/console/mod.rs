@@ -16,6 +16,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod api;
 mod asked;
 mod assets;
 mod audit;
@@ -102,6 +103,7 @@ pub fn router<S: Clone + Send + Sync + 'static>(client: Client, options: Options
         .route("/logout", post(login::log_out))
         .route("/assets/console.css", get(assets::style))
         .route("/assets/icon.svg", get(assets::icon))
+        .nest(api::BELOW, api::routes())
         .fallback(missing)
         .layer(from_fn_with_state(console.clone(), guard::guard))
         .with_state(console)
@@ -116,5 +118,8 @@ async fn first(OriginalUri(asked): OriginalUri) -> Response {
 }
 
 async fn missing(State(console): State<Console>, asked: Asked) -> Response {
+    if api::is_below(&format!("/{}", asked.path)) {
+        return api::missing().await;
+    }
     console.refuse(&asked, Trouble::not_found("The console has no such page."))
 }

@@ -32,6 +32,11 @@ impl Query {
         named.map(|(_, value)| value.as_str()).filter(|value| !value.trim().is_empty())
     }
 
+    /// The names that there are.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
     /// The same with this one value of this name, in place of those it has.
     pub(super) fn with(mut self, name: &str, value: impl ToString) -> Self {
         self.0.retain(|(it, _)| it != name);

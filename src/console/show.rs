@@ -42,10 +42,19 @@ impl Console {
         permit: Permit,
         change: impl FnOnce(&Client) -> Result<(Said, String), Trouble> + Send + 'static,
     ) -> Response {
-        match self.call(Trouble::unknown, move |client| change(&permit.acting(client))).await {
+        match self.order(permit, change).await {
             Ok((said, to)) => led(to, [said.set(asked.is_https)]),
             Err(trouble) => self.refuse(&asked, trouble),
         }
+    }
+
+    /// Carries out a change that is permitted, under the name of whoever makes it.
+    pub(super) async fn order<T: Send + 'static>(
+        &self,
+        permit: Permit,
+        change: impl FnOnce(&Client) -> Result<T, Trouble> + Send + 'static,
+    ) -> Result<T, Trouble> {
+        self.call(Trouble::unknown, move |client| change(&permit.acting(client))).await
     }
 
     /// The page that says why there is no other.

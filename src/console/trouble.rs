@@ -19,6 +19,21 @@ impl Trouble {
         Self { status: StatusCode::BAD_REQUEST, title: "This cannot be asked", said: said.into() }
     }
 
+    /// Nobody knows who asks.
+    pub(super) fn unauthorized(said: impl Into<String>) -> Self {
+        Self { status: StatusCode::UNAUTHORIZED, title: "Who are you?", said: said.into() }
+    }
+
+    /// The path is another method's.
+    pub(super) fn not_allowed(said: impl Into<String>) -> Self {
+        Self { status: StatusCode::METHOD_NOT_ALLOWED, title: "This is asked otherwise", said: said.into() }
+    }
+
+    /// A form was not taken.
+    pub(super) fn not_taken(status: StatusCode, said: impl Into<String>) -> Self {
+        Self { status, title: "Nothing was changed", said: said.into() }
+    }
+
     pub(super) fn forbidden(said: impl Into<String>) -> Self {
         Self { status: StatusCode::FORBIDDEN, title: "Nothing was changed", said: said.into() }
     }

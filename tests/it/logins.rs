@@ -464,7 +464,7 @@ fn programs_ask_with_a_token() {
     let page = ask(&format!("Bearer {}", new.token));
     assert!(page.status == StatusCode::OK && page.text.contains("<span>deploy</span>"), "{}", page.text);
     for wrong in [NewToken::generate().unwrap().token, "firetime_".to_owned()] {
-        assert_eq!(ask(&format!("Bearer {wrong}")).status, StatusCode::FORBIDDEN);
+        assert_eq!(ask(&format!("Bearer {wrong}")).status, StatusCode::UNAUTHORIZED);
     }
     // That of another login, such as a proxy's.
     assert_eq!(ask("Basic YW5uOnJpZ2h0").status, StatusCode::SEE_OTHER);

@@ -36,6 +36,8 @@ mod cluster;
 mod command;
 #[cfg(all(feature = "sqlite", feature = "console"))]
 mod console;
+#[cfg(all(feature = "sqlite", feature = "console"))]
+mod console_api;
 mod control;
 mod cron;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -94,6 +96,8 @@ fn main() {
     console::add(&mut trials);
     #[cfg(all(feature = "sqlite", feature = "console"))]
     logins::add(&mut trials);
+    #[cfg(all(feature = "sqlite", feature = "console"))]
+    console_api::add(&mut trials);
     cron::add(&mut trials);
     chaos::add_own(&mut trials);
     #[cfg(any(feature = "postgres", feature = "mysql"))]

@@ -1,0 +1,14 @@
+//! A question that programs ask.
+
+use serde_json::Value;
+
+use super::super::asked::Asked;
+use super::super::trouble::Trouble;
+use crate::Client;
+
+/// A question: where it is asked, by which parameters, and what answers it.
+pub(super) struct Read {
+    pub(super) path: &'static str,
+    pub(super) parameters: &'static [&'static str],
+    pub(super) make: fn(&Client, &Asked) -> Result<Value, Trouble>,
+}

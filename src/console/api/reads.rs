@@ -1,0 +1,182 @@
+//! The questions, and their answers: views as the program writes them with `--output json`.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::super::asked::Asked;
+use super::super::executions::{self, instant};
+use super::super::query::Query;
+use super::super::trouble::Trouble;
+use super::read::Read;
+use crate::{AuditFilter, Client, ExecutionFilter, OutcomeFilter};
+
+/// So many are answered unless a limit says otherwise, and at most so many.
+const USUAL: usize = 100;
+const MOST: usize = 1_000;
+
+pub(super) static READS: [Read; 9] = [
+    Read {
+        path: "/schedules",
+        parameters: &["q", "job", "state", "owner", "after", "limit"],
+        make: schedules,
+    },
+    Read { path: "/schedule", parameters: &["name"], make: schedule },
+    Read {
+        path: "/executions",
+        parameters: &[
+            "schedule", "job", "key", "group", "tag", "state", "reason", "cause", "node", "since", "until",
+            "oldest", "after", "limit",
+        ],
+        make: executions,
+    },
+    Read { path: "/execution", parameters: &["id"], make: execution },
+    Read { path: "/why", parameters: &["schedule", "at", "execution"], make: why },
+    Read { path: "/jobs", parameters: &[], make: jobs },
+    Read { path: "/nodes", parameters: &[], make: nodes },
+    Read { path: "/audit", parameters: &["target", "actor", "verb", "since", "limit"], make: audit },
+    Read { path: "/outcomes", parameters: &["since", "until", "job", "node", "by"], make: outcomes },
+];
+
+/// A view as JSON.
+fn value(view: &impl Serialize) -> Result<Value, Trouble> {
+    serde_json::to_value(view).map_err(|error| {
+        log::error!("console: {error}");
+        Trouble::broken()
+    })
+}
+
+/// Items, and what `after` has to say for those that follow.
+fn list(items: &impl Serialize, after: Option<String>) -> Result<Value, Trouble> {
+    Ok(json!({ "items": value(items)?, "after": after }))
+}
+
+fn limit(query: &Query) -> Result<usize, Trouble> {
+    let Some(text) = query.get("limit") else { return Ok(USUAL) };
+    let limit = text.parse().ok().filter(|limit| (1..=MOST).contains(limit));
+    limit.ok_or_else(|| Trouble::wrong(format!("limit={text}: it is a number from 1 to {MOST}.")))
+}
+
+/// An instant as JSON has it, in epoch milliseconds, or as people write it.
+fn at(query: &Query, name: &str, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, Trouble> {
+    let Some(text) = query.typed(name) else { return Ok(None) };
+    match text.parse() {
+        Ok(millis) => DateTime::from_timestamp_millis(millis).map(Some).ok_or_else(Trouble::beyond),
+        Err(_) => instant(text, now).map(Some),
+    }
+}
+
+fn named<'a>(query: &'a Query, name: &'a str) -> Result<&'a str, Trouble> {
+    query.get(name).ok_or_else(|| Trouble::wrong(format!("The parameter {name} is missing.")))
+}
+
+fn id(query: &Query, name: &str) -> Result<i64, Trouble> {
+    let text = named(query, name)?;
+    text.parse().map_err(|_| Trouble::wrong(format!("{name}={text}: an execution's id is a number.")))
+}
+
+fn schedules(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
+    let (query, limit) = (&asked.query, limit(&asked.query)?);
+    let text = query.typed("q").map(str::to_lowercase);
+    let is = |name, value: &str| query.get(name).is_none_or(|wanted| wanted == value);
+    let mut all = client.schedules()?;
+    all.retain(|it| {
+        let has = |text: &String| {
+            [&it.name, &it.job, &it.description].iter().any(|of| of.to_lowercase().contains(text))
+        };
+        let is_after = query.get("after").is_none_or(|after| it.name.as_str() > after);
+        text.as_ref().is_none_or(has)
+            && is("job", &it.job)
+            && is("state", &it.state)
+            && is("owner", &it.owner)
+            && is_after
+    });
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    let has_more = all.len() > limit;
+    all.truncate(limit);
+    let after = all.last().filter(|_| has_more).map(|it| it.name.clone());
+    list(&all, after)
+}
+
+fn schedule(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
+    let mut details = client.schedule(named(&asked.query, "name")?)?;
+    asked.masks.schedule(&mut details);
+    value(&details)
+}
+
+fn executions(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
+    let (query, limit, now) = (&asked.query, limit(&asked.query)?, client.now()?);
+    let (since, until) = (at(query, "since", now)?, at(query, "until", now)?);
+    let query = query.clone().without("since").without("until");
+    let filter = executions::filter(&query, now)?;
+    let mut found = client.executions(&ExecutionFilter { since, until, limit: limit + 1, ..filter })?;
+    let has_more = found.len() > limit;
+    found.truncate(limit);
+    let after = found.last().filter(|_| has_more).map(|it| it.place());
+    list(&found, after.map(|place| format!("{}.{}", place.fire_time, place.id)))
+}
+
+fn execution(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
+    let id = id(&asked.query, "id")?;
+    let (mut details, mut logs) = (client.execution(id)?, client.logs(id)?);
+    asked.masks.execution(client, &mut details, &mut logs)?;
+    let (mut whole, said) = (value(&details)?, value(&logs)?);
+    if let (Value::Object(whole), Value::Object(said)) = (&mut whole, said) {
+        whole.extend(said);
+    }
+    Ok(whole)
+}
+
+fn why(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
+    let query = &asked.query;
+    match (query.get("schedule"), query.get("execution")) {
+        (None, Some(_)) => value(&client.why(id(query, "execution")?)?),
+        (Some(name), None) => {
+            let at = at(query, "at", client.now()?)?;
+            let at =
+                at.ok_or_else(|| Trouble::wrong("The parameter at is missing: the occurrence's fire time."))?;
+            value(&client.why_at(name, at)?)
+        }
+        _ => Err(Trouble::wrong("Ask for a schedule and the fire time at, or for an execution.")),
+    }
+}
+
+fn jobs(client: &Client, _: &Asked) -> Result<Value, Trouble> {
+    list(&client.jobs()?, None)
+}
+
+fn nodes(client: &Client, _: &Asked) -> Result<Value, Trouble> {
+    list(&client.nodes()?, None)
+}
+
+fn audit(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
+    let query = &asked.query;
+    let mut entries = client.audit(&AuditFilter {
+        target: query.text("target"),
+        actor: query.text("actor"),
+        verb: query.text("verb"),
+        since: at(query, "since", client.now()?)?,
+        limit: limit(query)?,
+    })?;
+    asked.masks.audit(&mut entries);
+    list(&entries, None)
+}
+
+fn outcomes(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
+    let (query, now) = (&asked.query, client.now()?);
+    let by: Vec<&str> = query.all("by").collect();
+    if let Some(other) = by.iter().find(|it| !["hour", "job", "node"].contains(*it)) {
+        return Err(Trouble::wrong(format!("by={other}: they are told apart by hour, job or node.")));
+    }
+    let outcomes = client.outcomes(&OutcomeFilter {
+        since: at(query, "since", now)?,
+        until: at(query, "until", now)?,
+        job: query.text("job"),
+        node: query.text("node"),
+        by_hour: by.contains(&"hour"),
+        by_job: by.contains(&"job"),
+        by_node: by.contains(&"node"),
+        ..OutcomeFilter::default()
+    })?;
+    list(&outcomes, None)
+}

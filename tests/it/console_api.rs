@@ -1,0 +1,445 @@
+//! The console's JSON API: what it answers, to whom, and what its document says of that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
+use chrono::Utc;
+use firetime::console::{NewToken, Options, Role, User, Users, router};
+use firetime::{Client, ExecutionFilter};
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use crate::console::{Answer, HOSTILE, TEXT, TOKEN, encoded, hostile, last, sent};
+use crate::trial;
+
+pub fn add(trials: &mut Vec<Trial>) {
+    let tests: &[(&str, fn())] = &[
+        ("answers_have_the_fields_that_the_document_tells", answers_have_the_fields_of_the_document),
+        ("each_path_of_the_document_is_there_and_no_other", each_path_of_the_document_is_there),
+        ("lists_have_pages_without_gaps", lists_have_pages_without_gaps),
+        ("filters_narrow_lists", filters_narrow_lists),
+        ("each_verb_needs_its_role_and_is_in_the_audit", each_verb_needs_its_role),
+        ("a_token_opens_the_api_and_nothing_else_does", a_token_opens_the_api),
+        ("a_cookie_alone_orders_nothing", a_cookie_alone_orders_nothing),
+        ("troubles_are_problems_that_say_what_to_do", troubles_are_problems),
+        ("hidden_payloads_are_in_no_answer_and_on_no_page", hidden_payloads_are_nowhere),
+    ];
+    for (name, test) in tests {
+        trials.push(trial(format!("console_api::{name}"), *test));
+    }
+}
+
+struct Api(Router);
+
+impl Api {
+    fn new(client: &Client, options: Options) -> Self {
+        Self(router(client.clone(), options))
+    }
+
+    /// Of somebody whom the application knows.
+    fn of(client: &Client, role: Role) -> Self {
+        Self::new(client, Options::new().user(move |_| Some(User::new("ann", role))))
+    }
+
+    fn send(&self, method: Method, path: &str, lines: &[(&str, &str)], body: &Value) -> Answer {
+        let request =
+            Request::builder().method(method).uri(format!("/api/v1{path}")).header("host", "localhost");
+        let request = lines.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        sent(self.0.clone(), request.body(Body::from(body.to_string())).unwrap())
+    }
+
+    fn ask(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, &[], &Value::Null)
+    }
+
+    #[track_caller]
+    fn get(&self, path: &str) -> Value {
+        let answer = self.ask(path);
+        assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text);
+        assert_eq!(answer.headers["content-type"], "application/json", "{path}");
+        serde_json::from_str(&answer.text).unwrap()
+    }
+
+    fn order(&self, order: &Value) -> Answer {
+        let cookie = format!("firetime_token={TOKEN}");
+        let lines = [("content-type", "application/json"), ("cookie", &cookie), ("x-firetime-token", TOKEN)];
+        self.send(Method::POST, "/change", &lines, order)
+    }
+}
+
+fn problem(answer: &Answer) -> Value {
+    assert_eq!(answer.headers["content-type"], "application/problem+json", "{}", answer.text);
+    let problem: Value = serde_json::from_str(&answer.text).unwrap();
+    assert_eq!(problem["status"], answer.status.as_u16(), "{problem}");
+    problem
+}
+
+/// A question for each schema, in a database where each has an answer.
+fn questions(client: &Client) -> Vec<(String, &'static str)> {
+    let schedule = encoded(&[("name", HOSTILE)]);
+    let id = client.executions(&ExecutionFilter::default()).unwrap()[0].id;
+    vec![
+        ("/schedules".to_owned(), "schedule"),
+        (format!("/schedule?{schedule}"), "schedule_details"),
+        ("/executions".to_owned(), "execution"),
+        (format!("/execution?id={id}"), "execution_details"),
+        (format!("/why?execution={id}"), "why"),
+        ("/jobs".to_owned(), "job"),
+        ("/nodes".to_owned(), "node"),
+        ("/audit".to_owned(), "audit"),
+        ("/outcomes?by=job".to_owned(), "outcomes"),
+    ]
+}
+
+fn names(object: &Value) -> BTreeSet<String> {
+    object.as_object().unwrap_or_else(|| panic!("{object}")).keys().cloned().collect()
+}
+
+/// Whether a value is of a type, or one of the types, of a schema.
+fn is_of(value: &Value, schema: &Value) -> bool {
+    let is = |kind: &Value| match kind.as_str().unwrap() {
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "boolean" => value.is_boolean(),
+        "array" => value.as_array().is_some_and(|list| list.iter().all(|it| is_of(it, &schema["items"]))),
+        "object" => value.is_object(),
+        "null" => value.is_null(),
+        other => panic!("{other}"),
+    };
+    match &schema["type"] {
+        Value::Array(kinds) => kinds.iter().any(is),
+        // Anything, or another schema.
+        Value::Null => true,
+        kind => is(kind),
+    }
+}
+
+fn answers_have_the_fields_of_the_document() {
+    let (database, client) = hostile();
+    database.batch(&format!(
+        "INSERT INTO QRTZ_NODE (uuid, application, jobs, beat_time, silent_after) VALUES ('a', '{0}', '[]', 1, 2); \
+         INSERT INTO QRTZ_OUTCOME (application, hours, from_time, job, node, begun, lateness_max, succeeded, failed, \
+         timed_out, abandoned) VALUES ('{0}', 1, 0, 'text<i>', 'a', 9, 2500, 9, 0, 0, 0)",
+        crate::support::scheduler::APPLICATION
+    ));
+    let api = Api::new(&client, Options::new());
+    let document = api.get("/openapi.json");
+    let mut paths = BTreeSet::new();
+    for (path, schema) in questions(&client) {
+        let answer = api.get(&path);
+        paths.insert(path.split('?').next().unwrap().to_owned());
+        let one = match &answer["items"] {
+            Value::Array(items) => {
+                assert_eq!(names(&answer), names(&json!({ "items": 0, "after": 0 })), "{path}");
+                items.first().unwrap_or_else(|| panic!("{path} has none")).clone()
+            }
+            _ => answer,
+        };
+        let told = &document["components"]["schemas"][schema]["properties"];
+        assert_eq!(names(&one), names(told), "{path}");
+        for (name, value) in one.as_object().unwrap() {
+            assert!(is_of(value, &told[name]), "{path}, {name}: {value} is not {}", told[name]);
+        }
+    }
+    let told = names(&document["paths"]).into_iter().filter(|it| it != "/change" && it != "/openapi.json");
+    assert_eq!(paths, told.collect(), "each path has been asked");
+}
+
+fn each_path_of_the_document_is_there() {
+    let (_database, client) = hostile();
+    let api = Api::new(&client, Options::new());
+    let document = api.get("/openapi.json");
+    for (path, verbs) in document["paths"].as_object().unwrap() {
+        for method in ["get", "post", "put", "delete"] {
+            let answer = api.send(method.to_uppercase().parse().unwrap(), path, &[], &Value::Null);
+            let is_there = answer.status != StatusCode::METHOD_NOT_ALLOWED;
+            assert_ne!(answer.status, StatusCode::NOT_FOUND, "{path}");
+            assert_eq!(is_there, verbs.get(method).is_some(), "{method} {path}: {}", answer.text);
+        }
+        for parameter in verbs["get"]["parameters"].as_array().into_iter().flatten() {
+            let name = parameter["name"].as_str().unwrap();
+            let answer = api.ask(&format!("{path}?{name}=~"));
+            assert!(!answer.text.contains("no parameter"), "{path} {name}: {}", answer.text);
+        }
+        let answer = api.ask(&format!("{path}?nothing=1"));
+        assert!(
+            verbs.get("get").is_none() || path == "/openapi.json" || answer.text.contains("no parameter"),
+            "{path}"
+        );
+    }
+    for none in ["", "/", "/nothing", "/schedules/", "/now"] {
+        assert_eq!(problem(&api.ask(none))["status"], 404, "{none}");
+    }
+}
+
+fn lists_have_pages_without_gaps() {
+    let (_database, client) = hostile();
+    let payloads: Vec<String> = (0..6).map(|it| it.to_string()).collect();
+    client.enqueue_many(TEXT, &payloads).run().unwrap();
+    for name in ["a", "b", "c", "d"] {
+        let nightly = firetime::Trigger::cron("0 30 2 * * ?", "UTC").unwrap();
+        client.ensure(&firetime::Schedule::new(name, TEXT, &String::new(), nightly).unwrap()).run().unwrap();
+    }
+    let api = Api::new(&client, Options::new());
+    for (path, key, count) in
+        [("/executions?", "id", 7), ("/executions?oldest=1&", "id", 7), ("/schedules?", "name", 5)]
+    {
+        let whole: Vec<Value> =
+            api.get(path)["items"].as_array().unwrap().iter().map(|it| it[key].clone()).collect();
+        assert_eq!(whole.len(), count, "{path}");
+        let (mut seen, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = api.get(&format!("{path}limit=2{after}"));
+            let items = page["items"].as_array().unwrap();
+            assert!((1..=2).contains(&items.len()), "{page}");
+            seen.extend(items.iter().map(|it| it[key].clone()));
+            match page["after"].as_str() {
+                Some(next) => after = format!("&{}", encoded(&[("after", next)])),
+                None => break,
+            }
+        }
+        assert_eq!(seen, whole, "{path}");
+    }
+}
+
+fn filters_narrow_lists() {
+    let (_database, client) = hostile();
+    let api = Api::new(&client, Options::new());
+    let count = |path: &str| api.get(path)["items"].as_array().unwrap().len();
+    let job = encoded(&[("job", "text<i>")]);
+    for one in [
+        format!("/schedules?{job}&state=active&q=SCRIPT"),
+        format!("/executions?{job}&tag=%3Cu%3E&key=%3Cs%3E&state=PENDING&state=FAILED&since=1h&until=1m"),
+        format!("/executions?since={}", Utc::now().timestamp_millis() - 3_600_000),
+        "/audit?verb=ensure&since=1h&limit=1".to_owned(),
+    ] {
+        assert_eq!(count(&one), 1, "{one}");
+    }
+    for none in [
+        "/schedules?q=zebra",
+        "/schedules?job=x",
+        "/schedules?state=paused",
+        "/schedules?owner=x",
+        "/audit?actor=x",
+        "/executions?state=FAILED",
+        "/executions?until=3h",
+        "/outcomes?by=hour&by=node",
+    ] {
+        assert_eq!(count(none), 0, "{none}");
+    }
+    let at = client.schedules().unwrap()[0].next.unwrap();
+    let why = api.get(&format!(
+        "/why?{}",
+        encoded(&[("schedule", HOSTILE), ("at", &at.timestamp_millis().to_string())])
+    ));
+    assert_eq!(
+        (why["at"].as_i64(), why["fate"].as_str()),
+        (Some(at.timestamp_millis()), Some("waiting")),
+        "{why}"
+    );
+}
+
+fn each_verb_needs_its_role() {
+    use Role::{Admin, Operator};
+    let (_database, client) = hostile();
+    let id = client.executions(&ExecutionFilter::default()).unwrap()[0].id;
+    let next = client.schedules().unwrap()[0].next.unwrap().to_rfc3339();
+    let past = "2025-01-31T02:30:00Z";
+    let verbs: [(Value, Role, Option<bool>); 12] = [
+        (json!({ "verb": "skip", "schedule": HOSTILE, "at": next }), Operator, Some(true)),
+        (json!({ "verb": "pause", "schedule": HOSTILE, "reason": "stock-taking" }), Operator, Some(true)),
+        (json!({ "verb": "pause", "schedule": HOSTILE }), Operator, Some(false)),
+        (json!({ "verb": "resume", "schedule": HOSTILE }), Operator, Some(true)),
+        (json!({ "verb": "pause", "job": "text<i>" }), Operator, Some(true)),
+        (json!({ "verb": "pause", "application": true }), Operator, Some(true)),
+        (json!({ "verb": "drain", "node": "x" }), Operator, None),
+        (json!({ "verb": "run", "schedule": HOSTILE }), Operator, Some(true)),
+        (json!({ "verb": "rerun", "schedule": HOSTILE, "at": past }), Operator, Some(false)),
+        (json!({ "verb": "cancel", "execution": id }), Operator, Some(true)),
+        (json!({ "verb": "retry", "execution": id }), Operator, Some(true)),
+        (json!({ "verb": "remove", "schedule": HOSTILE, "also": true }), Admin, Some(true)),
+    ];
+    for (order, needed, is_done) in &verbs {
+        for role in Role::ALL {
+            let answer = Api::of(&client, role).order(order);
+            if role < *needed {
+                assert_eq!(problem(&answer)["status"], 403, "{order} {role}: {}", answer.text);
+            } else if role == *needed {
+                let told: Value = serde_json::from_str(&answer.text).unwrap();
+                assert_eq!(told["done"].as_bool(), *is_done, "{order}: {}", answer.text);
+            }
+            let wants_audit = role == *needed && *is_done == Some(true);
+            assert!(!wants_audit || last(&client).1 == "ann", "{order}: {:?}", last(&client));
+        }
+    }
+    assert_eq!(client.schedules().unwrap().len(), 0);
+    let paused = client
+        .audit(&firetime::AuditFilter { verb: Some("pause".to_owned()), ..Default::default() })
+        .unwrap();
+    assert!(paused.iter().any(|it| it.reason == "stock-taking"), "{paused:?}");
+}
+
+fn a_token_opens_the_api() {
+    use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt;
+
+    let (_database, client) = hostile();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    let new = [NewToken::generate().unwrap(), NewToken::generate().unwrap()];
+    write(&file, format!("token deploy operator {}\ntoken look viewer {}", new[0].hash, new[1].hash))
+        .unwrap();
+    set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let api = Api::new(&client, Options::new().users(Users::open(&file).unwrap()));
+    let [deploy, look] = new.map(|new| format!("Bearer {}", new.token));
+    let get = |line: &str| api.send(Method::GET, "/jobs", &[("authorization", line)], &Value::Null);
+    assert_eq!((get(&deploy).status, get(&look).status), (StatusCode::OK, StatusCode::OK));
+    for wrong in ["", "Bearer", "Bearer firetime_", "Basic x", &deploy[..40], &deploy.replace("Bearer ", "")]
+    {
+        let answer = get(wrong);
+        assert_eq!(problem(&answer)["status"], 401, "{wrong}");
+        assert_eq!(answer.headers["www-authenticate"], "Bearer realm=\"firetime\"", "{wrong}");
+    }
+    let order = json!({ "verb": "pause", "schedule": HOSTILE });
+    let send = |line: &str| {
+        let lines = [("authorization", line), ("content-type", "application/json")];
+        api.send(Method::POST, "/change", &lines, &order).status
+    };
+    assert_eq!((send(&look), send("")), (StatusCode::FORBIDDEN, StatusCode::UNAUTHORIZED));
+    assert_eq!(client.schedules().unwrap()[0].state, "active");
+    assert_eq!(send(&deploy), StatusCode::OK, "no page elsewhere knows its token");
+    assert_eq!((last(&client).0.as_str(), last(&client).1.as_str()), ("pause", "deploy"));
+    write(&file, "# nobody").unwrap();
+    assert_eq!(get(&deploy).status, StatusCode::UNAUTHORIZED, "its line is gone");
+}
+
+/// Browsers add cookies, and what a proxy knows, to what a page elsewhere makes them send.
+fn a_cookie_alone_orders_nothing() {
+    let (_database, client) = hostile();
+    let cookie = format!("firetime_token={TOKEN}");
+    let json = ("content-type", "application/json");
+    let order = json!({ "verb": "pause", "schedule": HOSTILE });
+    for api in [Api::of(&client, Role::Admin), Api::new(&client, Options::new())] {
+        let status = |lines: &[(&str, &str)]| api.send(Method::POST, "/change", lines, &order).status;
+        let other = TOKEN.replace('0', "1");
+        for lines in [
+            &[json][..],
+            &[json, ("cookie", &cookie)],
+            &[json, ("x-firetime-token", TOKEN)],
+            &[json, ("cookie", &cookie), ("x-firetime-token", &other)],
+            &[json, ("cookie", &cookie), ("x-firetime-token", TOKEN), ("sec-fetch-site", "cross-site")],
+            &[json, ("cookie", &cookie), ("x-firetime-token", TOKEN), ("origin", "http://evil.example")],
+        ] {
+            assert_eq!(status(lines), StatusCode::FORBIDDEN, "{lines:?}");
+        }
+        let form = [("cookie", cookie.as_str()), ("x-firetime-token", TOKEN), ("content-type", "text/plain")];
+        assert_eq!(status(&form), StatusCode::BAD_REQUEST, "a form of a page elsewhere can send this kind");
+    }
+    assert_eq!(client.schedules().unwrap()[0].state, "active");
+    assert_eq!(Api::of(&client, Role::Admin).order(&order).status, StatusCode::OK);
+}
+
+fn troubles_are_problems() {
+    let (_database, client) = hostile();
+    let api = Api::new(&client, Options::new());
+    for (path, status, said) in [
+        ("/schedules?limit=0", 400, "from 1 to 1000"),
+        ("/schedules?naem=x", 400, "/api/v1/schedules has no parameter \"naem\": it has q, job"),
+        ("/schedule", 400, "name is missing"),
+        ("/schedule?name=x", 404, "no schedule"),
+        ("/execution?id=x", 400, "an execution's id is a number"),
+        ("/execution?id=999999", 404, "999999"),
+        ("/executions?state=LOST", 400, "LOST"),
+        ("/executions?since=soon", 400, "no instant"),
+        ("/executions?since=99999999999999999", 400, "beyond the calendar"),
+        ("/executions?after=x", 400, "follows"),
+        ("/why", 400, "or for an execution"),
+        ("/why?schedule=x", 400, "at is missing"),
+        ("/why?schedule=x&execution=1", 400, "or for an execution"),
+        ("/outcomes?by=day", 400, "by hour, job or node"),
+        ("/nothing", 404, "/api/v1/openapi.json"),
+    ] {
+        let problem = problem(&api.ask(path));
+        assert!(
+            problem["status"] == status && problem["detail"].as_str().unwrap().contains(said),
+            "{path}: {problem}"
+        );
+    }
+    for (order, status, said) in [
+        (json!([]), 400, "no JSON object"),
+        (json!({}), 400, "write one of pause, resume"),
+        (json!({ "verb": "rm" }), 400, "\"rm\" is no verb"),
+        (json!({ "verb": "pause" }), 400, "of what"),
+        (json!({ "verb": "pause", "schedule": "x" }), 404, "no schedule"),
+        (json!({ "verb": "pause", "schedule": HOSTILE, "resaon": "x" }), 400, "no field \"resaon\""),
+        (json!({ "verb": "pause", "schedule": [HOSTILE] }), 400, "is a text, a number, true or false"),
+        (json!({ "verb": "skip", "schedule": HOSTILE, "at": "noon" }), 400, "A fire time is written as"),
+    ] {
+        let problem = problem(&api.order(&order));
+        assert!(
+            problem["status"] == status && problem["detail"].as_str().unwrap().contains(said),
+            "{order}: {problem}"
+        );
+    }
+    assert_eq!(client.schedules().unwrap()[0].state, "active");
+    let elsewhere = api.send(Method::GET, "/jobs", &[("x-forwarded-host", "a")], &Value::Null);
+    assert_eq!(elsewhere.status, StatusCode::OK);
+    let request = Request::get("/api/v1/jobs").header("host", "evil.example").body(Body::empty()).unwrap();
+    assert_eq!(problem(&sent(api.0.clone(), request))["status"], 403);
+    let read_only = Api::new(&client, Options::new().read_only(true));
+    assert_eq!(problem(&read_only.order(&json!({ "verb": "pause", "schedule": HOSTILE })))["status"], 403);
+}
+
+fn hidden_payloads_are_nowhere() {
+    let (database, client) = hostile();
+    let secret = |what: &str| format!("{{\"iban\":\"DE89{what}\",\"plain\":\"shown{what}\"}}");
+    let id = client.executions(&ExecutionFilter::default()).unwrap()[0].id;
+    database.batch(&format!(
+        "UPDATE QRTZ_RUN SET payload = '{}', result = '{}', checkpoint = '{}' WHERE id = {id}",
+        secret("own"),
+        secret("result"),
+        secret("checkpoint")
+    ));
+    let edited = serde_json::value::RawValue::from_string(secret("edited")).unwrap();
+    client.edit(HOSTILE).payload(&edited).run().unwrap();
+    database.batch(&format!(
+        "INSERT INTO QRTZ_SAID (execution_id, application, said_lines, changed_time) VALUES ({id}, '{}', '{}', 1)",
+        crate::support::scheduler::APPLICATION,
+        json!([[1, 0, 1, "INFO", "paid DE89own"]])
+    ));
+    let schedule = encoded(&[("name", HOSTILE)]);
+    let paths = [
+        format!("/execution?id={id}"),
+        format!("/schedule?{schedule}"),
+        "/audit".to_owned(),
+        format!("/api/v1/execution?id={id}"),
+        format!("/api/v1/schedule?{schedule}"),
+        "/api/v1/audit".to_owned(),
+    ];
+    let all = |options: &Options| -> BTreeMap<String, String> {
+        let text = |path: &String| {
+            let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+            let answer = sent(router(client.clone(), options.clone()), request);
+            assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text);
+            answer.text
+        };
+        paths.iter().map(|path| (path.clone(), text(path))).collect()
+    };
+    let count =
+        |texts: &BTreeMap<String, String>, word: &str| texts.values().filter(|it| it.contains(word)).count();
+    let open = all(&Options::new());
+    for word in ["DE89own", "DE89result", "DE89checkpoint", "DE89edited", "shownown", "paid DE89own"] {
+        assert!(count(&open, word) >= 2, "{word}: a page and an answer show it");
+    }
+    let masked = all(&Options::new().mask("text<i>", "iban"));
+    assert_eq!(count(&masked, "DE89"), 0, "{masked:?}");
+    assert!(count(&masked, "shownown") >= 2 && count(&masked, "shownedited") >= 2, "{masked:?}");
+    let hidden = all(&Options::new().hide_payloads("text<i>"));
+    assert_eq!((count(&hidden, "DE89"), count(&hidden, "shown")), (0, 0), "{hidden:?}");
+    assert_eq!(count(&hidden, "(hidden)"), paths.len(), "{hidden:?}");
+    let other = all(&Options::new().hide_payloads("another").mask("another", "iban"));
+    assert!(count(&other, "DE89own") >= 2);
+    assert_eq!(other["/audit"].matches("DE89").count(), 0, "a schedule may have had that job");
+}
