@@ -492,6 +492,16 @@ impl Client {
         Ok(metrics::of_cluster(&self.application, &self.store.figures(&query)?, now))
     }
 
+    /// Whether the database's server takes no changes: a standby, or one that was made read-only
+    /// (PostgreSQL's `default_transaction_read_only`, MariaDB's `read_only`). A read-only file of SQLite's
+    /// shows when something is changed.
+    ///
+    /// # Errors
+    /// The database's failure.
+    pub fn is_read_only(&self) -> Result<bool, Error> {
+        self.store.is_read_only()
+    }
+
     /// The database's clock, by which everything is due. To the millisecond.
     ///
     /// # Errors

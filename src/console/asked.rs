@@ -43,8 +43,18 @@ pub(super) struct Asked {
     pub(super) is_https: bool,
     /// What whoever asks may do.
     pub(super) role: Role,
+    /// Whether the database takes no changes, whoever asks.
+    pub(super) is_standby: bool,
     /// What nobody sees.
     pub(super) masks: Arc<Masks>,
+}
+
+/// The database takes no changes.
+pub(super) fn standby() -> Trouble {
+    Trouble::forbidden(
+        "The database is a standby, or was made read-only: it takes no changes. Open the console of the primary, or \
+         wait until this one is promoted.",
+    )
 }
 
 /// That somebody may make a change. [`Asked::permit`] alone makes it, and [`Console::change`] demands it.
@@ -83,6 +93,7 @@ impl FromRequestParts<Console> for Asked {
             is_program: matches!(who, Who::Program(_)),
             network: peer.network(),
             is_https: options.is_https || peer.is_https,
+            is_standby: false,
             masks: Arc::clone(&options.masks),
             role: if options.is_read_only { Role::Viewer } else { who.role() },
         })
@@ -90,9 +101,15 @@ impl FromRequestParts<Console> for Asked {
 }
 
 impl Asked {
+    /// The same of a database that takes no changes.
+    pub(super) fn of_standby(self) -> Self {
+        Self { role: Role::Viewer, is_standby: true, ..self }
+    }
+
     /// Lets whoever asks change something, if they have at least this role.
     pub(super) fn permit(&self, needed: Role) -> Result<Permit, Trouble> {
         match self.role {
+            _ if self.is_standby => Err(standby()),
             role if role >= needed => Ok(Permit { user: self.user.clone() }),
             Role::Viewer => Err(Trouble::forbidden("You may look here, and change nothing.")),
             role => Err(Trouble::forbidden(format!("This is for the role {needed}, and yours is {role}."))),

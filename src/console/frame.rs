@@ -20,6 +20,8 @@ pub(super) struct Frame {
     pub(super) has_session: bool,
     /// What whoever asks may do: forms for more are not shown.
     pub(super) role: Role,
+    /// Whether the database takes no changes.
+    pub(super) is_standby: bool,
     /// What forms must repeat.
     pub(super) token: String,
     /// Where forms lead back to.
@@ -43,6 +45,7 @@ impl Frame {
             user: asked.user.clone(),
             has_session: asked.has_session,
             role: asked.role,
+            is_standby: asked.is_standby,
             token: asked.token.as_str().to_owned(),
             back: asked.here(),
             said: asked.said.clone(),

@@ -52,6 +52,7 @@ mod schedules;
 mod secret;
 mod sessions;
 mod show;
+mod standby;
 mod state;
 mod token;
 mod trouble;

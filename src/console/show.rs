@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::http::header::{LOCATION, SET_COOKIE};
 use axum::response::{Html, IntoResponse, Response};
 
-use super::asked::{Asked, Permit};
+use super::asked::{Asked, Permit, standby};
 use super::frame::Frame;
 use super::said::Said;
 use super::state::Console;
@@ -27,8 +27,12 @@ impl Console {
         asked: Asked,
         make: impl FnOnce(&Client, &Asked) -> Result<T, Trouble> + Send + 'static,
     ) -> Response {
-        let with = asked.clone();
-        let page = self.call(Trouble::away, move |client| Ok(make(client, &with)?.render()?)).await;
+        let (console, with) = (self.clone(), asked.clone());
+        let made = move |client: &Client| -> Result<String, Trouble> {
+            let with = if console.is_standby(client)? { with.of_standby() } else { with };
+            Ok(make(client, &with)?.render()?)
+        };
+        let page = self.call(Trouble::away, made).await;
         match page {
             Ok(page) => self.sent(&asked, StatusCode::OK, page),
             Err(trouble) => self.refuse(&asked, trouble),
@@ -54,7 +58,14 @@ impl Console {
         permit: Permit,
         change: impl FnOnce(&Client) -> Result<T, Trouble> + Send + 'static,
     ) -> Result<T, Trouble> {
-        self.call(Trouble::unknown, move |client| change(&permit.acting(client))).await
+        let console = self.clone();
+        let made = move |client: &Client| -> Result<T, Trouble> {
+            if console.is_standby(client)? {
+                return Err(standby());
+            }
+            change(&permit.acting(client))
+        };
+        self.call(Trouble::unknown, made).await
     }
 
     /// The page that says why there is no other.

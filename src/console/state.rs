@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+use super::clock;
 use super::logins::Logins;
 use super::options::Options;
+use super::standby::Standby;
 use super::trouble::Trouble;
 use crate::Client;
 
@@ -22,6 +24,7 @@ pub(super) struct Console {
     application: Arc<str>,
     options: Arc<Options>,
     logins: Arc<Logins>,
+    standby: Arc<Standby>,
     calls: Arc<Semaphore>,
 }
 
@@ -31,7 +34,14 @@ impl Console {
         let client = if client.actor().is_some() { client } else { client.acting_as(ACTOR) };
         let application = client.application().into();
         let calls = Arc::new(Semaphore::new(MOST_CALLS));
-        Self { client, application, options: Arc::new(options), logins: Arc::default(), calls }
+        Self {
+            client,
+            application,
+            options: Arc::new(options),
+            logins: Arc::default(),
+            standby: Arc::default(),
+            calls,
+        }
     }
 
     pub(super) fn options(&self) -> &Arc<Options> {
@@ -40,6 +50,11 @@ impl Console {
 
     pub(super) fn logins(&self) -> &Arc<Logins> {
         &self.logins
+    }
+
+    /// Whether the database takes no changes; asked where it may block.
+    pub(super) fn is_standby(&self, client: &Client) -> Result<bool, Trouble> {
+        self.standby.is_on(client, clock::now())
     }
 
     pub(super) fn application(&self) -> &str {

@@ -199,6 +199,11 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// ended or gone: then it must register again as another.
     fn beat(&self, beat: &Heartbeat) -> Result<HeartbeatReply>;
 
+    /// Whether its server takes no changes: a standby, or one that was made read-only.
+    fn is_read_only(&self) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Which copy of its database the last session was opened on, where that can be told.
     fn lineage(&self) -> Option<Lineage> {
         None

@@ -35,6 +35,8 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("a_header_is_believed_of_the_proxy_alone", a_header_is_believed_of_the_proxy_alone),
         ("programs_ask_with_a_token", programs_ask_with_a_token),
         ("a_console_without_a_name_is_called_console_in_the_audit", a_console_without_a_name),
+        #[cfg(feature = "postgres")]
+        ("a_standby_makes_everybody_a_viewer", a_standby_makes_everybody_a_viewer),
         #[cfg(feature = "cli")]
         ("the_program_makes_the_secrets_of_a_users_file", the_program_makes_the_secrets),
         #[cfg(feature = "cli")]
@@ -479,6 +481,38 @@ fn a_console_without_a_name() {
     browser.get("/now");
     assert_eq!(browser.pause(), StatusCode::SEE_OTHER);
     assert_eq!(last(&client).1, "console");
+}
+
+/// Its sessions may not write, as those of a standby.
+#[cfg(feature = "postgres")]
+fn a_standby_makes_everybody_a_viewer() {
+    use crate::support::database::ServerKind;
+
+    let database = ServerKind::Postgres.fresh();
+    let writing = crate::support::scheduler::client(&database);
+    let trigger = firetime::Trigger::every(Duration::from_secs(90)).unwrap();
+    let schedule = firetime::Schedule::new(HOSTILE, crate::console::TEXT, &String::new(), trigger).unwrap();
+    writing.ensure(&schedule).run().unwrap();
+    let url = format!("{}?options=-cdefault_transaction_read_only%3Don", database.url);
+    let reading = Client::connect(crate::support::scheduler::APPLICATION, &url).unwrap();
+    assert_eq!((writing.is_read_only().unwrap(), reading.is_read_only().unwrap()), (false, true));
+    let path = format!("/schedule?{}", encoded(&[("name", HOSTILE)]));
+    for (client, is_standby) in [(writing, false), (reading, true)] {
+        let mut browser = Browser::new(router(client.clone(), Options::new()));
+        let page = browser.get(&path);
+        assert_eq!(
+            page.text.contains("the database is a standby, or read-only"),
+            is_standby,
+            "{}",
+            page.text
+        );
+        assert_eq!(page.text.contains("verb=remove"), !is_standby, "{}", page.text);
+        let confirm = browser.get(&format!("/confirm?verb=pause&{}", encoded(&[("schedule", HOSTILE)])));
+        assert_eq!(confirm.status == StatusCode::FORBIDDEN, is_standby, "{}", confirm.text);
+        let answer = browser.post("/change", &[("verb", "run"), ("schedule", HOSTILE)]);
+        assert_eq!(answer.status == StatusCode::FORBIDDEN, is_standby, "{}", answer.text);
+        assert_eq!(answer.text.contains("wait until this one is promoted"), is_standby, "{}", answer.text);
+    }
 }
 
 #[cfg(feature = "cli")]

@@ -346,6 +346,10 @@ impl Store for SqlStore {
         })
     }
 
+    fn is_read_only(&self) -> Result<bool> {
+        self.read("ask whether the server takes changes", session::is_read_only)
+    }
+
     fn lineage(&self) -> Option<Lineage> {
         self.connections.target.lineage()
     }

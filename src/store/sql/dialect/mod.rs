@@ -205,6 +205,18 @@ impl Dialect {
         }
     }
 
+    /// What holds of a server that takes no changes, such as a standby. A file of SQLite's says so when it is
+    /// changed. MariaDB has a number or a word there, by its version.
+    pub(crate) fn read_only(self) -> Option<&'static str> {
+        match self {
+            Self::Sqlite => None,
+            Self::Postgres => {
+                Some("pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on'")
+            }
+            Self::Mysql => Some("CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF')"),
+        }
+    }
+
     /// The same in microseconds, as far as the database tells them: SQLite knows whole milliseconds.
     pub(crate) fn exact_clock(self) -> &'static str {
         match self {

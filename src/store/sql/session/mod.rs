@@ -183,6 +183,17 @@ pub(crate) fn now(session: &mut dyn Session) -> Step<Timestamp> {
     single(session.rows(&sql(question))?).map(Timestamp::at)
 }
 
+/// Whether the server takes no changes.
+pub(crate) fn is_read_only(session: &mut dyn Session) -> Step<bool> {
+    match session.dialect().read_only() {
+        Some(condition) => {
+            let question = format!("SELECT CASE WHEN {condition} THEN 1 ELSE 0 END AS read_only");
+            single(session.rows(&sql(question))?).map(|it| it != 0)
+        }
+        None => Ok(false),
+    }
+}
+
 /// Waits until a member of a Galera cluster has applied what others had committed when this began. Within a
 /// transaction it waits for nothing.
 pub(crate) fn catch_up(session: &mut dyn Session) -> Step<()> {
