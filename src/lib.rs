@@ -22,7 +22,8 @@
 //! `sqlite` (default, compiled in), `postgres` (libpq), `mysql` (MariaDB's client), `cli` (the program),
 //! `tokio` (handlers that are futures, and requests to await); `sqlx`, `tokio-postgres` and `diesel-async`
 //! (requests within transactions of these drivers); `tracing` (a span for each attempt), `metrics` (figures
-//! for the facade of that name), `console` (web pages on a client's verbs).
+//! for the facade of that name), `console` (web pages on a client's verbs), `testing` (whole clusters in a
+//! test, for `dev-dependencies`).
 
 // Production code is linted without cfg(test) too, where these stay denied.
 #![cfg_attr(
@@ -58,6 +59,9 @@ mod sample;
 mod sim;
 #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "what only a database would call"))]
 mod store;
+#[cfg(any(test, feature = "testing"))]
+#[allow(clippy::panic, clippy::format_push_string, reason = "it fails its users' tests")]
+pub mod testing;
 mod time;
 pub mod trigger;
 
@@ -118,6 +122,10 @@ struct ConsolePage;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/first-schedule.md")]
 struct FirstSchedule;
+
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../docs/guide/testing.md")]
+struct TestingGuide;
 
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/enqueue.md")]

@@ -20,6 +20,9 @@ use crate::node::start::Config;
 use crate::node::teller::Observer;
 use crate::time::millis;
 
+/// What a node is made of.
+pub(crate) type NodeParts = (Config, Handlers, Vec<Observer>);
+
 /// Configures a [`Scheduler`]; made by [`Scheduler::builder`].
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
@@ -398,16 +401,29 @@ impl Builder {
     /// is no tokio runtime, or one that was shut down or has no time driver; [`ErrorKind::Unavailable`] if
     /// the database cannot be reached, [`ErrorKind::Schema`] if its tables do not fit this version,
     /// [`ErrorKind::Unknown`] if the node was to join and heard nothing for two store timeouts.
-    pub fn start(mut self) -> Result<Scheduler, Error> {
+    pub fn start(self) -> Result<Scheduler, Error> {
+        #[cfg(feature = "tokio")]
+        let runtime = self.runtime.clone();
+        let (config, handlers, observers) = self.into_parts()?;
+        #[cfg(feature = "tokio")]
+        let config = with_tasks(config, &handlers, runtime)?;
+        Node::start(config, handlers, observers).and_then(Scheduler::over)
+    }
+
+    /// What a node is made of, as far as it could start with that.
+    pub(crate) fn into_parts(mut self) -> Result<NodeParts, Error> {
         self.check_handlers()?;
         self.handlers.wrap().map_err(|problem| Error::new(ErrorKind::Config, problem))?;
-        let config = self.config.checked()?;
+        #[cfg_attr(not(feature = "tokio"), expect(unused_mut, reason = "lanes of tasks are added"))]
+        let mut config = self.config.checked()?;
         for it in self.handlers.lanes() {
             config.check_lane_of(it.job, it.lane)?;
         }
         #[cfg(feature = "tokio")]
-        let config = with_tasks(config, &self.handlers, self.runtime)?;
-        Node::start(config, self.handlers, self.observers).and_then(Scheduler::over)
+        if self.handlers.lanes().any(|it| it.is_async) {
+            config.add_lanes_of_tasks()?;
+        }
+        Ok((config, self.handlers, self.observers))
     }
 
     /// Decodes the payloads that wait in the database with the handlers of this builder, and gives those that
@@ -496,7 +512,6 @@ fn with_tasks(
 ) -> Result<Config, Error> {
     use crate::node::tasks::Tasks;
     if handlers.lanes().any(|it| it.is_async) {
-        config.add_lanes_of_tasks()?;
         config.tasks = Some(runtime.map_or_else(Tasks::around, Tasks::on)?);
     }
     Ok(config)

@@ -38,7 +38,7 @@ pub(crate) use answer::UNCOMMITTED;
 pub use answer::{Answer, HandlerError, Receipt};
 #[cfg(feature = "tracing")]
 pub use attempt_span::SpanOrigin;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub(crate) use bounds::Bound;
 pub(crate) use bounds::{BoundOf, BoundScope, Bounds, Full, MOST_AHEAD, Rate};
 pub use cause::Cause;

@@ -97,13 +97,13 @@ impl Runner {
         }
     }
 
-    pub(super) fn first(&self, claimed: Claimed) -> Lifecycle {
+    pub(crate) fn first(&self, claimed: Claimed) -> Lifecycle {
         let signals = self.signals(claimed.execution(), claimed.token());
         Lifecycle::of(claimed, self.clock.now(), signals)
     }
 
     /// The step after a start that was settled so; `None` if nobody settles it any more.
-    pub(super) fn started(&self, starting: Starting, answer: Option<Applied>) -> Lifecycle {
+    pub(crate) fn started(&self, starting: Starting, answer: Option<Applied>) -> Lifecycle {
         let signals = self.signals(starting.execution(), starting.token());
         starting.settled(answer, self.clock.now(), signals)
     }
@@ -113,7 +113,7 @@ impl Runner {
     }
 
     /// Settles an execution that does not run here: it is cancelled, or goes back.
-    pub(super) fn leave(&self, step: Lifecycle) {
+    pub(crate) fn leave(&self, step: Lifecycle) {
         match step {
             Lifecycle::Cancel(settlement) => {
                 let cancelled = settlement.attempt().cloned().map(|attempt| Event::Cancelled { attempt });
@@ -186,12 +186,22 @@ impl Runner {
         ended
     }
 
-    fn perform(&self, mut running: Started) {
+    pub(super) fn perform(&self, mut running: Started) {
         let run = self.begin(&mut running);
         let (context, payload) = (self.context(&running), running.claimed().payload());
         let handled = || self.handlers.run(&context, payload).map_err(Ending::from);
         let ending = ending(self.as_handler(|| self.spans.first_within(&run.span, &context, handled)));
         self.end(run, running, ending);
+    }
+
+    /// Runs a handler of either kind to its end on this thread.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn perform_here(self: &Arc<Self>, running: Started) {
+        #[cfg(feature = "tokio")]
+        if self.handlers.lanes().any(|it| it.is_async && *it.job == *running.claimed().entry().job) {
+            return self.perform_future_here(running);
+        }
+        self.perform(running);
     }
 
     /// The handler is about to begin: its time limit is watched from now on.

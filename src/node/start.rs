@@ -241,7 +241,7 @@ pub(super) fn stop_on_panic(to: Inboxes) -> OnPanic {
 }
 
 /// The node as it joins, on this host.
-fn new_node(
+pub(crate) fn new_node(
     id: NodeId,
     application: &str,
     handlers: &Handlers,
@@ -282,7 +282,7 @@ fn join_within(
 
 /// Registers and beats once: gives the first lease, the offset to the database's clock, and the
 /// live nodes.
-fn join(
+pub(crate) fn join(
     store: &dyn Store,
     node: &NewNode,
     clock: &Clock,

@@ -284,5 +284,21 @@ impl Drop for Handler {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
+impl Runner {
+    /// Runs an async handler to its end on this thread, on a runtime of its own.
+    pub(super) fn perform_future_here(self: &Arc<Self>, mut running: Started) {
+        let run = self.begin(&mut running);
+        let (context, payload) = (self.context(&running), running.claimed().payload().to_owned());
+        let begun = Handler::begin(self, &run.span, context, &payload);
+        let ending = begun.and_then(|(mut handler, _)| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+            let runtime = runtime.map_err(|error| Ending::Answer(Answer::Failed(with_causes(&error))))?;
+            Ok(Ending::Answer(runtime.block_on(poll_fn(|cx| handler.poll(cx)))))
+        });
+        self.end(run, running, ending.unwrap_or_else(|ending| ending));
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,56 +1,13 @@
-//! The floors of a node's pools in virtual time, one for each lane, and their seats as the dispatch machine
-//! reserves them.
+//! The seats of a simulated node's lanes, as the dispatch machine reserves them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::domain::Boot;
 use crate::pipeline::dispatch::Seats;
-use crate::pipeline::lanes::{LaneId, LaneSettings};
+use crate::pipeline::lanes::LaneId;
 use crate::pipeline::pool::Seat;
-use crate::pipeline::pool::floor::Floor;
 use crate::store::Claimed;
-
-pub(super) type SharedFloor = Arc<Mutex<Floor<Claimed>>>;
-
-pub(super) fn lock(floor: &SharedFloor) -> MutexGuard<'_, Floor<Claimed>> {
-    floor.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The host never refuses a thread.
-pub(super) fn hire() -> bool {
-    true
-}
-
-/// A floor for each lane, the default one first.
-#[derive(Clone)]
-pub(super) struct Floors(Vec<SharedFloor>);
-
-impl Floors {
-    pub(super) fn new(lanes: &[LaneSettings]) -> Self {
-        Self(lanes.iter().map(|lane| Arc::new(Mutex::new(Floor::new(lane.limits)))).collect())
-    }
-
-    pub(super) fn each(&self) -> impl Iterator<Item = (LaneId, MutexGuard<'_, Floor<Claimed>>)> {
-        LaneId::all().zip(self.0.iter().map(lock))
-    }
-
-    pub(super) fn of(&self, lane: LaneId) -> MutexGuard<'_, Floor<Claimed>> {
-        lock(&self.0[lane.place()])
-    }
-
-    pub(super) fn are_at_rest(&self) -> bool {
-        self.each().all(|(_, floor)| floor.at_rest())
-    }
-
-    pub(super) fn close(&self) -> Vec<Claimed> {
-        self.each().flat_map(|(_, mut floor)| floor.close()).collect()
-    }
-
-    /// The lanes that have a seat again after one was asked for in vain.
-    pub(super) fn freed(&self) -> Vec<LaneId> {
-        self.each().filter_map(|(lane, mut floor)| floor.freed().then_some(lane)).collect()
-    }
-}
+pub(super) use crate::testing::floors::{Floors, Permit, hire, lock};
 
 pub(super) struct FloorSeats {
     pub floors: Floors,
@@ -60,22 +17,9 @@ pub(super) struct FloorSeats {
     pub together: bool,
 }
 
-pub(super) struct Permit {
-    pub floor: SharedFloor,
-    pub seat: Option<Seat>,
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        if let Some(seat) = self.seat.take() {
-            lock(&self.floor).release(seat, hire);
-        }
-    }
-}
-
 impl FloorSeats {
     fn seat_in(&self, lane: LaneId) -> Option<Permit> {
-        let floor = &self.floors.0[lane.place()];
+        let floor = self.floors.shared(lane);
         let seat = lock(floor).reserve();
         (seat.is_some() || self.always).then(|| Permit { floor: Arc::clone(floor), seat })
     }
@@ -85,7 +29,7 @@ impl Seats for FloorSeats {
     type Permit = Permit;
 
     fn reserve(&mut self, lane: LaneId) -> Option<Permit> {
-        let seats = self.floors.0.len();
+        let seats = self.floors.each().count();
         if self.together && LaneId::all().take(seats).any(|other| self.seat_in(other).is_none()) {
             return None;
         }
@@ -93,18 +37,18 @@ impl Seats for FloorSeats {
     }
 
     fn seat(permit: &Permit) -> Seat {
-        permit.seat.unwrap_or(Seat::Place)
+        Floors::seat(permit)
     }
 
     fn tick(&mut self, boot: Boot) -> Vec<Claimed> {
-        self.floors.each().flat_map(|(_, mut floor)| floor.tick(boot, hire)).collect()
+        self.floors.tick(boot)
     }
 
     fn empty(&mut self) -> Vec<Claimed> {
-        self.floors.each().flat_map(|(_, mut floor)| floor.empty()).collect()
+        self.floors.empty()
     }
 
     fn is_awaited(&self) -> bool {
-        self.floors.each().any(|(_, floor)| floor.is_awaited())
+        self.floors.is_awaited()
     }
 }

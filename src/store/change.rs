@@ -479,7 +479,7 @@ impl Change {
     }
 
     /// The schedule whose row it changes, if it is one.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn schedule(&self) -> Option<ScheduleId> {
         match self {
             Self::Repair(repair) => Some(repair.id),

@@ -138,7 +138,7 @@ pub(crate) fn number(value: Datum<'_>) -> i64 {
 }
 
 /// An instant; [`NO_TIME`] where it is none.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub(crate) fn instant(value: Datum<'_>) -> Timestamp {
     Timestamp::at(number(value))
 }

@@ -158,13 +158,13 @@ impl EnqueueOrder {
     }
 
     /// The group of one of them.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn group(&self, place: usize) -> Option<Arc<str>> {
         let group = self.groups.get(place).filter(|group| !group.is_empty());
         group.map(|group| group.as_str().into())
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn lane(&self) -> Option<Arc<str>> {
         (!self.lane.is_empty()).then(|| self.lane.as_str().into())
     }

@@ -123,7 +123,7 @@ impl Expecting {
 pub(crate) const EXCUSES: [Reason; 2] = [Reason::Paused, Reason::ByHand];
 
 /// Whether nobody waits for an occurrence of which this has become.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub(crate) fn is_excused(state: Option<ExecutionState>, reason: &str) -> bool {
     let is_wish = EXCUSES.iter().any(|it| it.as_str() == reason);
     match state {

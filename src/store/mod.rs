@@ -22,7 +22,8 @@ pub(crate) mod guard;
 pub(crate) mod ledger;
 mod limits;
 mod listing;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
+#[cfg_attr(not(test), allow(dead_code, reason = "its faults and members are for simulations"))]
 pub(crate) mod memory;
 pub(crate) mod news;
 pub(crate) mod nobody;

@@ -9,6 +9,8 @@
 //! than this process believes, and nothing starts early.
 
 use std::ops::{Add, Sub};
+#[cfg(any(test, feature = "testing"))]
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -122,36 +124,58 @@ pub(crate) struct Clock {
     booted: Micros,
     /// Database time minus the boot clock.
     ahead: AtomicI64,
+    /// Milliseconds, of a clock that a test moves.
+    #[cfg(any(test, feature = "testing"))]
+    told: Option<Arc<AtomicI64>>,
 }
 
 impl Default for Clock {
     fn default() -> Self {
         let booted = read(WALL) - read(BOOT);
-        Self { booted, ahead: AtomicI64::new(booted.0) }
+        Self {
+            booted,
+            ahead: AtomicI64::new(booted.0),
+            #[cfg(any(test, feature = "testing"))]
+            told: None,
+        }
     }
 }
 
 impl Clock {
+    /// A clock that stands until somebody stores another time, in milliseconds.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn told(time: Arc<AtomicI64>) -> Self {
+        Self { booted: Micros::ZERO, ahead: AtomicI64::new(0), told: Some(time) }
+    }
+
     pub(crate) fn now(&self) -> Now {
-        let (boot, ahead) = (read(BOOT), self.ahead());
+        let (boot, wall, ahead) = (self.read(BOOT), self.read(WALL), self.ahead());
         Now {
             db: Timestamp::at((boot + ahead).millis()),
             boot: Boot::at(in_step(boot, ahead).millis()),
-            apart: (read(WALL) - boot).millis(),
+            apart: (wall - boot).millis(),
         }
+    }
+
+    fn read(&self, id: rustix::time::ClockId) -> Micros {
+        #[cfg(any(test, feature = "testing"))]
+        if let Some(told) = &self.told {
+            return Micros::of_millis(told.load(Ordering::Relaxed));
+        }
+        read(id)
     }
 
     /// The host's time and its wall clock, to compare a database's clock with.
     #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database is compared with it"))]
     pub(crate) fn host(&self) -> HostTime {
-        HostTime { counted: self.booted + read(BOOT), wall: read(WALL) }
+        HostTime { counted: self.booted + self.read(BOOT), wall: self.read(WALL) }
     }
 
     /// How long to wait until an instant: exactly, in parts finer than the clock's millisecond.
     pub(crate) fn until_boot(&self, until: Boot) -> Duration {
         /// Longer waits are cut: the caller asks again.
         const LONGEST: Duration = Duration::from_secs(3_600);
-        let boot = in_step(read(BOOT), self.ahead());
+        let boot = in_step(self.read(BOOT), self.ahead());
         span(until.millis()).saturating_sub(boot.duration()).min(LONGEST)
     }
 

@@ -562,7 +562,7 @@ impl Mailboxes for Delivery<'_> {
     }
 
     fn run(&mut self, due: Vec<(Permit, Claimed)>) {
-        due.into_iter().for_each(|(permit, claimed)| Process::submit(permit, claimed, self.now));
+        due.into_iter().for_each(|(permit, claimed)| permit.submit(claimed, self.now.boot));
     }
 
     fn set_offset(&mut self, offset: Micros) {

@@ -1,7 +1,7 @@
 //! The threads and tasks of a node's pools: they take executions from the floor and perform the steps of
 //! their lives.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use crossbeam::channel::{TryRecvError, bounded};
 
@@ -17,34 +17,19 @@ use crate::pipeline::complete::time_limits::Stuck;
 use crate::pipeline::complete::{CompleteInput, Conclusion, Reply};
 use crate::pipeline::dispatch::DispatchInput;
 use crate::pipeline::lanes::LaneId;
-use crate::pipeline::pool::floor::Floor;
 use crate::sim::actor::Away;
 use crate::sim::jobs;
 use crate::sim::judge::{Covering, Effect};
 use crate::sim::sabotage::Sabotage;
-use crate::sim::seats::{Permit, hire, lock};
-use crate::store::{Claimed, Store, Transition};
+use crate::sim::seats::hire;
+use crate::store::{Store, Transition};
 use crate::time::Now;
 
 impl Process {
-    /// Gives a won claim to the floor of its seat; without a seat it is dropped.
-    pub(super) fn submit(mut permit: Permit, claimed: Claimed, now: Now) {
-        match permit.seat.take() {
-            Some(seat) => lock(&permit.floor).submit(seat, claimed, now.boot, hire),
-            None => drop(claimed),
-        }
-    }
-
     /// Threads take what is ready, or retire; true if any took something.
     pub(super) fn start_jobs(&mut self, around: &mut Surroundings<'_>) -> bool {
         let mut said = false;
-        let ready = |(lane, mut floor): (LaneId, MutexGuard<'_, Floor<Claimed>>)| {
-            let ready = floor.take_ready()?;
-            Some((lane, ready))
-        };
-        loop {
-            let next = self.floors.each().find_map(ready);
-            let Some((lane, claimed)) = next else { break };
+        while let Some((lane, claimed)) = self.floors.take_ready() {
             said = true;
             let now = self.now(around.time);
             let is_cancelled = self.standing.is_cancelled(claimed.execution(), claimed.token());

@@ -1,21 +1,22 @@
 //! What tests do to the tables behind the store's back.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crossbeam::channel::{Sender, bounded};
 use uuid::Uuid;
 
 use super::commits::{Commits, LostCommits};
-use super::hooks::{BoundsFault, CoversFault, ExpectedFault, HeldKey, MemberFault, OutcomeFault, SlotFault};
+use super::hooks::{
+    BoundsFault, CoversFault, ExpectedFault, HeldKey, MemberFault, NotedChange, OutcomeFault, SlotFault,
+};
 use super::rows::{Execution, Shape, Text};
 use super::tables::Tables;
 use super::{MemoryStore, Shared};
-use crate::domain::{Error, ErrorKind, ExecutionId, JobId, Millis, NodeId, ScheduleId, Timestamp, Token};
+use crate::domain::{ExecutionId, Millis, NodeId, ScheduleId, Timestamp, Token};
 use crate::sim::judge;
 use crate::store::columns::{Cell, Column, Datum, JobColumn, NO_TIME};
 use crate::store::conformance::RowKey;
 use crate::store::rules::ChangeKind;
-use crate::store::{Change, Result};
 
 /// A row locked by "another transaction", until dropped.
 #[must_use]
@@ -171,18 +172,6 @@ impl MemoryStore {
         self.tables().hooks.reads_refused = count;
     }
 
-    /// Stands for a database that is away.
-    pub(super) fn refuse_read_if_asked(&self) -> Result<()> {
-        let refused = &mut self.tables().hooks.reads_refused;
-        match refused.checked_sub(1) {
-            Some(left) => {
-                *refused = left;
-                Err(Error::new(ErrorKind::Unavailable, "as the test asked"))
-            }
-            None => Ok(()),
-        }
-    }
-
     /// From now on no node can leave.
     pub(crate) fn refuse_leaves(&self) {
         self.tables().hooks.leaves_refused = true;
@@ -252,7 +241,15 @@ impl MemoryStore {
             holder: run.holder,
         };
         let removed = tables.hooks.removed.iter().map(|(id, run)| (*id, run));
-        (tables.runs().chain(removed).map(row).collect(), tables.hooks.changes.clone())
+        let change = |it: &NotedChange| judge::Change {
+            at: it.at,
+            apart: it.apart,
+            execution: it.execution,
+            from: it.from.clone(),
+            to: it.to.clone(),
+        };
+        let changes = tables.hooks.changes.iter().map(change);
+        (tables.runs().chain(removed).map(row).collect(), changes.collect())
     }
 
     pub(crate) fn is_noted(&self, id: ExecutionId) -> bool {
@@ -283,14 +280,6 @@ impl MemoryStore {
         };
         let (table, condition) = (row.table(), row.condition());
         value.unwrap_or_else(|| panic!("no {table}.{column} to be read, or no row with {condition}"))
-    }
-
-    pub(super) fn until_free(
-        &self,
-        rows: impl Iterator<Item = ScheduleId> + Clone,
-    ) -> MutexGuard<'_, Tables> {
-        let held = |tables: &mut Tables| rows.clone().any(|id| tables.is_held(id));
-        self.shared.released.wait_while(self.tables(), held).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -354,58 +343,6 @@ impl Literal {
 type ColumnText = Option<Option<String>>;
 
 impl Tables {
-    pub(super) fn is_held(&self, id: ScheduleId) -> bool {
-        self.hooks.held.contains(&HeldKey::Schedule(id))
-    }
-
-    pub(super) fn has_held_execution(&self, change: &Change) -> bool {
-        change.execution().is_some_and(|id| self.is_execution_held(id))
-    }
-
-    pub(super) fn is_execution_held(&self, id: ExecutionId) -> bool {
-        self.hooks.held.contains(&HeldKey::Execution(id))
-    }
-
-    pub(super) fn is_job_held(&self, id: JobId) -> bool {
-        self.hooks.held.contains(&HeldKey::Job(id))
-    }
-
-    /// Stands for an INSERT the database refuses for one row of a batch.
-    pub(super) fn refuse_if_asked(&self, schedule: i64) -> Result<()> {
-        if self.hooks.refused.contains(&schedule) {
-            return Err(Error::new(ErrorKind::Data, "refused as the test asked"));
-        }
-        Ok(())
-    }
-
-    /// Notes a change of an execution's row, which was `before`.
-    pub(super) fn note(&mut self, id: i64, before: Option<&Execution>) {
-        if self.hooks.noted {
-            let state = |run: &Execution| run.state.to_string();
-            let (from, to) = (before.map(state), self.run(ExecutionId(id)).map(state));
-            if let (None, Some(before)) = (&to, before) {
-                self.hooks.removed.push((id, before.clone()));
-            }
-            self.hooks.changes.push(judge::Change {
-                at: (self.now - self.hooks.clock_error).millis(),
-                apart: self.hooks.clock_error,
-                execution: id,
-                from,
-                to,
-            });
-        }
-    }
-
-    /// A member has these tables: what becomes of them is noted where all agree on it.
-    pub(super) fn become_a_copy(&mut self) {
-        self.hooks.noted = false;
-        self.commits = None;
-    }
-
-    pub(super) fn true_time(&self) -> Timestamp {
-        self.now - self.hooks.clock_error
-    }
-
     /// The time of QRTZ_BOUNDED, its one column that tests set.
     fn begin_time(&mut self, id: ExecutionId) -> Option<&mut Timestamp> {
         let key = self.bounded.keys().find(|(_, execution)| *execution == id.0).copied();

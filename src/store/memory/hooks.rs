@@ -6,7 +6,6 @@ use crossbeam::channel::Receiver;
 
 use super::rows::Execution;
 use crate::domain::{Bound, Bounds, ExecutionId, JobId, Millis, Rate, ScheduleId};
-use crate::sim::judge;
 use crate::store::rules::ChangeKind;
 
 #[derive(Clone, Debug, Default)]
@@ -51,12 +50,24 @@ pub(crate) struct Hooks {
     /// Registrations wait until its other side is gone.
     pub(super) registrations_held: Option<Receiver<()>>,
     /// Every change of an execution's row, in order, once somebody wants them.
-    pub(super) changes: Vec<judge::Change>,
+    pub(super) changes: Vec<NotedChange>,
     pub(super) noted: bool,
     /// Executions that were removed, as they were last, once somebody wants the changes.
     pub(super) removed: Vec<(i64, Execution)>,
     /// How far the database's clock is from the time that changes are noted with.
     pub(super) clock_error: Millis,
+}
+
+/// A change of an execution's row.
+#[derive(Clone, Debug)]
+pub(super) struct NotedChange {
+    /// True time, and how far the database's clock was from it.
+    pub at: Millis,
+    pub apart: Millis,
+    pub execution: i64,
+    /// The states before and after it; none of a row that was not there.
+    pub from: Option<String>,
+    pub to: Option<String>,
 }
 
 /// How slots may fail to keep executions apart.

@@ -5,6 +5,7 @@
 //! Several members may have the tables, as servers of Galera have.
 
 mod audit;
+#[cfg(test)]
 mod behind;
 mod certified;
 mod change;
@@ -13,6 +14,7 @@ pub(crate) mod commits;
 mod covers;
 mod expected;
 mod figures;
+mod held;
 pub(crate) mod hooks;
 mod ledger;
 pub(crate) mod members;
@@ -35,6 +37,7 @@ mod switch;
 mod sync;
 mod table;
 mod tables;
+#[cfg(test)]
 mod tests;
 mod waiting;
 
