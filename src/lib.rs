@@ -123,6 +123,10 @@ struct ConsolePage;
 #[doc = include_str!("../docs/guide/first-schedule.md")]
 struct FirstSchedule;
 
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/coming-from-quartz.md")]
+struct ComingFromQuartz;
+
 #[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../docs/guide/testing.md")]
 struct TestingGuide;
