@@ -213,8 +213,10 @@ view! {
         nodes: usize = 0,
         /// `active`, `paused`, `complete`, `error` or `init`.
         state: String = label(&row.state),
-        /// Its trigger in words.
+        /// Its trigger as it is written: `cron 0 30 2 * * ? [Europe/Berlin]`, `every 900000 ms`.
         trigger: String = row.when.describe(),
+        /// The same in words: `every day at 02:30 (Europe/Berlin)`; empty if its columns mean none.
+        trigger_words: String = row.when.in_words(),
         /// Its purpose, as its description says.
         description: String = row.settings.description.to_string(),
         /// The last fire time the cursor passed.

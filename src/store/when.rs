@@ -176,6 +176,11 @@ impl When {
         *self == Self { start_time, ..other.clone() }
     }
 
+    /// What the trigger says, in words; empty if the columns mean none.
+    pub(crate) fn in_words(&self) -> String {
+        self.timing().map(|timing| timing.trigger().in_words()).unwrap_or_default()
+    }
+
     /// The trigger for people to read.
     pub(crate) fn describe(&self) -> String {
         match (self.job_type.as_str(), self.repeat_count) {

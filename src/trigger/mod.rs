@@ -17,6 +17,7 @@ mod delay;
 mod error;
 mod simple;
 mod timing;
+mod words;
 mod zone;
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod listed;
 mod oracle;
 mod peers;
 mod properties;
+mod words;
 
 use crate::trigger::Cron;
 

@@ -143,6 +143,7 @@ fn schedule() -> ScheduleView {
         nodes: 1,
         state: "active".to_owned(),
         trigger: "cron 0 0 2 * * ? UTC".to_owned(),
+        trigger_words: "every day at 02:00 (UTC)".to_owned(),
         description: String::new(),
         prev: Some(two()),
         next: Some(at(26, 0)),

@@ -296,6 +296,7 @@ const SCHEDULES: &[Column<ScheduleView>] = &[
     Column::wide("EXPECTED BY", |schedule| {
         time_limit(schedule.expected_by.map(|span| span.unsigned_abs().into()))
     }),
+    Column::wide("IN WORDS", |schedule| schedule.trigger_words.clone()),
     Column::wide("TRIGGERED", |schedule| schedule.triggered.to_string()),
     Column::new("PAUSED BY", |schedule| schedule.paused_by.clone()),
     Column::wide("SINCE (UTC)", |schedule| utc(schedule.paused.or(schedule.quarantined))),

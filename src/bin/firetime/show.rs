@@ -47,6 +47,7 @@ pub(crate) fn schedule(target: &Target, name: &str, output: Output, out: &mut dy
             ("job", of(ScheduleField::Job, format!("{} (live nodes: {})", schedule.job, schedule.nodes))),
             ("payload", of(ScheduleField::Payload, payload.clone())),
             ("trigger", of(ScheduleField::Trigger, schedule.trigger.clone())),
+            ("in words", schedule.trigger_words.clone()),
             ("starts (UTC)", utc(*starts)),
             ("ends (UTC)", utc(*ends)),
             ("priority", of(ScheduleField::Priority, priority.to_string())),

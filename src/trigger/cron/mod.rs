@@ -1,10 +1,12 @@
 //! Cron in Quartz's dialect: from text to bit sets (`parse`), and from an instant to the next
-//! occurrence (here, over `spec` and `days`); and all of a span, found in another way (`listed`).
+//! occurrence (here, over `spec` and `days`); all of a span, found in another way (`listed`); and back to
+//! text, for people (`words`).
 
 mod days;
 mod listed;
 mod parse;
 mod spec;
+mod words;
 
 use super::TriggerError;
 use super::zone::{Reading, Zone};
