@@ -110,6 +110,18 @@ impl Client {
         }
     }
 
+    /// Those of an execution's occurrence, with what became of that since.
+    pub(super) fn facts_of_execution(&self, id: ExecutionId) -> Result<Facts, Error> {
+        let facts = self.facts_of(id, None)?;
+        // A rerun, and what was asked for by hand or enqueued, is nobody's planned occurrence.
+        let planned = facts.attempts.last().filter(|last| last.origin == 0 && last.count == 1);
+        let Some(at) = planned.and_then(|last| last.fire_time) else { return Ok(facts) };
+        let Some(seen) = self.store.seen(&self.application, &facts.name)? else { return Ok(facts) };
+        let rerun = self.store.rerun_at(seen.id, Timestamp::from(at))?;
+        let rerun = rerun.map(|id| self.found(id.0)).transpose()?.flatten();
+        Ok(Facts { rerun, ..facts })
+    }
+
     pub(super) fn facts_of(&self, id: ExecutionId, at: Option<DateTime<Utc>>) -> Result<Facts, Error> {
         let attempts = self.execution(id)?.attempts;
         let name = attempts.first().map(|it| it.schedule.clone()).unwrap_or_default();

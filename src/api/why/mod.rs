@@ -30,7 +30,8 @@ use super::Client;
 use crate::domain::{Error, ExecutionId};
 
 impl Client {
-    /// Why an execution ran, failed, was skipped, or waits: its last attempt decides.
+    /// Why an execution ran, failed, was skipped, or waits: its last attempt decides. Of an occurrence that
+    /// was run again it also tells by whom, as which execution, and what became of that.
     ///
     /// ```
     /// use firetime::{Client, Fate, Job};
@@ -52,7 +53,7 @@ impl Client {
     ///
     /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
     pub fn why(&self, id: impl Into<ExecutionId>) -> Result<Why, Error> {
-        Ok(explain(&self.facts_of(id.into(), None)?))
+        Ok(explain(&self.facts_of_execution(id.into())?))
     }
 
     /// Why a schedule's occurrence at this fire time ran or did not, or whether it will. Also of a schedule
