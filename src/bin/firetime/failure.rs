@@ -51,16 +51,20 @@ impl Failure {
     pub(crate) fn not_found(kind: &str, name: &str, mut known: Vec<String>) -> Self {
         /// The most names that are shown.
         const SHOWN: usize = 3;
+        /// A name that is less like it, from 0 to 1, is no help.
+        const LIKE: f64 = 0.6;
         let likeness = |known: &String| strsim::jaro_winkler(name, known);
         known.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
-        let nearest: Vec<String> = known.iter().take(SHOWN).map(|name| format!("{name:?}")).collect();
-        let nearest = match &nearest[..] {
-            [] if kind == "application" => {
+        let like = known.iter().filter(|known| likeness(known) >= LIKE);
+        let nearest: Vec<String> = like.take(SHOWN).map(|name| format!("{name:?}")).collect();
+        let nearest = match (&known[..], &nearest[..]) {
+            ([], _) if kind == "application" => {
                 "there is none at all: one is made with its first schedule, execution or node".to_owned()
             }
-            [] => "there is none at all".to_owned(),
-            [only] => format!("there is only {only}"),
-            nearest => format!("the nearest of {} is {}", known.len(), nearest.join(", then ")),
+            ([], _) => "there is none at all".to_owned(),
+            ([only], _) => format!("there is only {only:?}"),
+            (known, []) => format!("none of the {} that there are is like it", known.len()),
+            (known, nearest) => format!("the nearest of {} is {}", known.len(), nearest.join(", then ")),
         };
         Self::NotFound(format!("there is no {kind} {name:?}; {nearest}"))
     }
@@ -134,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_nothing_has_is_answered_with_the_nearest() {
+    fn a_name_that_nothing_has_is_answered_with_those_that_are_like_it() {
         let said = |name: &str, known: &[&str]| {
             let known = known.iter().map(|name| (*name).to_owned()).collect();
             let failure = Failure::not_found("application", name, known);
@@ -144,8 +148,9 @@ mod tests {
         assert!(said("shpo", &[]).starts_with("there is no application \"shpo\"; there is none at all: "));
         assert_eq!(
             said("shpo", &["depot", "shop", "zoo", "bank"]),
-            "there is no application \"shpo\"; the nearest of 4 is \"shop\", then \"depot\", then \"zoo\""
+            "there is no application \"shpo\"; the nearest of 4 is \"shop\", then \"depot\""
         );
+        assert!(said("zzzz", &["nightly", "hourly"]).ends_with("none of the 2 that there are is like it"));
         assert!(said("1f2", &["9d31", "1f3c"]).contains("is \"1f3c\""), "a prefix of an id");
     }
 }
