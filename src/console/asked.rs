@@ -17,6 +17,7 @@ use super::said::Said;
 use super::state::Console;
 use super::token::Token;
 use super::trouble::Trouble;
+use super::zone::ZonePick;
 use crate::Client;
 
 /// What a browser asks for, and brings along.
@@ -43,6 +44,8 @@ pub(super) struct Asked {
     pub(super) is_https: bool,
     /// What whoever asks may do.
     pub(super) role: Role,
+    /// The zone that they want to see times in.
+    pub(super) zone: ZonePick,
     /// Whether the database takes no changes, whoever asks.
     pub(super) is_standby: bool,
     /// What nobody sees.
@@ -82,9 +85,11 @@ impl FromRequestParts<Console> for Asked {
         let options = console.options();
         let who = parts.extensions.get::<Who>().cloned().unwrap_or(Who::LoggedOut);
         let peer = Peer::of(parts, options);
+        let query = Query::read(parts.uri.query().unwrap_or_default());
         Ok(Self {
             path: parts.uri.path().trim_start_matches('/').to_owned(),
-            query: Query::read(parts.uri.query().unwrap_or_default()),
+            zone: ZonePick::of(&query, &parts.headers),
+            query,
             is_held: held.is_some(),
             token: held.unwrap_or_else(Token::fresh),
             said: Said::held(&parts.headers),

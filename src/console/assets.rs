@@ -4,6 +4,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 
 const STYLE: &str = include_str!("assets/console.css");
+const ZONE: &str = include_str!("assets/zone.js");
 const ICON: &str = include_str!("assets/icon.svg");
 
 /// How long browsers keep a file.
@@ -15,6 +16,10 @@ fn file(kind: &'static str, text: &'static str) -> Response {
 
 pub(super) async fn style() -> Response {
     file("text/css; charset=utf-8", STYLE)
+}
+
+pub(super) async fn zone() -> Response {
+    file("text/javascript; charset=utf-8", ZONE)
 }
 
 pub(super) async fn icon() -> Response {

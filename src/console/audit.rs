@@ -5,8 +5,8 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::asked::Asked;
-use super::executions::instant;
 use super::frame::Frame;
+use super::instant::instant;
 use super::query;
 use super::state::Console;
 use super::trouble::Trouble;

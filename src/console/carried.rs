@@ -2,41 +2,147 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::bulk::{BulkOrder, BulkVerb, Tasks};
+use super::edit;
+use super::instant::instant;
+use super::missed::MissedOrder;
 use super::order::Order;
+use super::query::{self, Query};
 use super::said::Said;
 use super::trouble::Trouble;
 use super::words::{counted, exact};
 use crate::{
-    Cancelled, Client, Draining, Paused, Removed, Reran, Resumed, Retried, ScheduleState, Skipped, Target,
-    Triggered,
+    Cancelled, Client, Draining, Paused, Removed, Reran, RerunCancelled, Resumed, Retried, ScheduleState,
+    Skipped, Target, Triggered,
 };
 
-/// Carries out an order, for this reason; what runs is asked to end with it, if that is wanted too.
-pub(super) fn carry(client: &Client, order: &Order, reason: &str, also: bool) -> Result<Said, Trouble> {
+/// Carries out an order, for this reason; what runs is asked to end with it, if that is wanted too. With it
+/// the page that shows how far it has come, or what is to be mended, if there is one.
+pub(super) fn carry(
+    client: &Client,
+    tasks: &Tasks,
+    order: &Order,
+    (reason, also): (&str, bool),
+) -> Result<(Said, Option<String>), Trouble> {
+    Ok(match order {
+        // An edit that was not made goes back to the form, which has all that was written.
+        Order::Edit(edit) => {
+            let said = edit::carry(client, edit, reason)?;
+            let to = (!said.is_done).then(|| edit.address());
+            (said, to)
+        }
+        Order::Bulk(order) => bulk(client, tasks, order, reason)?,
+        Order::Missed(order) => missed(client, order, reason)?,
+        Order::Stop(task) => {
+            let said = match tasks.stop(task) {
+                true => Said::done("It stops before the next."),
+                false => Said::not_done("Nothing was changed: it has ended."),
+            };
+            (said, Some(query::address("bulk", "id", task)))
+        }
+        order => (one(client, order, reason, also)?, None),
+    })
+}
+
+/// Changes all executions of a filter, on a thread of its own.
+fn bulk(
+    client: &Client,
+    tasks: &Tasks,
+    order: &BulkOrder,
+    reason: &str,
+) -> Result<(Said, Option<String>), Trouble> {
+    let items = order.ids(client, client.now()?)?;
+    if items.is_empty() {
+        return Ok((Said::not_done("Nothing was changed: there is none any more."), None));
+    }
+    let (verb, why) = (order.verb, reason.to_owned());
+    let count = counted(items.len(), "execution");
+    let step = move |client: &Client, id: i64| -> Result<Said, Trouble> {
+        Ok(match verb {
+            BulkVerb::Cancel => cancelled(id, client.cancel(id).reason(&why).run()?),
+            BulkVerb::Retry => retried(id, client.retry(id).reason(&why).run()?),
+        })
+    };
+    let by = client.actor().unwrap_or_default();
+    let id = tasks.start(client, (verb.label(), verb.word(), by), items, step)?;
+    Ok((
+        Said::done(format!("{}: {count}, one by one.", verb.label())),
+        Some(query::address("bulk", "id", id)),
+    ))
+}
+
+/// Runs what is missing of a schedule.
+fn missed(client: &Client, order: &MissedOrder, reason: &str) -> Result<(Said, Option<String>), Trouble> {
+    let name = order.name();
+    Ok(match order.request(client, client.now()?)?.reason(reason).run()? {
+        Reran::Ordered { origin, count, rest_from, .. } => {
+            let rest =
+                rest_from.map_or_else(String::new, |at| format!(" Those from {} on are left.", exact(at)));
+            let said = Said::done(format!("{name}: {} ordered.{rest}", counted(count, "execution")));
+            let page = Query::default().with("name", name).with("origin", origin);
+            (said, Some(page.of("missed")))
+        }
+        Reran::Nothing { .. } => (Said::not_done("Nothing was changed: nothing of it is missing."), None),
+        Reran::NotRunnable(state) => (unchanged(name, state), None),
+    })
+}
+
+fn end_rerun(client: &Client, origin: i64, reason: &str) -> Result<Said, Trouble> {
+    Ok(match client.cancel_rerun(origin).reason(reason).run()? {
+        RerunCancelled::Cancelled { cancelled, asked } => Said::done(format!(
+            "Rerun {origin} ends: {} cancelled, {} asked to end.",
+            counted(cancelled, "execution"),
+            counted(asked, "handler")
+        )),
+        RerunCancelled::AlreadyEnded => {
+            Said::not_done(format!("Nothing was changed: all of rerun {origin} has ended."))
+        }
+    })
+}
+
+/// Carries out an order that is one request of the client.
+pub(super) fn one(client: &Client, order: &Order, reason: &str, also: bool) -> Result<Said, Trouble> {
     Ok(match order {
         Order::Pause(target) => paused(target, client.pause(target.clone()).reason(reason).run()?),
         Order::Resume(target) => resumed(target, client.resume(target.clone()).reason(reason).run()?),
         Order::Drain(node) => drained(node, client.drain(node).reason(reason).run()?),
         Order::Run(name) => triggered(name, client.trigger(name).reason(reason).run()?),
         Order::Skip(name, at) => skipped(name, *at, client.skip(name, *at).reason(reason).run()?),
-        Order::Rerun(name, at) => {
-            let end = at.checked_add_signed(TimeDelta::milliseconds(1)).ok_or_else(Trouble::beyond)?;
-            let rerun = client.rerun(name).since(*at).until(end);
-            match rerun.reason(reason).run()? {
-                // The ledger may have lost it, or never had it.
-                Reran::Nothing { .. } => {
-                    let backfill = client.backfill(name, *at..end);
-                    reran(name, *at, &backfill.reason(reason).run()?)
-                }
-                answer => reran(name, *at, &answer),
-            }
-        }
+        Order::Rerun(name, at) => rerun(client, name, *at, reason)?,
+        Order::RunFor(name, text) => run_for(client, name, text, reason)?,
+        Order::EndRerun(_, origin) => end_rerun(client, *origin, reason)?,
+        Order::Edit(_) | Order::Bulk(_) | Order::Missed(_) | Order::Stop(_) => return Err(Trouble::broken()),
         Order::Remove(name) => {
             let removal = client.remove(name).reason(reason);
             removed(name, (if also { removal.cancel_running() } else { removal }).run()?)
         }
         Order::Cancel(id) => cancelled(*id, client.cancel(*id).reason(reason).run()?),
         Order::Retry(id) => retried(*id, client.retry(*id).reason(reason).run()?),
+    })
+}
+
+/// Runs a schedule for a fire time that has passed.
+fn rerun(client: &Client, name: &str, at: DateTime<Utc>, reason: &str) -> Result<Said, Trouble> {
+    let end = at.checked_add_signed(TimeDelta::milliseconds(1)).ok_or_else(Trouble::beyond)?;
+    Ok(match client.rerun(name).since(at).until(end).reason(reason).run()? {
+        // The ledger may have lost it, or never had it.
+        Reran::Nothing { .. } => reran(name, at, &client.backfill(name, at..end).reason(reason).run()?),
+        answer => reran(name, at, &answer),
+    })
+}
+
+/// Runs a schedule for an instant: for a fire time that has passed under that, once later otherwise.
+fn run_for(client: &Client, name: &str, text: &str, reason: &str) -> Result<Said, Trouble> {
+    let now = client.now()?;
+    let at = instant(text, now)?;
+    if at <= now {
+        return rerun(client, name, at, reason);
+    }
+    Ok(match client.trigger(name).at(at).reason(reason).run()? {
+        Triggered::Pending(id) => {
+            Said::done(format!("{name} runs once more at {}: execution {id} waits until then.", exact(at)))
+        }
+        Triggered::NotRunnable(state) => unchanged(name, state),
     })
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, DurationRound, TimeDelta, Utc};
 
-use super::grid::hour_of;
+use super::plot::{Plot, Point};
 use super::trouble::Trouble;
-use super::words::{counted, number};
+use super::words::{counted, millis, number};
+use super::zone::shown;
 use crate::{Client, OutcomeFilter, Outcomes};
 
 /// So many hours are shown, the one that has begun among them.
@@ -20,6 +21,9 @@ const WIDTH: i64 = 30;
 pub(super) struct Day {
     pub(super) bars: Vec<Bar>,
     pub(super) words: String,
+    /// How late the latest attempt of each hour began, and all of them in words.
+    pub(super) lateness: Option<Plot>,
+    pub(super) late_words: String,
 }
 
 /// The attempts that ended in an hour: those that succeeded below those that did not.
@@ -37,7 +41,8 @@ impl Day {
     pub(super) fn of(client: &Client, now: DateTime<Utc>) -> Result<Self, Trouble> {
         let hours = client.outcomes(&OutcomeFilter { by_hour: true, ..filter(now) })?;
         let words = sum(&hours).map_or_else(|| "no attempt has ended".to_owned(), |all| told(&all));
-        Ok(Self { bars: bars(&hours, first(now)), words })
+        let lateness = lateness(&hours, now);
+        Ok(Self { bars: bars(&hours, first(now)), words, lateness, late_words: late_words(&hours) })
     }
 }
 
@@ -49,11 +54,41 @@ pub(super) fn by_job(client: &Client, now: DateTime<Utc>) -> Result<BTreeMap<Str
 
 /// The first of the hours.
 fn first(now: DateTime<Utc>) -> DateTime<Utc> {
-    hour_of(now) - TimeDelta::hours(HOURS - 1)
+    // Outcomes are counted by the hours of UTC.
+    now.duration_trunc(TimeDelta::hours(1)).unwrap_or(now) - TimeDelta::hours(HOURS - 1)
 }
 
 fn filter(now: DateTime<Utc>) -> OutcomeFilter {
     OutcomeFilter { since: Some(first(now)), ..OutcomeFilter::default() }
+}
+
+/// The latest start of each hour.
+fn lateness(hours: &[Outcomes], now: DateTime<Utc>) -> Option<Plot> {
+    let point = |it: &Outcomes| {
+        let (longest, mean) = (it.longest_lateness?, it.mean_lateness?);
+        let hour = it.from.with_timezone(&shown()).format("%H:00");
+        Some(Point {
+            at: it.from,
+            millis: i64::try_from(longest).unwrap_or(i64::MAX),
+            is_bad: false,
+            title: format!("{hour}: on average {}, at worst {}", millis(mean), millis(longest)),
+        })
+    };
+    let points: Vec<Point> = hours.iter().filter_map(point).collect();
+    Plot::new("latest", "The latest start of each hour", &points, now)
+}
+
+/// How late attempts began on average, hours with many counting more, and at worst.
+fn late_words(hours: &[Outcomes]) -> String {
+    let known = hours.iter().filter_map(|it| Some((it.mean_lateness?, it.longest_lateness?, it.total())));
+    let add = |(sum, worst, count): (u128, u64, u64), (mean, longest, total): (u64, u64, u64)| {
+        (sum + u128::from(mean) * u128::from(total), worst.max(longest), count.saturating_add(total))
+    };
+    let (sum, worst, count) = known.fold((0, 0, 0), add);
+    match sum.checked_div(u128::from(count)).and_then(|mean| u64::try_from(mean).ok()) {
+        Some(mean) => format!("they began {} late on average, {} at worst", millis(mean), millis(worst)),
+        None => String::new(),
+    }
 }
 
 /// How many attempts of all hours ended in each way.
@@ -103,7 +138,7 @@ fn bars(hours: &[Outcomes], first: DateTime<Utc>) -> Vec<Bar> {
             ran,
             failed_y: ran_y - failed.min(ran_y),
             failed,
-            title: format!("{}: {}", it.from.format("%H:00 to %H:59"), told(it)),
+            title: format!("{}: {}", it.from.with_timezone(&shown()).format("%H:%M"), told(it)),
         }
     };
     hours.iter().map(bar).collect()

@@ -3,17 +3,20 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Utc};
 
 use super::asked::Asked;
+use super::bulk::{BulkOrder, BulkVerb};
 use super::failures::Failures;
+use super::filter::filter;
 use super::frame::Frame;
+use super::missed::MissedOrder;
+use super::order::{Button, Order};
 use super::query::Query;
 use super::rows::ExecutionLine;
 use super::state::Console;
 use super::trouble::Trouble;
 use super::words::counted;
-use crate::{Client, ExecutionFilter, ExecutionPlace, ExecutionState};
+use crate::{Client, ExecutionFilter, ExecutionPlace, ExecutionState, ExecutionView};
 
 /// So many are on a page.
 const PAGE: usize = 50;
@@ -35,6 +38,8 @@ struct ExecutionsPage {
     rows: Vec<ExecutionLine>,
     next: Option<String>,
     first: Option<String>,
+    /// What may be done to all of them.
+    bulk: Vec<Button>,
 }
 
 impl ExecutionsPage {
@@ -55,7 +60,7 @@ pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Respon
 fn make(client: &Client, asked: &Asked) -> Result<ExecutionsPage, Trouble> {
     let frame = Frame::new(asked, client.application(), "executions", "Executions");
     let now = client.now()?;
-    let filter = filter(&asked.query, now)?;
+    let filter = ExecutionFilter { limit: PAGE + 1, ..filter(&asked.query, now)? };
     let is_lately = is_lately(&asked.query);
     let found = match is_lately {
         true => Failures::of(client, filter.schedule.clone(), now)?.last,
@@ -94,8 +99,25 @@ fn make(client: &Client, asked: &Asked) -> Result<ExecutionsPage, Trouble> {
         rows,
         next: place.map(to),
         first,
+        bulk: if is_lately { Vec::new() } else { bulk(shown, &asked.query, &frame) },
         frame,
     })
+}
+
+/// What may be done to all of a filter: whatever some of those that are shown are in a state for.
+fn bulk(shown: &[ExecutionView], list: &Query, frame: &Frame) -> Vec<Button> {
+    let each = |(verb, label): (BulkVerb, &str)| {
+        let has_some = shown.iter().any(|it| verb.states().iter().any(|state| state.as_str() == it.state));
+        let order = Order::Bulk(Box::new(BulkOrder::of(verb, list)));
+        if has_some { Button::new(frame, label, &order) } else { None }
+    };
+    let missed = list.get("schedule").and_then(|name| {
+        let order = Order::Missed(Box::new(MissedOrder::like(name, list)));
+        Button::new(frame, "Run what is missing", &order)
+    });
+    let each =
+        [(BulkVerb::Cancel, "Cancel all of these"), (BulkVerb::Retry, "Try all of these again")].map(each);
+    each.into_iter().flatten().chain(missed).collect()
 }
 
 /// Whether those are asked for that failed in the last hour, as the first page counts them.
@@ -117,84 +139,5 @@ fn heading(query: &Query) -> String {
         (Some(name), _) => format!("Executions of {name}{states}"),
         (None, Some(job)) => format!("Executions of job {job}{states}"),
         (None, None) => format!("Executions{states}"),
-    }
-}
-
-pub(super) fn filter(query: &Query, now: DateTime<Utc>) -> Result<ExecutionFilter, Trouble> {
-    let state = |word: &str| {
-        word.parse::<ExecutionState>()
-            .map_err(|_| Trouble::wrong(format!("No execution's state is {word:?}.")))
-    };
-    Ok(ExecutionFilter {
-        schedule: query.text("schedule"),
-        job: query.text("job"),
-        key: query.text("key"),
-        group: query.text("group"),
-        tag: query.text("tag"),
-        states: query.all("state").map(state).collect::<Result<_, _>>()?,
-        reason: query.text("reason"),
-        cause: query.text("cause"),
-        node: query.text("node"),
-        since: query.get("since").map(|text| instant(text, now)).transpose()?,
-        until: query.get("until").map(|text| instant(text, now)).transpose()?,
-        after: query.get("after").map(place).transpose()?,
-        oldest_first: query.get("oldest").is_some(),
-        limit: PAGE + 1,
-        ..ExecutionFilter::default()
-    })
-}
-
-/// The place of the last one shown.
-fn place(text: &str) -> Result<ExecutionPlace, Trouble> {
-    let numbers = text.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id.parse().ok()?)));
-    let (fire_time, id) = numbers.ok_or_else(|| Trouble::wrong("The page does not say what it follows."))?;
-    Ok(ExecutionPlace { fire_time, id })
-}
-
-/// An instant as people write it, in UTC; or `15m`, `2h`, `3d` ago.
-pub(super) fn instant(text: &str, now: DateTime<Utc>) -> Result<DateTime<Utc>, Trouble> {
-    let text = text.trim();
-    let ago = || {
-        let (count, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-        let count: i64 = count.parse().ok().filter(|count| (0..1_000_000).contains(count))?;
-        Some(
-            now - match unit {
-                "s" => TimeDelta::seconds(count),
-                "m" => TimeDelta::minutes(count),
-                "h" => TimeDelta::hours(count),
-                "d" => TimeDelta::days(count),
-                _ => return None,
-            },
-        )
-    };
-    let forms = ["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f"];
-    let wall = || forms.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
-    let day = || Some(text.parse::<NaiveDate>().ok()?.and_time(NaiveTime::MIN));
-    let exact = || text.parse::<DateTime<Utc>>().ok();
-    let read = exact().or_else(|| wall().or_else(day).map(|wall| wall.and_utc())).or_else(ago);
-    read.ok_or_else(|| {
-        Trouble::wrong(format!(
-            "{text:?} is no instant: write 2026-11-29 10:05 (UTC), 2026-11-29, or 15m, 2h, 3d ago."
-        ))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn instants_are_read_as_people_write_them() {
-        let now: DateTime<Utc> = "2026-11-29T10:00:00Z".parse().unwrap();
-        let read = |text: &str| instant(text, now).ok().map(|at| at.to_rfc3339());
-        let at = |text: &str| Some(format!("{text}+00:00"));
-        assert_eq!(read("2026-11-29 10:05"), at("2026-11-29T10:05:00"));
-        assert_eq!(read(" 2026-11-29T10:05 "), at("2026-11-29T10:05:00"));
-        assert_eq!(read("2026-11-29"), at("2026-11-29T00:00:00"));
-        assert_eq!(read("2026-11-29T12:05:00+02:00"), at("2026-11-29T10:05:00"));
-        assert_eq!((read("90m"), read("1d")), (at("2026-11-29T08:30:00"), at("2026-11-28T10:00:00")));
-        for wrong in ["", "m", "-1m", "now", "99999999999d", "é", "2026-13-01"] {
-            assert_eq!(read(wrong), None, "{wrong}");
-        }
     }
 }

@@ -1,9 +1,8 @@
 //! The executions that ended without success lately, and that no later attempt has followed.
 
-use std::collections::BTreeSet;
-
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::followed::followed;
 use super::query::Query;
 use super::trouble::Trouble;
 use crate::{Client, ErrorKind, ExecutionFilter, ExecutionState, ExecutionView};
@@ -66,15 +65,6 @@ impl Failures {
         let query = Query::default().with("failed", "lately");
         schedule.map_or_else(|| query.clone(), |name| query.clone().with("schedule", name)).of("executions")
     }
-}
-
-/// The ids of the executions whose occurrence has a later attempt in the same list.
-pub(super) fn followed(list: &[ExecutionView]) -> BTreeSet<i64> {
-    let occurrence = |it: &ExecutionView| (it.schedule.clone(), it.generation, it.origin, it.fire_time_ms);
-    let mut sorted: Vec<&ExecutionView> = list.iter().collect();
-    sorted.sort_by_cached_key(|it| (occurrence(it), it.attempt));
-    let pairs = sorted.windows(2).filter(|pair| occurrence(pair[0]) == occurrence(pair[1]));
-    pairs.filter(|pair| pair[0].attempt < pair[1].attempt).map(|pair| pair[0].id).collect()
 }
 
 /// Whether it is the last attempt at its occurrence. One that the ledger has lost meanwhile is none.

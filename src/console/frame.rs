@@ -1,8 +1,10 @@
 //! What all pages have around them.
 
 use super::asked::Asked;
+use super::query::Query;
 use super::role::Role;
 use super::said::Said;
+use super::zone::{self, ZonePick};
 
 /// The frame of a page.
 #[derive(Clone, Debug)]
@@ -28,6 +30,10 @@ pub(super) struct Frame {
     pub(super) back: String,
     /// What the change before it did.
     pub(super) said: Option<Said>,
+    /// The zone that was picked.
+    zone: ZonePick,
+    /// What the address asks for beside the zone.
+    asks: Query,
 }
 
 impl Frame {
@@ -49,12 +55,34 @@ impl Frame {
             token: asked.token.as_str().to_owned(),
             back: asked.here(),
             said: asked.said.clone(),
+            zone: asked.zone,
+            asks: asked.query.clone().without("zone"),
         }
     }
 
     /// Whether nothing can be changed from here.
     pub(super) fn only_shows(&self) -> bool {
         self.role == Role::Viewer
+    }
+
+    /// The zone that times are in.
+    pub(super) fn zone(&self) -> &'static str {
+        zone::shown().name()
+    }
+
+    /// The word for the zone that was picked.
+    pub(super) fn picked_zone(&self) -> &'static str {
+        self.zone.name()
+    }
+
+    /// Words for zones to pick from; any other name may be written.
+    pub(super) fn zones(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(zone::OF_SCHEDULE).chain(zone::COMMON)
+    }
+
+    /// What a form must repeat that picks another zone.
+    pub(super) fn asks(&self) -> &[(String, String)] {
+        self.asks.pairs()
     }
 
     /// Says of a link in the rail that it is this page.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Datelike, Days, DurationRound, NaiveDate, TimeDelta, Timelike, Utc, Weekday};
+use chrono::{DateTime, Datelike, Days, NaiveDate, TimeDelta, Timelike, Utc, Weekday};
 
 use super::query::Query;
 use super::words::{Mark, counted};
+use super::zone::{beginning, hour_of, shown};
 use crate::ExecutionView;
 
 /// So many days are shown, today with them.
@@ -15,6 +16,9 @@ const LATE: TimeDelta = TimeDelta::seconds(1);
 /// What a cell takes of the picture, with its margin; and where the first one begins.
 const CELL: (i64, i64) = (36, 20);
 const ORIGIN: (i64, i64) = (88, 20);
+/// The width of a cell, and of one of two that share an hour.
+const WIDTH: i64 = 33;
+const HALF: i64 = 16;
 
 /// What became of occurrences within an hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +38,7 @@ struct Hour {
 pub(super) struct Cell {
     pub(super) x: i64,
     pub(super) y: i64,
+    pub(super) width: i64,
     pub(super) class: &'static str,
     /// The shape that says what the colour says.
     pub(super) mark: Option<Mark>,
@@ -62,17 +67,12 @@ pub(super) struct Grid {
 
 /// The first instant of the grid.
 pub(super) fn begin(now: DateTime<Utc>) -> DateTime<Utc> {
-    first_day(now).and_time(chrono::NaiveTime::MIN).and_utc()
+    beginning(first_day(now))
 }
 
 fn first_day(now: DateTime<Utc>) -> NaiveDate {
-    let today = now.date_naive();
+    let today = now.with_timezone(&shown()).date_naive();
     today.checked_sub_days(Days::new(DAYS - 1)).unwrap_or(today)
-}
-
-/// The hour that an instant lies in.
-pub(super) fn hour_of(at: DateTime<Utc>) -> DateTime<Utc> {
-    at.duration_trunc(TimeDelta::hours(1)).unwrap_or(at)
 }
 
 impl Grid {
@@ -85,25 +85,29 @@ impl Grid {
         name: &str,
     ) -> Self {
         let first = first_day(now);
-        let days = (0..DAYS).filter_map(|day| first.checked_add_days(Days::new(day)));
-        let days = days.zip(0..).map(|(day, place)| Day {
+        let days = (0..=DAYS).filter_map(|day| first.checked_add_days(Days::new(day)));
+        let days: Vec<NaiveDate> = days.collect();
+        let last = days.last().map_or(now, |day| beginning(*day));
+        let days = days.windows(2).zip(0..).map(|(pair, place)| Day {
             y: ORIGIN.1 + place * CELL.1 + 13,
-            name: day.format("%a %-d %b").to_string(),
-            is_weekend: matches!(day.weekday(), Weekday::Sat | Weekday::Sun),
+            name: pair[0].format("%a %-d %b").to_string() + &length(pair[0], pair[1]),
+            is_weekend: matches!(pair[0].weekday(), Weekday::Sat | Weekday::Sun),
         });
         let hours = hours(rows, planned, now);
-        let last = begin(now) + TimeDelta::days(i64::try_from(DAYS).unwrap_or_default());
         let within = hours.iter().filter(|(at, _)| **at >= begin(now) && **at < last);
         let cells = within.map(|(at, hour)| {
-            let place = (at.date_naive() - first).num_days();
+            let wall = at.with_timezone(&shown());
+            let place = (wall.date_naive() - first).num_days();
             let (class, mark) = hour.shown();
-            let title = format!("{}: {}", at.format("%a %-d %b %H:00 UTC"), hour.words());
+            let title = format!("{}: {}", wall.format("%a %-d %b %H:%M %Z"), hour.words());
             let query = Query::default().with("name", name).with("at", at.format("%Y-%m-%dT%H:%M:%SZ"));
+            let (shift, width) = pass(*at);
             Cell {
-                x: ORIGIN.0 + i64::from(at.hour()) * CELL.0,
+                x: ORIGIN.0 + i64::from(wall.hour()) * CELL.0 + shift,
                 y: ORIGIN.1 + place * CELL.1,
+                width,
                 class,
-                mark,
+                mark: mark.filter(|_| width == WIDTH),
                 title,
                 to: format!("{}#why", query.of("schedule")),
                 is_picked: picked == Some(*at),
@@ -119,6 +123,28 @@ impl Grid {
     }
 }
 
+/// ` 23 h` of a day on which the clocks change.
+fn length(day: NaiveDate, next: NaiveDate) -> String {
+    let span = beginning(next) - beginning(day);
+    if span == TimeDelta::days(1) { String::new() } else { format!(" {} h", span.num_minutes() / 60) }
+}
+
+/// Where a cell lies within its hour, and its width: the two passes of an hour that comes twice share it.
+fn pass(begin: DateTime<Utc>) -> (i64, i64) {
+    let hour = |at: DateTime<Utc>| {
+        let wall = at.with_timezone(&shown());
+        (wall.date_naive(), wall.hour())
+    };
+    let (before, behind) = (begin - TimeDelta::milliseconds(1), hour_of(begin).1);
+    if hour(behind) == hour(begin) {
+        (0, HALF)
+    } else if hour(before) == hour(begin) {
+        (WIDTH - HALF, HALF)
+    } else {
+        (0, WIDTH)
+    }
+}
+
 /// The hours in which there is something.
 fn hours(
     rows: &[ExecutionView],
@@ -131,10 +157,10 @@ fn hours(
     for row in rows.iter().filter(|row| row.cause != "by hand") {
         let Some(at) = row.fire_time else { continue };
         if let Some(until) = row.until.filter(|_| row.count > 1) {
-            let mut hour = hour_of(at).max(begin(now));
+            let mut hour = hour_of(at).0.max(begin(now));
             while hour <= until.min(now) {
                 hours.entry(hour).or_default().skipped += 1;
-                hour += TimeDelta::hours(1);
+                hour = hour_of(hour).1;
             }
             continue;
         }
@@ -145,7 +171,7 @@ fn hours(
         }
     }
     for (at, row) in decisive {
-        let hour = hours.entry(hour_of(at)).or_default();
+        let hour = hours.entry(hour_of(at).0).or_default();
         let is_late = row.started.zip(row.due).is_some_and(|(started, due)| started - due >= LATE);
         match row.state.as_str() {
             "SUCCEEDED" if is_late => hour.late += 1,
@@ -157,7 +183,7 @@ fn hours(
         }
     }
     for at in planned {
-        hours.entry(hour_of(*at)).or_default().planned += 1;
+        hours.entry(hour_of(*at).0).or_default().planned += 1;
     }
     hours
 }
@@ -198,6 +224,7 @@ pub(super) fn described(grid: &Grid) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::zone::{ZonePick, within};
     use super::*;
 
     #[test]
@@ -210,11 +237,21 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_lies_in_its_hour() {
+    fn an_hour_that_comes_twice_has_a_cell_for_each_pass() {
         let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
-        assert_eq!(hour_of(at("2026-11-29T10:59:59.999999Z")), at("2026-11-29T10:00:00Z"));
-        assert_eq!(hour_of(at("2026-11-29T10:00:00Z")), at("2026-11-29T10:00:00Z"));
-        assert_eq!(begin(at("2026-11-29T10:00:00Z")), at("2026-11-22T00:00:00Z"));
+        let berlin = ZonePick::of(&Query::read("zone=Europe/Berlin"), &axum::http::HeaderMap::new());
+        let now = at("2026-10-27T10:00:00Z");
+        let planned = ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z", "2026-10-25T02:30:00Z"].map(at);
+        let picked = Some(at("2026-10-25T01:00:00Z"));
+        let grid = within(&berlin, || Grid::new(&[], &planned, now, picked, "a"));
+        let cells: Vec<_> = grid.cells.iter().map(|cell| (cell.x - 88, cell.width, cell.is_picked)).collect();
+        assert_eq!(cells, [(72, 16, false), (89, 16, true), (108, 33, false)]);
+        let titles: Vec<&str> = grid.cells.iter().map(|cell| cell.title.as_str()).collect();
+        assert_eq!(titles[..2], ["Sun 25 Oct 02:00 CEST: 1 to come", "Sun 25 Oct 02:00 CET: 1 to come"]);
+        let days: Vec<&str> = grid.days.iter().map(|day| day.name.as_str()).collect();
+        assert_eq!(days[5..], ["Sun 25 Oct 25 h", "Mon 26 Oct", "Tue 27 Oct"]);
+        assert_eq!(within(&berlin, || begin(now)), at("2026-10-19T22:00:00Z"));
+        assert_eq!(begin(now), at("2026-10-20T00:00:00Z"));
     }
 
     #[test]

@@ -20,22 +20,28 @@ mod api;
 mod asked;
 mod assets;
 mod audit;
+mod bulk;
 mod carried;
 mod clock;
 mod day;
+mod edit;
 mod execution;
 mod executions;
 mod failures;
+mod filter;
+mod followed;
 mod frame;
 mod grid;
 mod guard;
 mod header;
+mod instant;
 mod jobs;
 mod known;
 mod limiter;
 mod login;
 mod logins;
 mod masks;
+mod missed;
 mod needs;
 mod nodes;
 mod now;
@@ -43,6 +49,7 @@ mod options;
 mod order;
 mod password;
 mod peer;
+mod plot;
 mod query;
 mod role;
 mod rows;
@@ -52,6 +59,7 @@ mod schedules;
 mod secret;
 mod sessions;
 mod show;
+mod span;
 mod standby;
 mod state;
 mod token;
@@ -60,6 +68,7 @@ mod user;
 mod users;
 mod verbs;
 mod words;
+mod zone;
 
 use axum::Router;
 use axum::extract::{OriginalUri, State};
@@ -98,11 +107,15 @@ pub fn router<S: Clone + Send + Sync + 'static>(client: Client, options: Options
         .route("/jobs", get(jobs::page))
         .route("/nodes", get(nodes::page))
         .route("/audit", get(audit::page))
+        .route("/edit", get(edit::page))
+        .route("/missed", get(missed::page))
+        .route("/bulk", get(bulk::page))
         .route("/confirm", get(verbs::confirm))
         .route("/change", post(verbs::change))
         .route("/login", get(login::page).post(login::log_in))
         .route("/logout", post(login::log_out))
         .route("/assets/console.css", get(assets::style))
+        .route("/assets/zone.js", get(assets::zone))
         .route("/assets/icon.svg", get(assets::icon))
         .nest(api::BELOW, api::routes())
         .fallback(missing)

@@ -13,7 +13,7 @@ use super::needs::{Need, Seen, name_of};
 use super::query;
 use super::state::Console;
 use super::trouble::Trouble;
-use super::words::{Badge, Moment, counted, in_words, number, span};
+use super::words::{Badge, Moment, counted, number, span, trigger};
 use crate::{Client, ExecutionFilter, ExecutionState, ExecutionView, NodeView};
 
 /// So many rows of what runs, and of what comes next, are shown.
@@ -207,7 +207,7 @@ fn next(seen: &Seen) -> (Vec<NextRow>, String, Vec<Bar>) {
         to: query::schedule(&schedule.name),
         job: schedule.job.clone(),
         at: Moment::new(*at, seen.now),
-        trigger: in_words(&schedule.trigger),
+        trigger: trigger(schedule),
     };
     let bars = AHEAD.num_seconds() / BAR_SECONDS;
     let mut counts = vec![0_i64; usize::try_from(bars).unwrap_or_default()];

@@ -4,7 +4,10 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 use chrono::{DateTime, Utc};
 
+use super::bulk::BulkOrder;
+use super::edit::EditOrder;
 use super::frame::Frame;
+use super::missed::MissedOrder;
 use super::query::{self, Query};
 use super::role::Role;
 use super::trouble::Trouble;
@@ -23,12 +26,24 @@ pub(super) enum Order {
     Skip(String, DateTime<Utc>),
     /// Of a schedule, for a fire time that has passed.
     Rerun(String, DateTime<Utc>),
+    /// Of a schedule, for an instant that somebody has written.
+    RunFor(String, String),
+    /// Of some fields of a schedule.
+    Edit(Box<EditOrder>),
     /// Of a schedule.
     Remove(String),
     /// Of an execution.
     Cancel(i64),
     /// Of an execution.
     Retry(i64),
+    /// Of all executions of a filter.
+    Bulk(Box<BulkOrder>),
+    /// Of a change of many that is under way.
+    Stop(String),
+    /// Of a schedule, for all that is missing.
+    Missed(Box<MissedOrder>),
+    /// Of a schedule's rerun of this origin.
+    EndRerun(String, i64),
 }
 
 impl Order {
@@ -47,9 +62,24 @@ impl Order {
             "run" => Self::Run(name("schedule")?),
             "skip" => Self::Skip(name("schedule")?, at()?),
             "rerun" => Self::Rerun(name("schedule")?, at()?),
+            "runfor" => Self::RunFor(name("schedule")?, name("instant")?),
+            "edit" => {
+                let order = EditOrder::read(query)?;
+                Self::Edit(Box::new(order.ok_or_else(|| Trouble::wrong("The form names no version."))?))
+            }
             "remove" => Self::Remove(name("schedule")?),
             "cancel" => Self::Cancel(id()?),
             "retry" => Self::Retry(id()?),
+            "bulk" => Self::Bulk(Box::new(BulkOrder::read(query)?)),
+            "stop" => Self::Stop(name("task")?),
+            "missed" => Self::Missed(Box::new(MissedOrder::read(query)?)),
+            "endrerun" => {
+                let origin = name("origin")?.parse();
+                Self::EndRerun(
+                    name("schedule")?,
+                    origin.map_err(|_| Trouble::wrong("A rerun's origin is a number."))?,
+                )
+            }
             _ => return Err(Trouble::wrong("The form asks for nothing that the console can do.")),
         })
     }
@@ -64,9 +94,19 @@ impl Order {
             Self::Run(name) => ("run", vec![("schedule", name.clone())]),
             Self::Skip(name, time) => ("skip", vec![("schedule", name.clone()), at(time)]),
             Self::Rerun(name, time) => ("rerun", vec![("schedule", name.clone()), at(time)]),
+            Self::RunFor(name, text) => {
+                ("runfor", vec![("schedule", name.clone()), ("instant", text.clone())])
+            }
+            Self::Edit(order) => ("edit", order.pairs()),
             Self::Remove(name) => ("remove", vec![("schedule", name.clone())]),
             Self::Cancel(id) => ("cancel", vec![("execution", id.to_string())]),
             Self::Retry(id) => ("retry", vec![("execution", id.to_string())]),
+            Self::Bulk(order) => ("bulk", order.pairs()),
+            Self::Stop(task) => ("stop", vec![("task", task.clone())]),
+            Self::Missed(order) => ("missed", order.pairs()),
+            Self::EndRerun(name, origin) => {
+                ("endrerun", vec![("schedule", name.clone()), ("origin", origin.to_string())])
+            }
         };
         fields.insert(0, ("verb", verb.to_owned()));
         fields
@@ -81,15 +121,22 @@ impl Order {
             | Self::Run(_)
             | Self::Skip(..)
             | Self::Rerun(..)
+            | Self::RunFor(..)
+            | Self::Edit(_)
             | Self::Cancel(_)
-            | Self::Retry(_) => Role::Operator,
+            | Self::Retry(_)
+            | Self::Bulk(_)
+            | Self::Stop(_)
+            | Self::Missed(_)
+            | Self::EndRerun(..) => Role::Operator,
             Self::Remove(_) => Role::Admin,
         }
     }
 
     /// Whether it holds something back or ends it: then a page says first what it will do, and asks why.
     fn is_confirmed(&self) -> bool {
-        !matches!(self, Self::Resume(_) | Self::Run(_) | Self::Rerun(..) | Self::Retry(_))
+        let at_once = matches!(self, Self::Resume(_) | Self::Run(_) | Self::Rerun(..) | Self::Retry(_));
+        !at_once && !matches!(self, Self::Stop(_))
     }
 
     /// The page that shows what it changes.
@@ -98,12 +145,19 @@ impl Order {
             Self::Pause(Target::Schedule(name)) | Self::Resume(Target::Schedule(name)) => {
                 query::schedule(name)
             }
-            Self::Run(name) | Self::Skip(name, _) | Self::Rerun(name, _) => query::schedule(name),
+            Self::Run(name) | Self::Skip(name, _) | Self::Rerun(name, _) | Self::RunFor(name, _) => {
+                query::schedule(name)
+            }
             Self::Pause(Target::Job(_)) | Self::Resume(Target::Job(_)) => "jobs".to_owned(),
             Self::Pause(Target::Node(_)) | Self::Resume(Target::Node(_)) | Self::Drain(_) => {
                 "nodes".to_owned()
             }
             Self::Pause(_) | Self::Resume(_) => "now".to_owned(),
+            Self::Edit(order) => query::schedule(&order.name),
+            Self::Missed(order) => query::schedule(order.name()),
+            Self::EndRerun(name, _) => query::schedule(name),
+            Self::Bulk(_) => "executions".to_owned(),
+            Self::Stop(task) => query::address("bulk", "id", task),
             Self::Remove(_) => "schedules".to_owned(),
             Self::Cancel(id) | Self::Retry(id) => query::execution(*id),
         }
@@ -149,9 +203,14 @@ impl Button {
     /// None on pages of those who may not give the order.
     pub(super) fn new(frame: &Frame, label: impl Into<String>, order: &Order) -> Option<Self> {
         let fields = order.fields();
-        let confirms = order.is_confirmed().then(|| {
-            let query = Query::default().with("back", &frame.back);
-            fields.iter().fold(query, |query, (name, value)| query.with(name, value)).of("confirm")
+        let confirms = order.is_confirmed().then(|| match order {
+            Order::Edit(order) => query::address("edit", "name", &order.name),
+            Order::Bulk(order) => order.address(&frame.back),
+            Order::Missed(order) => order.address(),
+            _ => {
+                let query = Query::default().with("back", &frame.back);
+                fields.iter().fold(query, |query, (name, value)| query.with(name, value)).of("confirm")
+            }
         });
         let (token, back) = (frame.token.clone(), frame.back.clone());
         (frame.role >= order.role()).then(|| Self {
@@ -198,6 +257,7 @@ impl Button {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bulk::BulkVerb;
     use super::*;
 
     #[test]
@@ -213,6 +273,11 @@ mod tests {
             Order::Run(name.clone()),
             Order::Skip(name.clone(), at),
             Order::Rerun(name.clone(), at),
+            Order::RunFor(name.clone(), "2h".to_owned()),
+            Order::EndRerun(name.clone(), 4_711),
+            Order::Missed(Box::new(MissedOrder::of(&name))),
+            Order::Stop("a".to_owned()),
+            Order::Bulk(Box::new(BulkOrder::of(BulkVerb::Retry, &Query::read("tag=%3Cu%3E&state=FAILED")))),
             Order::Remove(name),
             Order::Cancel(7),
             Order::Retry(7),

@@ -44,10 +44,28 @@ impl Query {
         self
     }
 
+    /// The same with another value of this name.
+    pub(super) fn and(mut self, name: &str, value: &str) -> Self {
+        self.0.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// The same without this name, and without blank values.
     pub(super) fn without(mut self, name: &str) -> Self {
         self.0.retain(|(it, value)| it != name && !value.trim().is_empty());
         self
+    }
+
+    /// All of it, in its order.
+    pub(super) fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+
+    /// What it has of these names, without blank values.
+    pub(super) fn only(&self, names: &[&str]) -> Self {
+        let named =
+            self.0.iter().filter(|(name, value)| names.contains(&&**name) && !value.trim().is_empty());
+        Self(named.cloned().collect())
     }
 
     /// The address of a page that asks for this.
@@ -76,8 +94,19 @@ pub(super) fn execution(id: i64) -> String {
 
 /// Whether an address that came with a request is one of the console's own pages, seen from a page beside it.
 pub(super) fn is_page(to: &str) -> bool {
-    const PAGES: [&str; 8] =
-        ["now", "schedules", "schedule", "executions", "execution", "jobs", "nodes", "audit"];
+    const PAGES: [&str; 11] = [
+        "now",
+        "schedules",
+        "schedule",
+        "executions",
+        "execution",
+        "jobs",
+        "nodes",
+        "audit",
+        "edit",
+        "missed",
+        "bulk",
+    ];
     PAGES.contains(&to.split('?').next().unwrap_or_default()) && to.bytes().all(|it| it.is_ascii_graphic())
 }
 

@@ -2,12 +2,12 @@
 
 use chrono::{DateTime, Utc};
 
-use super::failures::followed;
+use super::followed::followed;
 use super::frame::Frame;
 use super::needs::name_of;
 use super::order::{Button, Order};
 use super::query;
-use super::words::{Badge, Mark, Moment, because, first_line, number, span};
+use super::words::{Badge, Mark, Moment, because, clock, first_line, number, span};
 use crate::{ExecutionView, NodeView};
 
 /// A row of executions, or of a span of occurrences that were skipped or withdrawn.
@@ -130,11 +130,7 @@ pub(super) fn button(it: &ExecutionView, frame: &Frame) -> Option<Button> {
         }
         "SKIPPED" | "WITHDRAWN" if it.count == 1 && it.origin == 0 => {
             let at = it.fire_time?;
-            Button::new(
-                frame,
-                format!("Run it for {}", at.format("%H:%M")),
-                &Order::Rerun(it.schedule.clone(), at),
-            )
+            Button::new(frame, format!("Run it for {}", clock(at)), &Order::Rerun(it.schedule.clone(), at))
         }
         _ => None,
     }

@@ -6,20 +6,22 @@ use axum::response::Response;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::asked::Asked;
-use super::executions::instant;
+use super::edit::EditOrder;
 use super::frame::Frame;
 use super::grid::{self, Grid};
+use super::instant::instant;
+use super::missed::MissedOrder;
 use super::order::{Button, Order};
+use super::plot::{Plot, Point};
 use super::query;
 use super::rows::ExecutionLine;
 use super::schedules::state_of;
 use super::state::Console;
 use super::trouble::Trouble;
-use super::words::{Badge, Glyph, Mark, Moment, first_line, in_words, millis, number};
+use super::words::{Badge, Glyph, Mark, Moment, clock, first_line, in_words, millis, number, trigger};
+use super::zone::{hour_of, shown};
 use crate::trigger::{Timing, Trigger};
-use crate::{
-    AuditFilter, Client, ExecutionFilter, ExecutionView, Fate, ScheduleDetails, ScheduleView, Target, Why,
-};
+use crate::{AuditFilter, Client, ExecutionFilter, ExecutionView, Fate, ScheduleDetails, Target, Why};
 
 /// So many fire times to come are listed.
 const NEXT: usize = 10;
@@ -27,6 +29,8 @@ const NEXT: usize = 10;
 const DRAWN: usize = 2_000;
 /// So many rows of the ledger are drawn; of a schedule that has more the grid shows less.
 const ROWS: usize = 5_000;
+/// So many executions are drawn as points.
+const PLOTTED: usize = 200;
 /// So many executions, and changes, are listed.
 const LISTED: usize = 10;
 
@@ -54,6 +58,9 @@ struct SchedulePage {
     picked: String,
     more_whys: bool,
     upcoming: Vec<(String, Moment)>,
+    /// How late its last executions began, and how long they took.
+    lateness: Option<Plot>,
+    duration: Option<Plot>,
     facts: Vec<(&'static str, String)>,
     payload: String,
     counts: Vec<(String, String)>,
@@ -92,9 +99,10 @@ fn make(client: &Client, asked: &Asked) -> Result<SchedulePage, Trouble> {
     let now = client.now()?;
     let mut details = client.schedule(name)?;
     asked.masks.schedule(&mut details);
+    asked.zone.follow(&details);
     let schedule = &details.schedule;
     let ledger = ledger(client, name, grid::begin(now), ROWS)?;
-    let picked = asked.query.get("at").map(|at| instant(at, now)).transpose()?.map(grid::hour_of);
+    let picked = asked.query.get("at").map(|at| instant(at, now)).transpose()?.map(|at| hour_of(at).0);
     let grid = Grid::new(&ledger, &fire_times(&details, now), now, picked, name);
     let (whys, more_whys) = match picked {
         Some(at) => whys(client, name, at, &frame)?,
@@ -102,8 +110,8 @@ fn make(client: &Client, asked: &Asked) -> Result<SchedulePage, Trouble> {
     };
     let (plain, whys): (Vec<WhyRow>, Vec<WhyRow>) = whys.into_iter().partition(|why| why.is_plain);
     let nodes = client.nodes()?;
-    let last = ledger_of(client, name, LISTED)?;
-    let rows = ExecutionLine::all(&last, &nodes, &frame, now);
+    let last = ledger_of(client, name, PLOTTED)?;
+    let rows = ExecutionLine::all(&last[..last.len().min(LISTED)], &nodes, &frame, now);
     let (badge, reason) = state_of(schedule, now);
     let is_active = schedule.state == "active";
     let counts =
@@ -113,11 +121,11 @@ fn make(client: &Client, asked: &Asked) -> Result<SchedulePage, Trouble> {
         job: schedule.job.clone(),
         to_job: query::address("schedules", "job", &schedule.job),
         description: schedule.description.clone(),
-        trigger: in_words(&schedule.trigger),
+        trigger: trigger(schedule),
         badge,
         reason,
         next: if is_active { Moment::some(schedule.next, now) } else { None },
-        buttons: buttons(schedule, &frame),
+        buttons: buttons(&details, now, &frame),
         grid_words: grid::described(&grid),
         grid_note: match ledger.last().and_then(|row| row.fire_time).filter(|_| ledger.len() == ROWS) {
             Some(since) => {
@@ -128,9 +136,11 @@ fn make(client: &Client, asked: &Asked) -> Result<SchedulePage, Trouble> {
         grid,
         plain,
         whys,
-        picked: picked.map(|at| at.format("%a %-d %b %H:00 to %H:59 UTC").to_string()).unwrap_or_default(),
+        picked: picked.map(of_hour).unwrap_or_default(),
         more_whys,
         upcoming: upcoming(&details, now),
+        lateness: plot(&last, ("late", "How late they began"), now, |it| (it.due, it.started)),
+        duration: plot(&last, ("took", "How long they took"), now, |it| (it.started, it.finished)),
         facts: facts(&details),
         payload: details.payload.clone(),
         counts: counts.collect(),
@@ -158,25 +168,30 @@ fn ledger_of(client: &Client, name: &str, limit: usize) -> Result<Vec<ExecutionV
 }
 
 /// What people may do, first what they mostly do.
-fn buttons(schedule: &ScheduleView, frame: &Frame) -> Vec<Button> {
+fn buttons(details: &ScheduleDetails, now: DateTime<Utc>, frame: &Frame) -> Vec<Button> {
+    let schedule = &details.schedule;
     let name = || schedule.name.clone();
     let target = || Target::schedule(&schedule.name);
     let run = || Button::new(frame, "Run now", &Order::Run(name()));
     let skip = || {
         let at = schedule.next?;
-        Button::new(frame, format!("Skip {}", at.format("%H:%M:%S")), &Order::Skip(name(), at))
+        Button::new(frame, format!("Skip {}", clock(at)), &Order::Skip(name(), at))
+    };
+    let edit = || Button::new(frame, "Edit", &Order::Edit(Box::new(EditOrder::of(details, now))));
+    let missed = || {
+        Button::new(frame, "Run what is missing", &Order::Missed(Box::new(MissedOrder::of(&schedule.name))))
     };
     let remove = Button::new(frame, "Remove", &Order::Remove(name())).map(Button::danger);
     let buttons = match schedule.state.as_str() {
         "active" => {
             let pause = Button::new(frame, "Pause", &Order::Pause(target()));
-            vec![run().map(Button::primary), skip(), pause, remove]
+            vec![run().map(Button::primary), skip(), pause, edit(), missed(), remove]
         }
         "paused" => {
             let resume = Button::new(frame, "Resume", &Order::Resume(target())).map(Button::primary);
-            vec![resume, run(), skip(), remove]
+            vec![resume, run(), skip(), edit(), missed(), remove]
         }
-        _ => vec![remove],
+        _ => vec![edit(), remove],
     };
     buttons.into_iter().flatten().collect()
 }
@@ -203,6 +218,34 @@ fn upcoming(details: &ScheduleDetails, now: DateTime<Utc>) -> Vec<(String, Momen
     coming(details).take(NEXT).map(|at| (Moment::exactly(at).said, Moment::new(at, now))).collect()
 }
 
+/// `Sun 29 Nov 10:00 to 11:00 UTC`
+fn of_hour(begin: DateTime<Utc>) -> String {
+    let [from, to] = [begin, hour_of(begin).1].map(|at| at.with_timezone(&shown()));
+    format!("{} to {}", from.format("%a %-d %b %H:%M"), to.format("%H:%M %Z"))
+}
+
+/// A span of each execution over its fire time.
+fn plot(
+    rows: &[ExecutionView],
+    (id, title): (&'static str, &str),
+    now: DateTime<Utc>,
+    ends: impl Fn(&ExecutionView) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>),
+) -> Option<Plot> {
+    let point = |it: &ExecutionView| {
+        let (from, to) = ends(it);
+        let took = (to? - from?).num_milliseconds();
+        let at = it.fire_time?;
+        let title = format!(
+            "execution {}, {}: {}",
+            it.id,
+            Moment::exactly(at).said,
+            millis(took.max(0).unsigned_abs())
+        );
+        Some(Point { at, millis: took, is_bad: it.state != "SUCCEEDED" && it.state != "RUNNING", title })
+    };
+    Plot::new(id, title, &rows.iter().filter_map(point).collect::<Vec<_>>(), now)
+}
+
 /// What became of each occurrence of an hour, and whether there are more.
 fn whys(
     client: &Client,
@@ -210,7 +253,8 @@ fn whys(
     at: DateTime<Utc>,
     frame: &Frame,
 ) -> Result<(Vec<WhyRow>, bool), Trouble> {
-    let end = at.checked_add_signed(TimeDelta::hours(1)).ok_or_else(Trouble::beyond)?;
+    at.checked_add_signed(TimeDelta::hours(1)).ok_or_else(Trouble::beyond)?;
+    let end = hour_of(at).1;
     let list = client.why_between(name, at, end)?;
     let rows = list.answers.iter().map(|why| WhyRow {
         glyph: Glyph(mark(why)),
@@ -244,7 +288,7 @@ fn remedy(name: &str, why: &Why, frame: &Frame) -> Option<Button> {
         | Fate::Cancelled
         | Fate::Skipped
         | Fate::Withdrawn => {
-            let label = format!("Run it for {}", at.format("%H:%M:%S"));
+            let label = format!("Run it for {}", clock(at));
             Button::new(frame, label, &Order::Rerun(name.to_owned(), at))
         }
         _ => None,
@@ -257,6 +301,7 @@ fn facts(details: &ScheduleDetails) -> Vec<(&'static str, String)> {
     let span = |span: i64| millis(span.unsigned_abs());
     let by_hand = details.edits.iter().map(|edit| format!("{} by {}", edit.field.as_str(), edit.by));
     let facts = [
+        ("Trigger", in_words(&schedule.trigger)),
         ("Overlap", details.overlap.to_lowercase()),
         ("Missed", details.misfire.to_lowercase().replace('_', " ")),
         ("Missed after", span(schedule.misfire_threshold)),

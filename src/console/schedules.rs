@@ -11,7 +11,7 @@ use super::order::{Button, Order};
 use super::query;
 use super::state::Console;
 use super::trouble::Trouble;
-use super::words::{Badge, Mark, Moment, because, counted, first_line, in_words, number, span};
+use super::words::{Badge, Mark, Moment, because, counted, first_line, number, span, trigger};
 use crate::{Client, ScheduleView, Target};
 
 /// So many are on a page.
@@ -154,7 +154,7 @@ fn row(schedule: &ScheduleView, frame: &Frame, now: DateTime<Utc>) -> Row {
         to: query::schedule(&schedule.name),
         job: schedule.job.clone(),
         description: first_line(&schedule.description),
-        trigger: in_words(&schedule.trigger),
+        trigger: trigger(schedule),
         badge,
         reason,
         last: Moment::some(schedule.prev, now),

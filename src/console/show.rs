@@ -10,6 +10,7 @@ use super::frame::Frame;
 use super::said::Said;
 use super::state::Console;
 use super::trouble::Trouble;
+use super::zone::{ZonePick, within};
 use crate::Client;
 
 /// A page instead of another that cannot be made.
@@ -27,10 +28,13 @@ impl Console {
         asked: Asked,
         make: impl FnOnce(&Client, &Asked) -> Result<T, Trouble> + Send + 'static,
     ) -> Response {
+        if let Err(trouble) = ZonePick::check(&asked.query) {
+            return self.refuse(&asked, trouble);
+        }
         let (console, with) = (self.clone(), asked.clone());
         let made = move |client: &Client| -> Result<String, Trouble> {
             let with = if console.is_standby(client)? { with.of_standby() } else { with };
-            Ok(make(client, &with)?.render()?)
+            within(&with.zone, || Ok(make(client, &with)?.render()?))
         };
         let page = self.call(Trouble::away, made).await;
         match page {
@@ -46,7 +50,8 @@ impl Console {
         permit: Permit,
         change: impl FnOnce(&Client) -> Result<(Said, String), Trouble> + Send + 'static,
     ) -> Response {
-        match self.order(permit, change).await {
+        let zone = asked.zone;
+        match self.order(permit, move |client| within(&zone, || change(client))).await {
             Ok((said, to)) => led(to, [said.set(asked.is_https)]),
             Err(trouble) => self.refuse(&asked, trouble),
         }
@@ -72,7 +77,7 @@ impl Console {
     pub(super) fn refuse(&self, asked: &Asked, trouble: Trouble) -> Response {
         let (status, title) = (trouble.status, trouble.title);
         let frame = Frame::new(asked, self.application(), "", title);
-        match (TroublePage { frame, trouble }).render() {
+        match within(&asked.zone, || (TroublePage { frame, trouble }).render()) {
             Ok(page) => self.sent(asked, status, page),
             Err(_) => status.into_response(),
         }
@@ -82,7 +87,9 @@ impl Console {
         let mut response = (status, Html(page)).into_response();
         let token = (!asked.is_held).then(|| asked.token.set(asked.is_https));
         let told = asked.said.as_ref().map(|_| Said::forget(asked.is_https));
-        set(&mut response, token.into_iter().chain(told));
+        let is_picked = status == StatusCode::OK && asked.query.get("zone").is_some();
+        let zone = is_picked.then(|| asked.zone.set(asked.is_https));
+        set(&mut response, token.into_iter().chain(told).chain(zone));
         response
     }
 }

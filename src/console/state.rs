@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+use super::bulk::Tasks;
 use super::clock;
 use super::logins::Logins;
 use super::options::Options;
@@ -26,6 +27,8 @@ pub(super) struct Console {
     logins: Arc<Logins>,
     standby: Arc<Standby>,
     calls: Arc<Semaphore>,
+    /// Changes of many that are under way.
+    tasks: Tasks,
 }
 
 impl Console {
@@ -41,6 +44,7 @@ impl Console {
             logins: Arc::default(),
             standby: Arc::default(),
             calls,
+            tasks: Tasks::default(),
         }
     }
 
@@ -55,6 +59,10 @@ impl Console {
     /// Whether the database takes no changes; asked where it may block.
     pub(super) fn is_standby(&self, client: &Client) -> Result<bool, Trouble> {
         self.standby.is_on(client, clock::now())
+    }
+
+    pub(super) fn tasks(&self) -> &Tasks {
+        &self.tasks
     }
 
     pub(super) fn application(&self) -> &str {

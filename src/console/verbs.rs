@@ -5,17 +5,20 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use chrono::TimeDelta;
 
 use super::asked::Asked;
 use super::carried::carry;
 use super::frame::Frame;
+use super::instant::instant;
+use super::missed::attempts;
 use super::order::{Button, Order};
 use super::query::{Query, is_page};
 use super::said::Said;
 use super::state::Console;
 use super::trouble::Trouble;
-use super::words::{Moment, counted, exact, first_line};
-use crate::{Client, ExecutionFilter, ExecutionState, Target};
+use super::words::{Moment, clock, counted, exact, first_line, span};
+use crate::{Client, ExecutionFilter, ExecutionState, RerunFate, Target};
 
 /// So many executions are counted; then there are more.
 const COUNTED: usize = 1_000;
@@ -39,7 +42,7 @@ pub(super) async fn confirm(State(console): State<Console>, asked: Asked) -> Res
 }
 
 fn confirmed(client: &Client, asked: &Asked) -> Result<ConfirmPage, Trouble> {
-    let order = Order::read(&asked.query)?;
+    let order = fixed(client, Order::read(&asked.query)?)?;
     asked.permit(order.role())?;
     let frame = Frame::new(asked, client.application(), "", "Are you sure?");
     let (question, will, label) = told(client, &order)?;
@@ -52,6 +55,17 @@ fn confirmed(client: &Client, asked: &Asked) -> Result<ConfirmPage, Trouble> {
     let button = button.confirmed(then).primary();
     let tick = matches!(order, Order::Remove(_)).then_some("Also ask what runs of it to end");
     Ok(ConfirmPage { frame, question, will, button, tick, back })
+}
+
+/// The order with an instant in place of what somebody has written: what is shown is what will be done.
+fn fixed(client: &Client, order: Order) -> Result<Order, Trouble> {
+    Ok(match order {
+        Order::RunFor(name, text) => {
+            let at = instant(&text, client.now()?)?;
+            Order::RunFor(name, at.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true))
+        }
+        order => order,
+    })
 }
 
 /// The question, what the change will do, and the words of its button.
@@ -68,9 +82,11 @@ fn told(client: &Client, order: &Order) -> Result<(String, Vec<String>, String),
                     exact(*at)
                 ),
                 "The one after it fires as planned.".to_owned(),
+                "There is a way back: once its time has come, its page runs it after all.".to_owned(),
             ];
-            (format!("Skip {} of {name}?", exact(*at)), will, format!("Skip {}", at.format("%H:%M:%S")))
+            (format!("Skip {} of {name}?", exact(*at)), will, format!("Skip {}", clock(*at)))
         }
+        Order::RunFor(name, text) => run_for(client, name, text)?,
         Order::Drain(node) => {
             let will = vec![
                 "From its next poll on it claims nothing, and hands back what waits there; what runs there ends \
@@ -95,9 +111,15 @@ fn told(client: &Client, order: &Order) -> Result<(String, Vec<String>, String),
             (format!("Cancel execution {id} of {}?", it.schedule), vec![will], format!("Cancel {id}"))
         }
         Order::Remove(name) => (format!("Remove {name}?"), removed(client, name)?, format!("Remove {name}")),
-        Order::Resume(_) | Order::Run(_) | Order::Rerun(..) | Order::Retry(_) => {
-            ("Go on?".to_owned(), Vec::new(), "Go on".to_owned())
-        }
+        Order::EndRerun(name, origin) => end_rerun(client, name, *origin)?,
+        Order::Bulk(_)
+        | Order::Stop(_)
+        | Order::Missed(_)
+        | Order::Edit(_)
+        | Order::Resume(_)
+        | Order::Run(_)
+        | Order::Rerun(..)
+        | Order::Retry(_) => ("Go on?".to_owned(), Vec::new(), "Go on".to_owned()),
     })
 }
 
@@ -136,6 +158,49 @@ fn paused(client: &Client, target: &Target) -> Result<(String, Vec<String>), Tro
             (name, vec![held, "What runs goes on.".to_owned(), until])
         }
     })
+}
+
+/// The question whether to end a rerun, and what that would do.
+fn end_rerun(client: &Client, name: &str, origin: i64) -> Result<(String, Vec<String>, String), Trouble> {
+    let attempts = attempts(client, name, origin)?;
+    let count = |states: &[&str]| attempts.iter().filter(|it| states.contains(&&*it.state)).count();
+    let waits = counted(count(&["PENDING", "CLAIMED"]), "execution");
+    let will = vec![
+        format!("What has not begun of it is cancelled: {waits}."),
+        format!("What runs of it is asked to end: {}.", counted(count(&["RUNNING"]), "execution")),
+        "What has ended stays as it is.".to_owned(),
+    ];
+    Ok((format!("End rerun {origin} of {name}?"), will, "End this rerun".to_owned()))
+}
+
+/// The question whether to run a schedule for an instant, and what that would do.
+fn run_for(client: &Client, name: &str, text: &str) -> Result<(String, Vec<String>, String), Trouble> {
+    let now = client.now()?;
+    let at = instant(text, now)?;
+    let (question, label) = (format!("Run {name} for {}?", exact(at)), format!("Run it for {}", exact(at)));
+    if at > now {
+        let will = vec![
+            format!("It runs once more in {}, beside its planned occurrences.", span(at - now)),
+            "None of these is moved; it also runs while the schedule is paused.".to_owned(),
+        ];
+        return Ok((question, will, label));
+    }
+    let end = at.checked_add_signed(TimeDelta::milliseconds(1)).ok_or_else(Trouble::beyond)?;
+    let mut plan = client.rerun(name).since(at).until(end).plan()?;
+    if plan.occurrences.is_empty() {
+        plan = client.backfill(name, at..end).plan()?;
+    }
+    let will = match plan.occurrences.first().map(|it| (it.fate, it.state.as_str())) {
+        None => "It had no fire time then: nothing will change.".to_owned(),
+        Some((RerunFate::Succeeded, _)) => "It has succeeded for that: nothing will change.".to_owned(),
+        Some((RerunFate::Open, _)) => "It has yet to end for that: nothing will change.".to_owned(),
+        Some((_, "")) => "It runs under that fire time; the ledger has no occurrence of it.".to_owned(),
+        Some((_, state)) => {
+            let state = state.to_lowercase().replace('_', " ");
+            format!("It runs once more under that fire time; its occurrence was {state}.")
+        }
+    };
+    Ok((question, vec![will], label))
 }
 
 fn removed(client: &Client, name: &str) -> Result<Vec<String>, Trouble> {
@@ -190,18 +255,20 @@ pub(super) async fn change(
         Ok(permitted) => permitted,
         Err(trouble) => return console.refuse(&asked, trouble),
     };
+    let tasks = console.tasks().clone();
     let change = move |client: &Client| {
         let reason = first_line(form.get("reason").unwrap_or_default());
-        let said = carry(client, &order, &reason, form.get("also").is_some());
-        Ok((said.or_else(refused)?, back(&form, &order)))
+        let also = form.get("also").is_some();
+        let (said, to) = carry(client, &tasks, &order, (&reason, also)).or_else(refused)?;
+        Ok((said, to.unwrap_or_else(|| back(&form, &order))))
     };
     console.change(asked, permit, change).await
 }
 
 /// What the client refuses is told on the page that the form was on; a database that is away has its own.
-fn refused(trouble: Trouble) -> Result<Said, Trouble> {
+fn refused(trouble: Trouble) -> Result<(Said, Option<String>), Trouble> {
     match trouble.status.is_client_error() {
-        true => Ok(Said::not_done(format!("Nothing was changed: {}", trouble.said))),
+        true => Ok((Said::not_done(format!("Nothing was changed: {}", trouble.said)), None)),
         false => Err(trouble),
     }
 }

@@ -4,6 +4,9 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
 
+use super::zone::shown;
+use crate::ScheduleView;
+
 /// What a state means: its colour, and the shape that says the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
@@ -97,12 +100,14 @@ impl Moment {
     /// As seen from now.
     pub(super) fn new(at: DateTime<Utc>, now: DateTime<Utc>) -> Self {
         let away = at - now;
+        let zone = shown();
+        let (wall, today) = (at.with_timezone(&zone), now.with_timezone(&zone));
         let said = match (away.abs() < TimeDelta::hours(1), away < TimeDelta::zero()) {
             (true, true) => format!("{} ago", span(-away)),
             (true, false) => format!("in {}", span(away)),
-            _ if at.date_naive() == now.date_naive() => at.format("today %H:%M:%S").to_string(),
-            _ if at.year() == now.year() => at.format("%a %-d %b %H:%M").to_string(),
-            _ => at.format("%-d %b %Y %H:%M").to_string(),
+            _ if wall.date_naive() == today.date_naive() => wall.format("today %H:%M:%S").to_string(),
+            _ if wall.year() == today.year() => wall.format("%a %-d %b %H:%M").to_string(),
+            _ => wall.format("%-d %b %Y %H:%M").to_string(),
         };
         Self { iso: at.to_rfc3339(), exact: exact(at), said }
     }
@@ -118,9 +123,16 @@ impl Moment {
     }
 }
 
-/// `2026-11-29 10:05:00.000 UTC`
+/// `2026-11-29 10:05:00.000 UTC`, in the zone of the page.
 pub(super) fn exact(at: DateTime<Utc>) -> String {
-    at.format("%Y-%m-%d %H:%M:%S%.3f UTC").to_string()
+    at.with_timezone(&shown()).format("%Y-%m-%d %H:%M:%S%.3f %Z").to_string()
+}
+
+/// `10:05`, or `10:05:30` if there are seconds, in the zone of the page.
+pub(super) fn clock(at: DateTime<Utc>) -> String {
+    let wall = at.with_timezone(&shown());
+    let form = if at.timestamp() % 60 == 0 { "%H:%M" } else { "%H:%M:%S" };
+    wall.format(form).to_string()
 }
 
 /// A span in two units at most; one that is negative is none.
@@ -145,6 +157,14 @@ pub(super) fn span(span: TimeDelta) -> String {
 /// The span of so many milliseconds.
 pub(super) fn millis(millis: u64) -> String {
     span(TimeDelta::milliseconds(i64::try_from(millis).unwrap_or(i64::MAX / 2)))
+}
+
+/// A schedule's trigger in words, or else as it is written.
+pub(super) fn trigger(schedule: &ScheduleView) -> String {
+    match schedule.trigger_words.as_str() {
+        "" => in_words(&schedule.trigger),
+        words => words.to_owned(),
+    }
 }
 
 /// A trigger as it is described, with spans in place of milliseconds.

@@ -10,7 +10,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::super::asked::{Asked, Permit};
-use super::super::carried::carry;
+use super::super::carried::one;
 use super::super::order::Order;
 use super::super::query::Query;
 use super::super::state::Console;
@@ -42,7 +42,7 @@ pub(super) async fn change(
     };
     let reason = first_line(query.get("reason").unwrap_or_default());
     let also = query.get("also").is_some();
-    let carried = console.order(permit, move |client| carry(client, &order, &reason, also)).await;
+    let carried = console.order(permit, move |client| one(client, &order, &reason, also)).await;
     match carried {
         Ok(said) => json(&json!({ "done": said.is_done, "said": said.sentence })),
         Err(trouble) => problem(trouble),

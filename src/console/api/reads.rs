@@ -5,7 +5,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::super::asked::Asked;
-use super::super::executions::{self, instant};
+use super::super::filter::filter;
+use super::super::instant::instant;
 use super::super::query::Query;
 use super::super::trouble::Trouble;
 use super::read::Read;
@@ -108,7 +109,7 @@ fn executions(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
     let (query, limit, now) = (&asked.query, limit(&asked.query)?, client.now()?);
     let (since, until) = (at(query, "since", now)?, at(query, "until", now)?);
     let query = query.clone().without("since").without("until");
-    let filter = executions::filter(&query, now)?;
+    let filter = filter(&query, now)?;
     let mut found = client.executions(&ExecutionFilter { since, until, limit: limit + 1, ..filter })?;
     let has_more = found.len() > limit;
     found.truncate(limit);

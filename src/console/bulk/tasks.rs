@@ -1,0 +1,190 @@
+//! Changes of many executions, under way: they go on whoever looks.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use uuid::Uuid;
+
+use super::super::said::Said;
+use super::super::trouble::Trouble;
+use crate::Client;
+
+/// So many may be under way at once.
+const MOST_RUNNING: usize = 2;
+/// So many are remembered after their end.
+const REMEMBERED: usize = 50;
+/// So many of those that were left as they were are told.
+const TOLD: usize = 20;
+
+/// How far a change has come.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Progress {
+    pub(in super::super) id: String,
+    /// What is done, for people: `Cancel`.
+    pub(in super::super) what: String,
+    /// The word that the audit has for it.
+    pub(in super::super) verb: &'static str,
+    /// Who does it.
+    pub(in super::super) by: String,
+    pub(in super::super) total: usize,
+    pub(in super::super) done: usize,
+    pub(in super::super) changed: usize,
+    pub(in super::super) left: usize,
+    /// Why the first of them were left as they were.
+    pub(in super::super) told: Vec<String>,
+    /// How it ended; none while it goes on.
+    pub(in super::super) ended: Option<String>,
+    is_to_stop: bool,
+}
+
+/// The changes under way, and the last that have ended.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Tasks(Arc<Mutex<Vec<Progress>>>);
+
+impl Tasks {
+    fn locked(&self) -> MutexGuard<'_, Vec<Progress>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(in super::super) fn progress(&self, id: &str) -> Option<Progress> {
+        self.locked().iter().find(|it| it.id == id).cloned()
+    }
+
+    /// Lets one end before the next step. Whether it goes on.
+    pub(in super::super) fn stop(&self, id: &str) -> bool {
+        let mut tasks = self.locked();
+        let running = tasks.iter_mut().find(|it| it.id == id && it.ended.is_none());
+        running.map(|it| it.is_to_stop = true).is_some()
+    }
+
+    /// Does the same to each of these on a thread of its own. Its id.
+    ///
+    /// Within a blocking call of the runtime around the console, whose threads it takes.
+    pub(in super::super) fn start(
+        &self,
+        client: &Client,
+        (what, verb, by): (&str, &'static str, &str),
+        items: Vec<i64>,
+        step: impl Fn(&Client, i64) -> Result<Said, Trouble> + Send + 'static,
+    ) -> Result<String, Trouble> {
+        let id = Uuid::new_v4().simple().to_string();
+        let mut tasks = self.locked();
+        if tasks.iter().filter(|it| it.ended.is_none()).count() >= MOST_RUNNING {
+            let said = "Two changes of many are under way: wait for the end of one, or stop it.";
+            return Err(Trouble::wrong(said));
+        }
+        let ended = tasks.iter().filter(|it| it.ended.is_some()).count();
+        if ended >= REMEMBERED
+            && let Some(oldest) = tasks.iter().position(|it| it.ended.is_some())
+        {
+            tasks.remove(oldest);
+        }
+        tasks.push(Progress {
+            id: id.clone(),
+            what: what.to_owned(),
+            verb,
+            by: by.to_owned(),
+            total: items.len(),
+            done: 0,
+            changed: 0,
+            left: 0,
+            told: Vec::new(),
+            ended: None,
+            is_to_stop: false,
+        });
+        drop(tasks);
+        let (task, client, name) = (self.clone(), client.clone(), id.clone());
+        tokio::task::spawn_blocking(move || task.run(&name, &items, |item| step(&client, item)));
+        Ok(id)
+    }
+
+    fn run(&self, id: &str, items: &[i64], step: impl Fn(i64) -> Result<Said, Trouble>) {
+        let end = |why: String| self.change(id, |it| it.ended = Some(why.clone()));
+        for item in items {
+            if self.progress(id).is_none_or(|it| it.is_to_stop) {
+                return end("It was stopped; what it had changed stays so.".to_owned());
+            }
+            match step(*item) {
+                Ok(said) => self.change(id, |it| it.count(&said)),
+                Err(trouble) if trouble.status.is_client_error() => {
+                    self.change(id, |it| it.count(&Said::not_done(trouble.said.clone())));
+                }
+                Err(trouble) => return end(format!("It stopped at execution {item}: {}", trouble.said)),
+            }
+        }
+        end(String::new());
+    }
+
+    fn change(&self, id: &str, change: impl Fn(&mut Progress)) {
+        if let Some(it) = self.locked().iter_mut().find(|it| it.id == id) {
+            change(it);
+        }
+    }
+}
+
+impl Progress {
+    fn count(&mut self, said: &Said) {
+        self.done += 1;
+        if said.is_done {
+            self.changed += 1;
+            return;
+        }
+        self.left += 1;
+        if self.told.len() < TOLD {
+            self.told.push(said.sentence.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tasks(id: &str, total: usize) -> Tasks {
+        let tasks = Tasks::default();
+        tasks.locked().push(Progress {
+            id: id.to_owned(),
+            what: "Cancel".to_owned(),
+            verb: "cancel",
+            by: "ann".to_owned(),
+            total,
+            done: 0,
+            changed: 0,
+            left: 0,
+            told: Vec::new(),
+            ended: None,
+            is_to_stop: false,
+        });
+        tasks
+    }
+
+    #[test]
+    fn each_is_counted_as_changed_or_left() {
+        let tasks = tasks("a", 3);
+        let step = |item| match item {
+            1 => Ok(Said::done("it is")),
+            2 => Ok(Said::not_done("it was so")),
+            _ => Err(Trouble::not_found("it is gone")),
+        };
+        tasks.run("a", &[1, 2, 3], step);
+        let it = tasks.progress("a").unwrap();
+        assert_eq!((it.done, it.changed, it.left, it.ended.as_deref()), (3, 1, 2, Some("")));
+        assert_eq!(it.told, ["it was so", "it is gone"]);
+    }
+
+    #[test]
+    fn it_stops_before_the_next_when_it_is_to_or_the_database_is_away() {
+        let stopped = tasks("a", 2);
+        let stop = |_| {
+            assert!(stopped.stop("a"));
+            Ok(Said::done("it is"))
+        };
+        stopped.run("a", &[1, 2], stop);
+        let it = stopped.progress("a").unwrap();
+        assert!(it.done == 1 && it.ended.unwrap().starts_with("It was stopped"));
+        assert!(!stopped.stop("a") && !stopped.stop("b"), "it has ended");
+        let away = tasks("a", 2);
+        away.run("a", &[1, 2], |_| Err(Trouble::away()));
+        let it = away.progress("a").unwrap();
+        assert!(it.done == 0 && it.ended.unwrap().starts_with("It stopped at execution 1: The database"));
+    }
+}

@@ -1,0 +1,14 @@
+//! Attempts that others have followed.
+
+use std::collections::BTreeSet;
+
+use crate::ExecutionView;
+
+/// The ids of the executions whose occurrence has a later attempt in the same list.
+pub(super) fn followed(list: &[ExecutionView]) -> BTreeSet<i64> {
+    let occurrence = |it: &ExecutionView| (it.schedule.clone(), it.generation, it.origin, it.fire_time_ms);
+    let mut sorted: Vec<&ExecutionView> = list.iter().collect();
+    sorted.sort_by_cached_key(|it| (occurrence(it), it.attempt));
+    let pairs = sorted.windows(2).filter(|pair| occurrence(pair[0]) == occurrence(pair[1]));
+    pairs.filter(|pair| pair[0].attempt < pair[1].attempt).map(|pair| pair[0].id).collect()
+}
