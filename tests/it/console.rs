@@ -99,7 +99,15 @@ pub fn ask(client: &Client, options: Options, path: &str, lines: &[(&str, &str)]
 }
 
 pub fn sent(pages: axum::Router, request: Request<Body>) -> Answer {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    sent_on(&runtime(), pages, request)
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Calls that have not begun end with their runtime.
+fn sent_on(runtime: &tokio::runtime::Runtime, pages: axum::Router, request: Request<Body>) -> Answer {
     runtime.block_on(async move {
         let answer = pages.oneshot(request).await.unwrap();
         let (status, headers) = (answer.status(), answer.headers().clone());
@@ -513,9 +521,12 @@ fn a_page_that_takes_too_long_is_given_up() {
 fn a_change_that_takes_too_long_may_have_been_made() {
     let (_database, client) = hostile();
     let cookie = format!("firetime_token={TOKEN}");
-    let fields = [("verb", "pause"), ("schedule", HOSTILE), ("token", TOKEN)];
+    let fields = encoded(&[("verb", "pause"), ("schedule", HOSTILE), ("token", TOKEN)]);
     let impatient = Options::new().patience(Duration::ZERO);
-    let answer = post(&client, impatient, &fields, &[("cookie", &cookie)]);
+    let request = Request::post("/change").header("host", "localhost").header("content-type", FORM);
+    let request = request.header("cookie", cookie).body(Body::from(fields)).unwrap();
+    let runtime = runtime();
+    let answer = sent_on(&runtime, router(client.clone(), impatient), request);
     assert_eq!(answer.status, StatusCode::GATEWAY_TIMEOUT, "{}", answer.text);
     assert!(answer.text.contains("It may have been carried out") && answer.text.contains("href=\"audit\""));
     assert!(!answer.text.contains("The database is away"), "{}", answer.text);

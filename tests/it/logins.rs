@@ -365,7 +365,7 @@ fn a_right_password_frees_nobody_elses_tries() {
         assert_eq!(browser.try_password("ann", "wrong").status, StatusCode::FORBIDDEN);
         assert_eq!(browser.try_password("olga", "right").status, StatusCode::SEE_OTHER);
     }
-    for _ in 0..10 {
+    for _ in 0..20 {
         assert_eq!(
             browser.try_password("olga", "right").status,
             StatusCode::SEE_OTHER,
@@ -592,7 +592,13 @@ fn the_program_listens_elsewhere() {
         (&["--trust-header", "no header"], "no header's name"),
         (&["--users", "/nowhere/users"], "reading the users file"),
     ] {
-        let refused = console(arguments).wait_with_output().unwrap();
+        let mut refused = console(arguments);
+        let mut served = String::new();
+        BufReader::new(refused.stdout.take().unwrap()).read_line(&mut served).unwrap();
+        if !served.is_empty() {
+            refused.kill().unwrap();
+        }
+        let refused = refused.wait_with_output().unwrap();
         let error = String::from_utf8(refused.stderr).unwrap();
         assert!(refused.status.code() == Some(2) && error.contains(said), "{arguments:?}: {error}");
     }
