@@ -122,14 +122,13 @@ impl Order {
             | Self::Skip(..)
             | Self::Rerun(..)
             | Self::RunFor(..)
-            | Self::Edit(_)
             | Self::Cancel(_)
             | Self::Retry(_)
             | Self::Bulk(_)
             | Self::Stop(_)
             | Self::Missed(_)
             | Self::EndRerun(..) => Role::Operator,
-            Self::Remove(_) => Role::Admin,
+            Self::Edit(_) | Self::Remove(_) => Role::Admin,
         }
     }
 

@@ -14,9 +14,9 @@ use std::str::FromStr;
 pub enum Role {
     /// Look at everything, and change nothing.
     Viewer,
-    /// Also pause, resume, run, skip, rerun, edit, cancel and retry, and drain nodes.
+    /// Also pause, resume, run, skip, rerun, cancel and retry, and drain nodes.
     Operator,
-    /// Also what cannot be undone by its opposite, such as to remove a schedule.
+    /// Also what cannot be undone by its opposite: edit and remove schedules.
     Admin,
 }
 

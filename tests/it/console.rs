@@ -31,6 +31,7 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("a_console_that_only_shows_changes_nothing", a_console_that_only_shows_changes_nothing),
         ("users_whom_the_login_knows_are_in_the_audit", users_whom_the_login_knows_are_in_the_audit),
         ("each_role_may_give_the_orders_of_its_own_alone", each_role_may_give_the_orders_of_its_own_alone),
+        ("admins_alone_edit", admins_alone_edit),
         ("forms_that_are_too_long_are_refused", forms_that_are_too_long_are_refused),
         ("what_is_no_form_is_refused", what_is_no_form_is_refused),
         ("a_page_that_takes_too_long_is_given_up", a_page_that_takes_too_long_is_given_up),
@@ -492,12 +493,37 @@ fn each_role_may_give_the_orders_of_its_own_alone() {
             .filter(|path| ask(&client, as_role(role), path, &[("host", "localhost")]).text.contains(words))
             .count()
     };
-    for (words, roles) in [("verb=pause", [false, true, true]), ("verb=remove", [false, false, true])] {
+    for (words, roles) in [
+        ("verb=pause", [false, true, true]),
+        ("verb=remove", [false, false, true]),
+        (">Edit<", [false, false, true]),
+    ] {
         assert_eq!([Viewer, Operator, Admin].map(|role| shown(role, words) > 0), roles, "{words}");
     }
     let remove = format!("/confirm?{}", encoded(&[("verb", "remove"), ("schedule", HOSTILE)]));
     let said = ask(&client, as_role(Operator), &remove, &[("host", "localhost")]).text;
     assert!(said.contains("This is for the role admin, and yours is operator."), "{said}");
+}
+
+fn admins_alone_edit() {
+    use Role::Admin;
+    let (_database, client) = hostile();
+    let as_role = |role: Role| Options::new().user(move |_| Some(User::new("ann", role)));
+    let cookie = format!("firetime_token={TOKEN}");
+    let edit = format!("/edit?{}", encoded(&[("name", HOSTILE)]));
+    let form = ask(&client, as_role(Admin), &edit, &[("host", "localhost")]).text;
+    let field = |name: &str| {
+        form.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap().split('"').next().unwrap()
+    };
+    let names = ["version", "read", "was"];
+    let fields = names.map(|name| (name, field(name))).into_iter();
+    let fields: Vec<_> =
+        [("verb", "edit"), ("name", HOSTILE), ("token", TOKEN)].into_iter().chain(fields).collect();
+    for role in Role::ALL {
+        let sent = post(&client, as_role(role), &fields, &[("cookie", &cookie)]).status;
+        let shown = ask(&client, as_role(role), &edit, &[("host", "localhost")]).status;
+        assert_eq!([sent, shown].map(|it| it == StatusCode::FORBIDDEN), [role < Admin; 2], "{role}");
+    }
 }
 
 fn what_is_no_form_is_refused() {
