@@ -12,8 +12,8 @@ pub(super) struct RawConsole {
     /// The address and port to listen on; without --users or --trust-header of this machine alone
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8088")]
     pub(super) listen: SocketAddr,
-    /// Who may log in, and which programs may ask: a file with a line `user NAME ROLE HASH` or `token NAME ROLE
-    /// HASH` for each. It is read again when it changes
+    /// Who may log in, and which programs may ask: a file with a line `user NAME ROLE HASH` or `token NAME
+    /// ROLE HASH` for each. It is read again when it changes
     #[arg(long, value_name = "FILE")]
     pub(super) users: Option<PathBuf>,
     /// The header in which a proxy says who has logged in there, such as X-Forwarded-User
@@ -25,8 +25,8 @@ pub(super) struct RawConsole {
     /// The role of those whom the proxy names without one
     #[arg(long, value_name = "ROLE", default_value = "viewer", requires = "trust_header")]
     pub(super) role: Role,
-    /// The address of a proxy that may say who asks, from where, and whether by HTTPS; may be repeated; default:
-    /// this machine
+    /// The address of a proxy that may say who asks, from where, and whether by HTTPS; may be repeated;
+    /// default: this machine
     #[arg(long, value_name = "ADDRESS")]
     pub(super) proxy: Vec<IpAddr>,
     /// Browsers reach it by HTTPS alone: they send its cookies by nothing else
@@ -38,15 +38,15 @@ pub(super) struct RawConsole {
     /// Hides the payloads, results and logs of this job from everybody; may be repeated
     #[arg(long, value_name = "JOB")]
     pub(super) hide_payloads: Vec<String>,
-    /// Hides a field in the payloads and results of a job, and the lines of its logs that have it, from everybody;
-    /// may be repeated
+    /// Hides a field in the payloads and results of a job, and the lines of its logs that have it, from
+    /// everybody; may be repeated
     #[arg(long, value_name = "JOB=FIELD", value_parser = job_and_field)]
     pub(super) mask: Vec<(String, String)>,
     /// Shows only, and refuses every change
     #[arg(long)]
     pub(super) read_only: bool,
-    /// Who changes something, for the audit, where no login knows; default: the user that USER or LOGNAME names,
-    /// else console
+    /// Who changes something, for the audit, where no login knows; default: the user that USER or LOGNAME
+    /// names, else console
     #[arg(long, value_name = "NAME")]
     pub(super) actor: Option<String>,
 }
