@@ -303,6 +303,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXPECTED (
     PRIMARY KEY (application, id)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
+CREATE INDEX IF NOT EXISTS QRTZ_EXPECTED_UNMET ON QRTZ_EXPECTED (application, unmet_time);
+
 -- Executions that ran out of time and whose handlers have not returned.
 CREATE TABLE IF NOT EXISTS QRTZ_STUCK (
     execution_id BIGINT NOT NULL PRIMARY KEY,

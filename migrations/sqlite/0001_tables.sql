@@ -133,6 +133,10 @@ CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_JOB_DUE ON QRTZ_EXECUTE (application, pi
 CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_PAUSED ON QRTZ_EXECUTE (application, paused_until)
     WHERE paused_until <> -1;
 
+-- Of lists of schedules. No claim writes it: an active schedule has no entry.
+CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_HELD ON QRTZ_EXECUTE (application, state, name)
+    WHERE state IN ('PAUSED', 'ERROR');
+
 -- The triggers that schedules have had and have: a row for each generation, written when it begins and when
 -- it ends. first_fire_time is the first fire time that was planned, last_fire_time the last that was claimed
 -- or passed before the end, end_state the state until then.
@@ -304,6 +308,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXPECTED (
     unmet_time BIGINT NOT NULL DEFAULT -1,
     PRIMARY KEY (application, id)
 );
+
+CREATE INDEX IF NOT EXISTS QRTZ_EXPECTED_UNMET ON QRTZ_EXPECTED (application, id) WHERE unmet_time <> -1;
 
 -- Executions that ran out of time and whose handlers have not returned.
 CREATE TABLE IF NOT EXISTS QRTZ_STUCK (

@@ -223,7 +223,7 @@ impl Client {
         Ok(self.store.nodes(Some(&self.application))?.into_iter().map(NodeView::from).collect())
     }
 
-    /// The application's schedules by name.
+    /// All schedules of the application by name. Of many, [`Client::find_schedules`] brings pages.
     ///
     /// # Errors
     /// The database's failure.
@@ -233,7 +233,7 @@ impl Client {
         Ok(self.store.schedules(Some(&self.application))?.into_iter().map(view).collect())
     }
 
-    /// The schedule called `name`, whole. Counting its executions reads its ledger.
+    /// The schedule called `name`, whole.
     ///
     /// ```
     /// use firetime::{Client, Job, Schedule, Trigger};
@@ -256,9 +256,11 @@ impl Client {
     pub fn schedule(&self, name: &str) -> Result<ScheduleDetails, Error> {
         /// The most fire times, and executions, that are shown.
         const SHOWN: usize = 5;
+        /// In so many of its newest executions states are counted.
+        const COUNTED: usize = 10_000;
         config::check_schedule_name(name)?;
         let row = self.store.schedule(&self.application, name)?.ok_or_else(|| self.unknown(name))?;
-        let counts = self.store.counts(ScheduleId(row.id))?.into_iter().collect();
+        let counts = self.store.counts(ScheduleId(row.id), COUNTED)?.into_iter().collect();
         let last = ExecutionFilter { schedule: Some(name.to_owned()), limit: SHOWN, ..Default::default() };
         let last = self.executions(&last)?;
         let above = self.above()?;
@@ -341,24 +343,31 @@ impl Client {
     /// # Errors
     /// The database's failure.
     pub fn jobs(&self) -> Result<Vec<JobView>, Error> {
+        /// So many schedules of a job are counted.
+        const COUNTED: usize = 1_000;
         let listed = claiming(&self.store.nodes(Some(&self.application))?);
+        let counts: BTreeMap<String, usize> =
+            self.store.count_by_job(&self.application, COUNTED)?.into_iter().collect();
         let view = |row: store::JobRow| {
             let nodes = listed.get(&row.name).copied().unwrap_or_default();
+            let schedules = counts.get(&row.name).copied().unwrap_or_default();
             let view = JobView::from(row);
-            JobView { nodes, nobody_since: view.nobody_since.filter(|_| nodes == 0), ..view }
+            JobView { nodes, schedules, nobody_since: view.nobody_since.filter(|_| nodes == 0), ..view }
         };
         Ok(self.store.jobs(&self.application)?.into_iter().map(view).collect())
     }
 
     /// What the schedules of the application depend on.
     pub(super) fn above(&self) -> Result<Above, Error> {
-        let paused = self.store.jobs(&self.application)?.into_iter().filter(|job| job.switch != Switch::On);
+        let (active, paused): (Vec<_>, Vec<_>) =
+            self.store.jobs(&self.application)?.into_iter().partition(|job| job.switch == Switch::On);
         let is_paused = |it: &store::ApplicationRow| it.name == self.application && it.switch != Switch::On;
         let nodes = self.store.nodes(Some(&self.application))?;
         Ok(Above {
             nodes: claiming(&nodes),
             left_alone: nodes.into_iter().filter(claims).flat_map(left_by).collect(),
-            paused_jobs: paused.map(|job| job.name).collect(),
+            active_jobs: active.into_iter().map(|job| job.name).collect(),
+            paused_jobs: paused.into_iter().map(|job| job.name).collect(),
             application_is_paused: self.store.applications()?.iter().any(is_paused),
         })
     }
@@ -421,6 +430,7 @@ impl Client {
             states: filter.states.clone(),
             reason: filter.reason.clone(),
             cause: filter.cause.clone(),
+            last: filter.last,
             node: filter.node.clone(),
             since: filter.since.map(Timestamp::from),
             until: filter.until.map(Timestamp::from),
@@ -576,11 +586,41 @@ pub(super) struct Above {
     nodes: BTreeMap<String, usize>,
     /// What each node leaves alone.
     left_alone: Vec<(String, LeftAlone)>,
+    active_jobs: BTreeSet<String>,
     paused_jobs: BTreeSet<String>,
     application_is_paused: bool,
 }
 
 impl Above {
+    /// Whether the application is paused.
+    pub(super) fn is_paused(&self) -> bool {
+        self.application_is_paused
+    }
+
+    pub(super) fn paused_jobs(&self) -> Vec<String> {
+        self.paused_jobs.iter().cloned().collect()
+    }
+
+    /// The active jobs that some live node claims; none while the application is paused.
+    pub(super) fn claimed_jobs(&self) -> Vec<String> {
+        self.jobs(|job| self.nodes.contains_key(job))
+    }
+
+    /// The active jobs that no live node claims; none while the application is paused.
+    pub(super) fn unclaimed_jobs(&self) -> Vec<String> {
+        self.jobs(|job| !self.nodes.contains_key(job))
+    }
+
+    fn jobs(&self, is_wanted: impl Fn(&String) -> bool) -> Vec<String> {
+        let jobs = self.active_jobs.iter().filter(|job| !self.application_is_paused && is_wanted(job));
+        jobs.cloned().collect()
+    }
+
+    /// The schedules that nodes leave alone, or left alone until they were edited.
+    pub(super) fn left_schedules(&self) -> Vec<i64> {
+        self.left_alone.iter().map(|(_, it)| it.schedule).collect()
+    }
+
     /// A schedule as people see it.
     pub(super) fn view(&self, row: store::ScheduleRow) -> ScheduleView {
         let job = row.job.as_str();

@@ -53,7 +53,7 @@ pub struct ScheduleDetails {
     /// Its next fire times, five at most; none unless it is active.
     #[serde(serialize_with = "millis")]
     pub next_five: Vec<DateTime<Utc>>,
-    /// How many occurrences the ledger holds, by the states of their attempts.
+    /// How many occurrences the ledger holds, by the states of their attempts: of the newest 10,000 attempts.
     pub counts: BTreeMap<String, i64>,
     /// Its newest executions, five at most.
     pub last: Vec<ExecutionView>,

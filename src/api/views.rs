@@ -76,6 +76,8 @@ pub struct ExecutionFilter {
     pub reason: Option<String>,
     /// Only run for this cause: `planned`, `misfire`, `by hand`, `rerun`, `enqueued`, `retry` or `recovery`.
     pub cause: Option<String>,
+    /// Only the last attempt at each occurrence: a failure that was attempted again is none.
+    pub last: bool,
     /// Only of the node whose id begins like this.
     pub node: Option<String>,
     /// Only with a fire time at or after this, and spans of skipped or withdrawn occurrences that reach
@@ -100,7 +102,7 @@ impl Default for ExecutionFilter {
         let (schedule, job, key, group, tag) = (None, None, None, None, None);
         let (states, reason, cause, node) = (Vec::new(), None, None, None);
         let (since, until, ended_since, ended_until) = (None, None, None, None);
-        let (after, oldest_first, limit) = (None, false, 1_000);
+        let (last, after, oldest_first, limit) = (false, None, false, 1_000);
         Self {
             schedule,
             job,
@@ -110,6 +112,7 @@ impl Default for ExecutionFilter {
             states,
             reason,
             cause,
+            last,
             node,
             since,
             until,
@@ -282,8 +285,8 @@ view! {
         state: String = row.switch.label().to_owned(),
         /// How many live nodes have a handler for it and claim.
         nodes: usize = 0,
-        /// How many schedules it has.
-        schedules: i64 = row.schedules,
+        /// How many active schedules it has; 1,000 stand for that many or more.
+        schedules: usize = 0,
         /// Since when nobody can run it, as the misfire handler has noted; none while a live node that claims
         /// has a handler for it, and for up to a minute after the last of these has gone, or if it has
         /// nothing to run.
@@ -483,6 +486,8 @@ view! {
         /// a live node that claims has a handler for it.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         nobody_since: Option<DateTime<Utc>> = row.nobody.and_then(Timestamp::utc),
+        /// Of one that waits, and was planned: its schedule is paused, and nothing planned of it is claimed.
+        held: bool = row.held,
     }
 }
 

@@ -26,10 +26,12 @@ use crate::store::news::{Ear, Glance, GlanceQuery, Hearing, News};
 use crate::store::nobody::{NobodyChange, NobodyQuery, UnservedJob};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::outcomes::{OutcomeCounts, OutcomeFold, OutcomeQuery, OutcomeSpan};
+use crate::store::past::PastRow;
 use crate::store::request::{CarriedOut, Request, RequestQuery};
 use crate::store::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
 use crate::store::rules::{ChangeKind, HeldRow};
 use crate::store::said::{Said, SaidBy};
+use crate::store::schedules::{SchedulePage, ScheduleQuery};
 use crate::store::streak::{Streak, StreakQuery};
 use crate::store::switch::{EndedPause, PassedQuery, Scope, Switch, SwitchOrder, SwitchVerb, Switched};
 use crate::store::sync::{OwnerRow, SyncAnswer, SyncOrder};
@@ -937,8 +939,24 @@ impl Store for Wire<'_> {
         self.store.owner(application, owner)
     }
 
-    fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>> {
-        self.store.counts(schedule)
+    fn schedule_page(&self, query: &ScheduleQuery) -> Result<SchedulePage> {
+        self.store.schedule_page(query)
+    }
+
+    fn count_schedules(&self, application: &str, most: usize) -> Result<usize> {
+        self.store.count_schedules(application, most)
+    }
+
+    fn count_by_job(&self, application: &str, most: usize) -> Result<Vec<(String, usize)>> {
+        self.store.count_by_job(application, most)
+    }
+
+    fn past(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<PastRow>> {
+        self.store.past(schedules, most)
+    }
+
+    fn counts(&self, schedule: ScheduleId, most: usize) -> Result<Vec<(String, i64)>> {
+        self.store.counts(schedule, most)
     }
 
     fn waiting_payloads(&self, walk: &PayloadWalk) -> Result<PayloadPage> {

@@ -71,8 +71,6 @@ pub(crate) struct JobRow {
     pub switch: Switch,
     pub pause: PauseRow,
     pub settings: JobSettings,
-    /// How many schedules it has.
-    pub schedules: i64,
     /// Since when nobody can run it, as was noted.
     pub nobody: Option<Timestamp>,
 }
@@ -103,6 +101,8 @@ pub(crate) struct ExecutionQuery {
     /// Run for this cause, as [`Cause::as_str`] writes it.
     pub cause: Option<String>,
     pub node: Option<String>,
+    /// The last attempt at each occurrence.
+    pub last: bool,
     /// All attempts at the occurrence of this one, with their payloads.
     pub of: Option<ExecutionId>,
     /// Scheduled at or after.
@@ -210,6 +210,8 @@ pub(crate) struct ExecutionRow {
     pub tags: Vec<String>,
     /// Of one that waits: since when nobody can run its job, as was noted.
     pub nobody: Option<Timestamp>,
+    /// Of one that waits, and was planned: its schedule is paused.
+    pub held: bool,
 }
 
 impl ExecutionRow {

@@ -30,6 +30,7 @@ pub(crate) mod nobody;
 mod nodes;
 pub(crate) mod order;
 pub(crate) mod outcomes;
+pub(crate) mod past;
 mod poll;
 mod repairs;
 pub(crate) mod request;
@@ -37,6 +38,7 @@ pub(crate) mod rerun;
 mod retention;
 pub(crate) mod rules;
 pub(crate) mod said;
+pub(crate) mod schedules;
 #[cfg(feature = "sql")]
 pub(crate) mod sql;
 pub(crate) mod streak;
@@ -88,12 +90,14 @@ use self::news::{Ear, Glance, GlanceQuery, Hearing};
 use self::nobody::{NobodyQuery, UnservedJob};
 use self::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use self::outcomes::{OutcomeCounts, OutcomeFold, OutcomeQuery, OutcomeSpan};
+use self::past::PastRow;
 use self::request::{Answered, Asked, CarriedOut, Request, RequestQuery};
 use self::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
 pub(crate) use self::retention::{
     OrphanWalk, Purge, Purged, PurgedOrphans, PurgedQueues, QueuePlace, QueueWalk,
 };
 use self::said::{Said, SaidBy};
+use self::schedules::{SchedulePage, ScheduleQuery};
 use self::streak::{Streak, StreakQuery};
 use self::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use self::sync::{OwnerRow, SyncAnswer, SyncOrder};
@@ -353,8 +357,22 @@ pub(crate) trait Store: Verbs + Send + Sync {
     /// What is known of an owner of schedules; none if it has never synced.
     fn owner(&self, application: &str, owner: &str) -> Result<Option<OwnerRow>>;
 
-    /// How many occurrences of a schedule the ledger holds, by the state of each attempt.
-    fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>>;
+    /// A page of schedules. It looks at a bounded number of them.
+    fn schedule_page(&self, query: &ScheduleQuery) -> Result<SchedulePage>;
+
+    /// How many schedules an application has; of more than `most`, that many.
+    fn count_schedules(&self, application: &str, most: usize) -> Result<usize>;
+
+    /// How many active schedules each job of an application has; of more than `most`, that many.
+    fn count_by_job(&self, application: &str, most: usize) -> Result<Vec<(String, usize)>>;
+
+    /// Of each of these schedules the newest planned occurrences, at most so many: the last attempt at each.
+    /// It looks at the two newest generations.
+    fn past(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<PastRow>>;
+
+    /// How many occurrences of a schedule the ledger holds, by the state of each attempt, in so many of its
+    /// newest rows.
+    fn counts(&self, schedule: ScheduleId, most: usize) -> Result<Vec<(String, i64)>>;
 
     /// What an execution covers, with so many rows of the ledger counted at most; none if there is no such
     /// execution.

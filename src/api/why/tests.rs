@@ -68,6 +68,7 @@ fn planned(state: &str, reason: &str) -> ExecutionView {
         cancel_asked_why: String::new(),
         cancel_seen: None,
         nobody_since: None,
+        held: false,
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use firetime::{
     ApplicationView, AuditFilter, AuditView, Client, ExecutionFilter, ExecutionView, JobView, LaneHealth,
-    NodeView, OutcomeFilter, Outcomes, RateView, ScheduleView,
+    NodeView, OutcomeFilter, Outcomes, RateView, ScheduleFilter, ScheduleView,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -47,8 +47,7 @@ pub(crate) enum Listing {
     Nodes,
     Jobs,
     Applications,
-    /// Those of this owner, or all.
-    Schedules(Option<String>),
+    Schedules(ScheduleFilter),
     /// What follows the execution of this id.
     Executions(Box<ExecutionFilter>, Option<i64>),
     Audit(AuditFilter),
@@ -114,10 +113,14 @@ fn once(target: &Target, listing: &Listing, how: &How, out: &mut dyn Write) -> R
     match listing {
         Listing::Nodes => of_application(&client, target, how, out, NODES, client.nodes()?),
         Listing::Jobs => of_application(&client, target, how, out, JOBS, client.jobs()?),
-        Listing::Schedules(owner) => {
-            let mut schedules = client.schedules()?;
-            schedules.retain(|schedule| owner.as_ref().is_none_or(|owner| *owner == schedule.owner));
-            of_application(&client, target, how, out, SCHEDULES, schedules)
+        Listing::Schedules(filter) => {
+            let page = client.find_schedules(&ScheduleFilter { limit: how.limit, ..filter.clone() })?;
+            if let Some(next) = &page.next {
+                let (count, looked) = (page.schedules.len(), page.looked);
+                let told = format!("these are {count} of the first {looked}; the list goes on");
+                writeln!(io::stderr(), "firetime: {told} with --after '{}'", escaped(&next.to_string()))?;
+            }
+            of_application(&client, target, how, out, SCHEDULES, page.schedules)
         }
         Listing::Applications => shown(how, out, APPLICATIONS, client.applications()?),
         Listing::Executions(filter, after) => {
@@ -230,7 +233,10 @@ const JOBS: &[Column<JobView>] = &[
     Column::new("JOB", |job| job.name.clone()),
     Column::new("STATE", |job| job.state.clone()),
     Column::new("NODES", |job| job.nodes.to_string()),
-    Column::new("SCHEDULES", |job| job.schedules.to_string()),
+    Column::new("ACTIVE", |job| match job.schedules {
+        1_000.. => "1000 or more".to_owned(),
+        count => count.to_string(),
+    }),
     Column::wide("RECOVERED", |job| if job.recover { "yes" } else { "no" }.to_owned()),
     Column::wide("DEATHS", |job| job.max_attempts.to_string()),
     Column::wide("RETRIES", retries),
@@ -315,9 +321,11 @@ fn by_hand(schedule: &ScheduleView) -> String {
 
 /// When it fires next, as far as that is known.
 pub(crate) fn next(schedule: &ScheduleView) -> String {
-    match schedule.next {
-        None if schedule.state == "active" => "after its run".to_owned(),
-        next => utc(next),
+    match (schedule.state.as_str(), schedule.next) {
+        ("active", None) => "after its run".to_owned(),
+        // Its cursor stays where it was, and may lie in the past.
+        ("paused", _) => "paused".to_owned(),
+        (_, next) => utc(next),
     }
 }
 

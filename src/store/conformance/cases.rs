@@ -32,6 +32,15 @@ macro_rules! conformance {
                 schedules_with_an_expectation_come_in_pages_by_id,
                 a_note_of_what_was_expected_loses_if_only_the_last_one_differs,
             }
+            pages {
+                schedules_come_in_pages_by_name,
+                schedules_that_fire_come_in_pages_by_their_fire_times,
+                the_first_of_many_shards_come_first,
+                schedules_whose_occurrence_has_not_succeeded_come_in_pages,
+                schedules_are_counted_up_to_a_bound,
+                executions_are_counted_among_the_newest,
+                the_newest_occurrences_of_some_schedules_are_read_at_once,
+            }
             outcomes {
                 attempts_are_counted_by_their_outcomes,
                 how_late_a_handler_began_is_counted,

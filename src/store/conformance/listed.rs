@@ -19,7 +19,9 @@ fn filled(db: &Bench) -> Vec<ExecutionRow> {
         db.ends(answer);
     }
     let other = db.create(&Definition { trigger: every(db.base, 2_000, -1), ..db.definition("other") });
-    drop(db.run_head(&other));
+    let failed = db.run_head(&other).finish(failure(), Some(db.base), db.now);
+    assert_eq!(db.settle(&failed), Applied::Done);
+    drop(db.run_head(&db.entry("other")));
     let grouped = |group: &str, tag: &str| EnqueueOrder {
         groups: vec![group.to_owned(); 4],
         tags: vec![tag.to_owned(), "all".to_owned()],
@@ -56,6 +58,12 @@ fn is_listed(query: &ExecutionQuery, row: &ExecutionRow) -> bool {
         && query.until.is_none_or(|until| row.scheduled < until)
         && query.ended_since.is_none_or(|since| row.finished.is_some_and(|at| at >= since))
         && query.ended_until.is_none_or(|until| row.finished.is_some_and(|at| at < until))
+}
+
+fn is_last(query: &ExecutionQuery, row: &ExecutionRow, rows: &[ExecutionRow]) -> bool {
+    let occurrence = |row: &ExecutionRow| (row.schedule.clone(), row.generation, row.origin, row.scheduled);
+    let follows = |it: &ExecutionRow| occurrence(it) == occurrence(row) && it.attempt > row.attempt;
+    !query.last || !rows.iter().any(follows)
 }
 
 /// Each list is what a look at all rows gives, whole and page by page, from both ends.
@@ -100,11 +108,14 @@ pub(crate) fn a_list_is_the_same_in_whatever_way_it_is_read(db: &Bench) {
         ExecutionQuery { ended_until: Some(db.now + 1), ..none() },
         ExecutionQuery { states: vec![Failed, Skipped], ended_since: Some(db.now), ..none() },
         ExecutionQuery { schedule: some("s"), ended_since: Some(Timestamp::EPOCH), ..none() },
+        ExecutionQuery { last: true, ..none() },
+        ExecutionQuery { last: true, states: vec![Failed, Skipped], ..none() },
     ];
     for query in queries {
         for oldest in [false, true] {
             let query = db.of_own(ExecutionQuery { oldest, ..query.clone() });
-            let mut expected: Vec<&ExecutionRow> = rows.iter().filter(|row| is_listed(&query, row)).collect();
+            let listed = rows.iter().filter(|row| is_listed(&query, row));
+            let mut expected: Vec<&ExecutionRow> = listed.filter(|row| is_last(&query, row, &rows)).collect();
             expected.sort_by(|a, b| query.order(a.place(), b.place()));
             let expected: Vec<i64> = expected.into_iter().map(|row| row.id).collect();
             let listed = |query: &ExecutionQuery| db.store.executions(query).unwrap();

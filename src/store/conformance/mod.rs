@@ -45,6 +45,7 @@ pub(crate) mod nodes;
 pub(crate) mod ordered;
 pub(crate) mod outcomes;
 pub(crate) mod overlaps;
+pub(crate) mod pages;
 pub(crate) mod polls;
 pub(crate) mod purge;
 pub(crate) mod races;

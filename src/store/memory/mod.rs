@@ -22,6 +22,7 @@ mod nobody;
 mod nodes;
 mod order;
 mod outcomes;
+mod pages;
 mod place;
 mod purge;
 mod queue;
@@ -57,10 +58,12 @@ use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::nobody::{NobodyQuery, UnservedJob};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::outcomes::{OutcomeCounts, OutcomeFold, OutcomeQuery, OutcomeSpan};
+use super::past::PastRow;
 use super::request::{CarriedOut, Request, RequestQuery};
 use super::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
 use super::rules::{ChangeKind, HeldRow};
 use super::said::{Said, SaidBy};
+use super::schedules::{SchedulePage, ScheduleQuery};
 use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use super::sync::{OwnerRow, SyncAnswer, SyncOrder};
@@ -476,8 +479,24 @@ impl Store for MemoryStore {
         Ok(self.read(|tables| tables.owner(application, owner)))
     }
 
-    fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>> {
-        Ok(self.read(|tables| tables.counts(schedule)))
+    fn schedule_page(&self, query: &ScheduleQuery) -> Result<SchedulePage> {
+        Ok(self.read(|tables| tables.schedule_page(query)))
+    }
+
+    fn count_schedules(&self, application: &str, most: usize) -> Result<usize> {
+        Ok(self.read(|tables| tables.schedule_rows(Some(application)).len().min(most)))
+    }
+
+    fn count_by_job(&self, application: &str, most: usize) -> Result<Vec<(String, usize)>> {
+        Ok(self.read(|tables| tables.count_by_job(application, most)))
+    }
+
+    fn past(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<PastRow>> {
+        Ok(self.read(|tables| tables.past(schedules, most)))
+    }
+
+    fn counts(&self, schedule: ScheduleId, most: usize) -> Result<Vec<(String, i64)>> {
+        Ok(self.read(|tables| tables.counts(schedule, most)))
     }
 
     fn waiting_payloads(&self, walk: &PayloadWalk) -> Result<PayloadPage> {

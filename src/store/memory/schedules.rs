@@ -1,5 +1,6 @@
 //! The clients' changes of schedules, and the views of them.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -146,7 +147,7 @@ impl Tables {
         shown.map(|(id, row)| self.schedule_row(id, row)).collect()
     }
 
-    fn schedule_row(&self, id: i64, row: &Schedule) -> ScheduleRow {
+    pub(super) fn schedule_row(&self, id: i64, row: &Schedule) -> ScheduleRow {
         let some = |time: Option<Timestamp>| time.filter(|time| *time != NO_TIME);
         let job = self.jobs.get(&row.job());
         ScheduleRow {
@@ -195,6 +196,8 @@ impl Tables {
         };
         let wanted = self.runs().filter(|(id, run)| follows(*id, run) && is_wanted(run, query) && is_of(run));
         let wanted = wanted.filter(|(_, run)| of_schedule(run) && of_key(run));
+        let is_last = |run: &Execution| !query.last || self.is_last_attempt(run);
+        let wanted = wanted.filter(|(_, run)| is_last(run));
         let mut wanted: Vec<_> = wanted.collect();
         match query.late {
             Some(_) => wanted.sort_by_key(|(_, run)| run.due),
@@ -203,9 +206,17 @@ impl Tables {
         wanted.into_iter().take(query.limit).map(|(id, run)| self.execution_row(id, run)).collect()
     }
 
-    pub(super) fn counts(&self, schedule: ScheduleId) -> Vec<(String, i64)> {
+    fn is_last_attempt(&self, run: &Execution) -> bool {
+        let occurrence = |run: &Execution| (run.generation, run.origin, run.scheduled);
+        let follows = |it: &Execution| occurrence(it) == occurrence(run) && it.attempt > run.attempt;
+        !self.ledger(run.schedule).any(|(_, it)| follows(it))
+    }
+
+    pub(super) fn counts(&self, schedule: ScheduleId, most: usize) -> Vec<(String, i64)> {
+        let mut runs: Vec<&Execution> = self.ledger(schedule.0).map(|(_, run)| run).collect();
+        runs.sort_by_key(|run| Reverse((run.generation, run.origin, run.scheduled, run.attempt)));
         let mut counts = BTreeMap::new();
-        for (_, run) in self.ledger(schedule.0) {
+        for run in runs.into_iter().take(most) {
             *counts.entry(run.state.to_string()).or_default() += run.count;
         }
         counts.into_iter().collect()
@@ -250,6 +261,9 @@ impl Tables {
             holder: run.holder,
             waited_for: run.waited_for.as_ref().map(ToString::to_string),
             nobody: job.filter(|_| run.is(ExecutionState::Pending)).and_then(|job| job.nobody.since),
+            held: run.is(ExecutionState::Pending)
+                && run.origin == 0
+                && row.is_some_and(|row| row.is(ScheduleState::Paused)),
         }
     }
 }

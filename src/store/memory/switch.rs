@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::commits::RowKey;
 use super::hooks::Touch;
-use super::rows::{App, Schedule};
+use super::rows::App;
 use super::tables::Tables;
 use crate::domain::{Entry, JobId, ScheduleState, Timestamp};
 use crate::store::change::PauseEnd;
@@ -131,19 +131,12 @@ impl Tables {
         let Some(index) = self.index(application) else { return Vec::new() };
         let row = |(name, id): (&Arc<str>, &JobId)| {
             let job = self.jobs.get(id)?;
-            let is_of = |schedule: &i64| {
-                let is_shown = |row: &&Schedule| !row.is(ScheduleState::Removed) && !row.is_queue();
-                let row = self.schedule(*schedule).filter(is_shown);
-                row.is_some_and(|row| row.job() == *id)
-            };
-            let schedules = index.schedules.values().filter(|schedule| is_of(schedule)).count();
             Some(JobRow {
                 name: name.to_string(),
                 switch: Switch::read(&job.state, true),
                 pause: job.pause.row(),
                 settings: job.settings.clone(),
                 nobody: job.nobody.since,
-                schedules: i64::try_from(schedules).unwrap_or(i64::MAX),
             })
         };
         index.jobs.iter().filter_map(row).collect()

@@ -50,7 +50,7 @@ use session::fault::{Fault, Step};
 use verbs::calls::{calls, shared_verbs};
 pub(crate) use verbs::joined::joined;
 use verbs::{audit, change, ensure, node, order, queue, requests, rerun, said, switch, sync};
-use views::{awaited, covers, figures, history, inspect, ledger, outcomes, place, waiting};
+use views::{awaited, covers, figures, history, inspect, ledger, outcomes, past, place, schedules, waiting};
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::awaited::OpenOrEnded;
@@ -62,9 +62,11 @@ use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::nobody::{NobodyQuery, UnservedJob};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::outcomes::{OutcomeCounts, OutcomeFold, OutcomeQuery, OutcomeSpan};
+use super::past::PastRow;
 use super::request::{CarriedOut, Request, RequestQuery};
 use super::rerun::{Reran, RerunCancel, RerunCancelled, RerunOrder, RerunPreview};
 use super::said::{Said, SaidBy};
+use super::schedules::{SchedulePage, ScheduleQuery};
 use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use super::sync::{OwnerRow, SyncAnswer, SyncOrder};
@@ -304,7 +306,13 @@ impl Store for SqlStore {
         read jobs(application: &str) -> Vec<JobRow> = "list jobs", inspect::jobs;
         read plan_sync(order: &SyncOrder) -> SyncAnswer = "plan a sync", sync::plan;
         read owner(application: &str, owner: &str) -> Option<OwnerRow> = "find an owner", sync::owner;
-        read counts(schedule: ScheduleId) -> Vec<(String, i64)> =
+        read schedule_page(query: &ScheduleQuery) -> SchedulePage = "list schedules", schedules::page;
+        read count_schedules(application: &str, most: usize) -> usize = "count schedules", schedules::count;
+        read count_by_job(application: &str, most: usize) -> Vec<(String, usize)> =
+            "count schedules", schedules::count_by_job;
+        read past(schedules: &[ScheduleId], most: usize) -> Vec<PastRow> =
+            "list what became of schedules", past::past;
+        read counts(schedule: ScheduleId, most: usize) -> Vec<(String, i64)> =
             "count a schedule's executions", inspect::counts;
         read waiting_payloads(walk: &PayloadWalk) -> PayloadPage =
             "read payloads that wait", waiting::waiting;

@@ -17,6 +17,7 @@ pub(crate) mod ledger;
 mod news;
 #[cfg(feature = "postgres")]
 mod open_executions;
+mod page_plans;
 mod plans;
 #[cfg(feature = "postgres")]
 mod pooler;

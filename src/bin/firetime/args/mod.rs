@@ -125,8 +125,8 @@ impl RawArgs {
                 let audit = Audit { schedule, since, until, certificate, against };
                 Command::Verify(around.target()?, audit, output.output)
             }
-            RawCommand::Schedules { verb, owned, list } => {
-                around.schedule(verb.unwrap_or(RawScheduleVerb::List { owned, list }))?
+            RawCommand::Schedules { verb, filter, list } => {
+                around.schedule(verb.unwrap_or(RawScheduleVerb::List { filter, list }))?
             }
             RawCommand::Executions { verb, filter, page, list } => {
                 around.execution(verb.unwrap_or(RawExecutionVerb::List { filter, page, list }))?
@@ -254,7 +254,7 @@ impl Surroundings<'_> {
 
     fn schedule(&self, verb: RawScheduleVerb) -> Result<Command> {
         match verb {
-            RawScheduleVerb::List { owned, list } => self.list(Listing::Schedules(owned.owner), &list),
+            RawScheduleVerb::List { filter, list } => self.list(Listing::Schedules(filter.resolve()), &list),
             RawScheduleVerb::Show { name, output } => {
                 Ok(Command::ShowSchedule(self.target()?, name, output.output))
             }
@@ -323,7 +323,7 @@ impl Surroundings<'_> {
         match verb {
             RawExecutionVerb::List { filter, page, list } => {
                 let filter = filter.resolve(self.now, list.most());
-                let filter = ExecutionFilter { oldest_first: page.oldest, ..filter };
+                let filter = ExecutionFilter { oldest_first: page.oldest, last: page.last, ..filter };
                 self.list(Listing::Executions(Box::new(filter), page.after), &list)
             }
             RawExecutionVerb::Show { id, output } => {

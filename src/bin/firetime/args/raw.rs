@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgGroup, Args, Parser, Subcommand};
-use firetime::{ExecutionState, MisfirePolicy, Overlap, ScheduleField};
+use firetime::{
+    ExecutionState, MisfirePolicy, Overlap, ScheduleField, ScheduleFilter, SchedulePlace, Standing,
+};
 use serde_json::value::RawValue;
 
 #[cfg(feature = "console")]
@@ -155,7 +157,7 @@ pub(super) enum RawCommand {
         #[command(subcommand)]
         verb: Option<RawScheduleVerb>,
         #[command(flatten)]
-        owned: RawOwned,
+        filter: RawSchedules,
         #[command(flatten)]
         list: RawList,
     },
@@ -240,7 +242,7 @@ pub(super) enum RawScheduleVerb {
     /// Lists them (as without a verb)
     List {
         #[command(flatten)]
-        owned: RawOwned,
+        filter: RawSchedules,
         #[command(flatten)]
         list: RawList,
     },
@@ -302,10 +304,39 @@ pub(super) enum RawScheduleVerb {
 
 /// Which schedules are listed.
 #[derive(Debug, Args)]
-pub(super) struct RawOwned {
+pub(super) struct RawSchedules {
     /// Only those that live in the code of this owner
     #[arg(long, value_name = "OWNER")]
-    pub(super) owner: Option<String>,
+    owner: Option<String>,
+    /// Only those with this text in their name, their job's name or their description, in any case
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
+    /// Only those of this job
+    #[arg(long, value_name = "JOB")]
+    job: Option<String>,
+    /// Only those that stand so: neglected stands for error, contained (paused by itself), overdue, unmet
+    /// (not succeeded in time), unclaimed (no live node can run it) and left-alone
+    #[arg(long, value_name = "STATE", value_parser = standings())]
+    state: Option<Standing>,
+    /// First those that are neglected, the gravest first
+    #[arg(long)]
+    neglected_first: bool,
+    /// Only what follows this in the list: the place that a page before has told
+    #[arg(long, value_name = "PLACE")]
+    after: Option<SchedulePlace>,
+}
+
+fn standings() -> impl TypedValueParser<Value = Standing> {
+    let words = PossibleValuesParser::new(Standing::ALL.map(Standing::as_str));
+    words.try_map(|word| word.parse::<Standing>())
+}
+
+impl RawSchedules {
+    pub(super) fn resolve(self) -> ScheduleFilter {
+        let Self { owner, text, job, state, neglected_first, after } = self;
+        let filter = ScheduleFilter::default();
+        ScheduleFilter { owner, text, job, standing: state, neglected_first, after, ..filter }
+    }
 }
 
 /// A schedule to be made.
@@ -786,6 +817,9 @@ pub(super) struct RawPage {
     /// The oldest first
     #[arg(long)]
     pub(super) oldest: bool,
+    /// Only the last attempt at each occurrence: a failure that was attempted again is left out
+    #[arg(long)]
+    pub(super) last: bool,
 }
 
 #[derive(Debug, Subcommand)]

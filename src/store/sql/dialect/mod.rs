@@ -109,6 +109,9 @@ properties! {
     /// Whether diesel reads the rows that an INSERT answers with.
     returns_inserted_rows = Sqlite | Postgres;
 
+    /// Whether an index may have some rows of its table alone.
+    has_partial_indexes = Sqlite | Postgres;
+
     /// Whether one bind may be a list of numbers.
     binds_lists = Postgres;
 

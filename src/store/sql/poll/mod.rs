@@ -606,6 +606,17 @@ pub(crate) fn behind(application: &str, due: &Range<Timestamp>) -> Statement {
         .bind_all((due.start, due.end, application, due.end))
 }
 
+/// The earliest of each section of an active job, with its fire time, of those that fire in a span.
+pub(crate) fn heads_between(application: &str, from: Timestamp, until: Timestamp) -> Statement {
+    let columns = "head.pid, head.shard, head.fire_time";
+    sql(format!("SELECT {columns} FROM ({}) AS head WHERE head.fire_time < ?", heads())).bind_all((
+        from,
+        until,
+        application,
+        until,
+    ))
+}
+
 /// What earlier misfire repairs of these schedules left PENDING and may give way. Their ids are no reason to
 /// read the schedules' whole ledgers: what is PENDING is found by its own index.
 fn unstarted(session: &mut dyn Session, application: &str, entries: &[Entry]) -> Step<Vec<Unstarted>> {

@@ -45,7 +45,7 @@ use crate::trigger::{Simple, Timing, Trigger};
 
 /// Enough rows that a planner prefers an index, in an application of their own.
 const ROWS: i64 = 20_000;
-const START: Timestamp = Timestamp::at(2_000_000_000_000);
+pub(super) const START: Timestamp = Timestamp::at(2_000_000_000_000);
 
 /// A session without a node's time limits: many rows take a slow machine longer, and autovacuum gives its
 /// lock up only after a second.
@@ -55,7 +55,7 @@ fn patient(database: &Database) -> Box<dyn Session + Send> {
     session
 }
 
-fn filled(database: &Database) -> (Box<dyn Session + Send>, String) {
+pub(super) fn filled(database: &Database) -> (Box<dyn Session + Send>, String) {
     // Two at once would store the same rows.
     static FILLING: Mutex<()> = Mutex::new(());
     let _filling = FILLING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +75,7 @@ fn filled(database: &Database) -> (Box<dyn Session + Send>, String) {
     (session, application)
 }
 
-fn analyze(session: &mut dyn Session) {
+pub(super) fn analyze(session: &mut dyn Session) {
     let text = session.dialect().choose(
         "ANALYZE",
         "ANALYZE",
@@ -188,7 +188,7 @@ fn fill(session: &mut dyn Session, application: &str, job: &str, after: i64) {
 }
 
 /// What a plan says of each table it reads, for those it reads from end to end.
-fn scans(session: &mut dyn Session, statement: &Statement) -> Vec<String> {
+pub(super) fn scans(session: &mut dyn Session, statement: &Statement) -> Vec<String> {
     let explain =
         |prefix: &str| Statement { text: format!("{prefix} {}", statement.text), ..statement.clone() };
     match session.dialect() {
@@ -606,7 +606,7 @@ fn looking_for_misfires_reads_a_page(session: &mut dyn Session, application: &st
 }
 
 /// How many rows and index entries a question reads.
-fn read(session: &mut dyn Session, statement: &Statement) -> i64 {
+pub(super) fn read(session: &mut dyn Session, statement: &Statement) -> i64 {
     match session.dialect() {
         Dialect::Postgres => {
             let text = format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) {}", statement.text);

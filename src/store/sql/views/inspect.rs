@@ -52,9 +52,6 @@ answer! {
         switch = "j.state", |row| Ok(Switch::read(&row.loose_text()?, true));
         pause = PauseRow::columns("j"), PauseRow::read;
         settings = settings_columns("j", JobColumn::ALL), |row| settings(row, JobColumn::ALL);
-        schedules = "(SELECT COUNT(*) FROM QRTZ_EXECUTE e WHERE e.application = j.application \
-            AND e.pid = j.id AND (e.state IS NULL OR e.state <> 'REMOVED') \
-            AND (e.job_type IS NULL OR e.job_type <> 'QUEUE')) AS schedules", Row::int;
         nobody = "j.nobody_time", Row::time;
     }
 }
@@ -134,12 +131,15 @@ answer! {
     }
 }
 
+/// That a row is a schedule, and neither a job's queue nor one that was removed.
+pub(crate) const SHOWN: &str =
+    "(e.state IS NULL OR e.state <> 'REMOVED') AND (e.job_type IS NULL OR e.job_type <> 'QUEUE')";
+
 /// Schedules that were not removed, without queues, whole: conditions may follow.
-fn all_schedules(dialect: Dialect, job: &str) -> Statement {
+pub(crate) fn all_schedules(dialect: Dialect, job: &str) -> Statement {
     sql(format!(
         "SELECT {} FROM QRTZ_EXECUTE e LEFT JOIN {job} ON j.id = e.pid LEFT JOIN {} \
-         ON x.application = e.application AND x.id = e.id \
-         WHERE (e.state IS NULL OR e.state <> 'REMOVED') AND (e.job_type IS NULL OR e.job_type <> 'QUEUE')",
+         ON x.application = e.application AND x.id = e.id WHERE {SHOWN}",
         ScheduleRow::columns(),
         dialect.unlocked("QRTZ_EXPECTED", "x")
     ))
@@ -164,11 +164,20 @@ pub(crate) fn schedule_named(
     }
 }
 
-pub(crate) fn counts(session: &mut dyn Session, schedule: ScheduleId) -> Step<Vec<(String, i64)>> {
-    let question = sql("SELECT r.state, r.occurrences, COUNT(*) AS attempts FROM QRTZ_RUN r \
-                        WHERE r.execute_id = ? GROUP BY r.state, r.occurrences");
+pub(crate) fn counts(
+    session: &mut dyn Session,
+    schedule: ScheduleId,
+    most: usize,
+) -> Step<Vec<(String, i64)>> {
+    let newest = "SELECT r.state, r.occurrences FROM QRTZ_RUN r WHERE r.execute_id = ? \
+                  ORDER BY r.execute_id DESC, r.generation DESC, r.origin DESC, r.scheduled_time DESC, \
+                  r.attempt DESC LIMIT ?";
+    let question = sql(format!(
+        "SELECT c.state, c.occurrences, COUNT(*) AS attempts FROM ({newest}) AS c \
+         GROUP BY c.state, c.occurrences"
+    ));
     let mut counts: BTreeMap<String, i64> = BTreeMap::new();
-    for mut row in session.rows(&question.bind(schedule.0))? {
+    for mut row in session.rows(&question.bind_all((schedule, most)))? {
         let (state, occurrences, attempts) = (row.loose_text()?, row.loose_int()?, row.int()?);
         let count = counts.entry(state).or_default();
         *count = count.saturating_add(occurrences.saturating_mul(attempts));

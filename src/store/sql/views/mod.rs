@@ -7,5 +7,7 @@ pub(super) mod history;
 pub(super) mod inspect;
 pub(super) mod ledger;
 pub(super) mod outcomes;
+pub(super) mod past;
 pub(super) mod place;
+pub(super) mod schedules;
 pub(super) mod waiting;

@@ -488,7 +488,11 @@ fn spans(query: &ExecutionQuery, since: Timestamp) -> Branch {
 fn conditions(question: Statement, query: &ExecutionQuery) -> Statement {
     let node =
         query.node.as_ref().map(|node| node.replace('!', "!!").replace('%', "!%").replace('_', "!_") + "%");
+    let last = " AND NOT EXISTS (SELECT 1 FROM QRTZ_RUN n WHERE n.execute_id = r.execute_id \
+                AND n.generation = r.generation AND n.origin = r.origin \
+                AND n.scheduled_time = r.scheduled_time AND n.attempt > r.attempt)";
     let mut question = question
+        .push(if query.last { last } else { "" })
         .given(" AND r.application = ?", query.application.as_deref())
         .given(" AND r.group_key = ?", query.group.as_deref())
         .given(
@@ -565,6 +569,8 @@ answer! {
         lane = "r.lane", Row::maybe_text;
         tags = "r.tags", |row| Ok(read_tags(row.maybe_text()?.as_deref()));
         nobody = "CASE WHEN r.state = 'PENDING' THEN j.nobody_time END AS nobody", Row::time;
+        held = "CASE WHEN r.state = 'PENDING' AND r.origin = 0 AND e.state = 'PAUSED' THEN 1 ELSE 0 END \
+            AS held", Row::flag;
     }
 }
 
