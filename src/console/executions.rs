@@ -6,7 +6,6 @@ use axum::response::Response;
 
 use super::asked::Asked;
 use super::bulk::{BulkOrder, BulkVerb};
-use super::failures::Failures;
 use super::filter::filter;
 use super::frame::Frame;
 use super::missed::MissedOrder;
@@ -63,7 +62,7 @@ fn make(client: &Client, asked: &Asked) -> Result<ExecutionsPage, Trouble> {
     let filter = ExecutionFilter { limit: PAGE + 1, ..filter(&asked.query, now)? };
     let is_lately = is_lately(&asked.query);
     let found = match is_lately {
-        true => Failures::of(client, filter.schedule.clone(), now)?.last,
+        true => client.failures(filter.schedule.as_deref())?.executions,
         false => client.executions(&filter)?,
     };
     let nodes = client.nodes()?;

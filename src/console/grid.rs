@@ -157,11 +157,7 @@ fn hours(
     for row in rows.iter().filter(|row| row.cause != "by hand") {
         let Some(at) = row.fire_time else { continue };
         if let Some(until) = row.until.filter(|_| row.count > 1) {
-            let mut hour = hour_of(at).0.max(begin(now));
-            while hour <= until.min(now) {
-                hours.entry(hour).or_default().skipped += 1;
-                hour = hour_of(hour).1;
-            }
+            add_span(&mut hours, row.count, (at, until), now);
             continue;
         }
         let known = decisive.entry(at).or_insert(row);
@@ -186,6 +182,32 @@ fn hours(
         hours.entry(hour_of(*at).0).or_default().planned += 1;
     }
     hours
+}
+
+/// Adds a span of skipped occurrences to the hours that it reaches into: those whose shares nobody knows
+/// exactly are spread evenly, as an interval or a cron of one rhythm has them.
+fn add_span(
+    hours: &mut BTreeMap<DateTime<Utc>, Hour>,
+    count: i64,
+    (from, until): (DateTime<Utc>, DateTime<Utc>),
+    now: DateTime<Utc>,
+) {
+    let whole = (until - from).num_milliseconds().max(1);
+    // How many of them are due at or before an instant.
+    let through = |at: DateTime<Utc>| {
+        let part = (at - from).num_milliseconds().clamp(-1, whole);
+        if part < 0 { 0 } else { 1 + i128::from(part) * i128::from(count - 1) / i128::from(whole) }
+    };
+    let mut hour = hour_of(from).0.max(begin(now));
+    while hour <= until.min(now) {
+        let next = hour_of(hour).1;
+        let end = next - TimeDelta::milliseconds(1);
+        let within = through(end) - through(hour - TimeDelta::milliseconds(1));
+        if within > 0 {
+            hours.entry(hour).or_default().skipped += i64::try_from(within).unwrap_or(i64::MAX);
+        }
+        hour = next;
+    }
 }
 
 impl Hour {
@@ -234,6 +256,24 @@ mod tests {
         let hour = Hour { ran: 1, planned: 2, ..Hour::default() };
         assert_eq!((hour.shown().0, hour.words().as_str()), ("c-ran", "1 ran, 2 to come"));
         assert_eq!(Hour { planned: 1, ..Hour::default() }.shown(), ("c-next", None));
+    }
+
+    /// A skipped span is one row of the ledger, whatever it stands for.
+    #[test]
+    fn a_span_counts_its_occurrences_in_each_hour() {
+        let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
+        let mut hours = BTreeMap::new();
+        // Every minute from 10:30 to 12:29.
+        let span = (at("2026-11-29T10:30:00Z"), at("2026-11-29T12:29:00Z"));
+        add_span(&mut hours, 120, span, at("2026-11-29T13:00:00Z"));
+        let counts: Vec<i64> = hours.values().map(|hour| hour.skipped).collect();
+        assert_eq!(counts, [30, 60, 30]);
+        let mut daily = BTreeMap::new();
+        let span = (at("2026-11-27T02:30:00Z"), at("2026-11-29T02:30:00Z"));
+        add_span(&mut daily, 3, span, at("2026-11-29T13:00:00Z"));
+        let days: Vec<String> = daily.keys().map(|hour| hour.format("%d %H").to_string()).collect();
+        assert_eq!(days, ["27 02", "28 02", "29 02"], "no hour between");
+        assert!(daily.values().all(|hour| hour.skipped == 1));
     }
 
     #[test]

@@ -10,10 +10,10 @@ use super::asked::Asked;
 use super::day::{by_job, told};
 use super::frame::Frame;
 use super::order::{Button, Order};
-use super::query;
+use super::query::{self, Query};
 use super::state::Console;
 use super::trouble::Trouble;
-use super::words::{Badge, Mark, Moment, because, counted, first_line, millis, number};
+use super::words::{Badge, Mark, Moment, because, first_line, millis, number};
 use crate::{Client, JobView, Outcomes, RateView, Target};
 
 #[derive(Template)]
@@ -120,8 +120,11 @@ fn row(job: &JobView, day: Option<&Outcomes>, frame: &Frame) -> Row {
         badge,
         reason,
         nodes: job.nodes,
-        schedules: counted(job.schedules, "schedule"),
-        to_schedules: query::address("schedules", "job", &job.name),
+        schedules: match job.schedules {
+            most @ 1_000.. => format!("{} or more active", number(most)),
+            count => format!("{} active", number(count)),
+        },
+        to_schedules: Query::default().with("job", &job.name).with("state", "active").of("schedules"),
         to_executions: query::address("executions", "job", &job.name),
         bounds: bounds(job),
         retries,

@@ -1,5 +1,7 @@
 //! The first page: what needs people, and what goes on.
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
@@ -7,14 +9,14 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::asked::Asked;
 use super::day::Day;
-use super::failures::Failures;
 use super::frame::Frame;
-use super::needs::{Need, Seen, name_of};
+use super::needs::{Need, failures, name_of, needs};
 use super::query;
+use super::schedules::COUNTED as SCHEDULES_COUNTED;
 use super::state::Console;
 use super::trouble::Trouble;
-use super::words::{Badge, Moment, counted, number, span, trigger};
-use crate::{Client, ExecutionFilter, ExecutionState, ExecutionView, NodeView};
+use super::words::{Badge, Moment, counted, in_words, number, span};
+use crate::{Check, Client, ExecutionFilter, ExecutionState, ExecutionView, Fire, NodeView, Upcoming};
 
 /// So many rows of what runs, and of what comes next, are shown.
 const ROWS: usize = 10;
@@ -77,7 +79,7 @@ struct NextRow {
     trigger: String,
 }
 
-/// How many schedules fire within ten seconds.
+/// How many fires there are within ten seconds.
 struct Bar {
     x: i64,
     y: i64,
@@ -91,37 +93,31 @@ pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Respon
 
 fn make(client: &Client, asked: &Asked) -> Result<NowPage, Trouble> {
     let frame = Frame::new(asked, client.application(), "now", "Now");
-    let seen = Seen::now(client)?;
+    let check = client.check()?;
     let under_way = some(client, &[ExecutionState::Running, ExecutionState::Claimed])?;
     let waiting = some(client, &[ExecutionState::Pending])?;
-    let needs = seen.needs(&frame);
+    let needs = needs(&check, &frame);
+    let is_known = check.application.is_some();
     let heading = match needs.len() {
-        _ if !seen.is_known() => "Nothing is known of this application yet".to_owned(),
+        _ if !is_known => "Nothing is known of this application yet".to_owned(),
         0 => "Nothing needs you".to_owned(),
         1 => "One thing needs you".to_owned(),
         many => format!("{many} things need you"),
     };
-    let (late, oldest) = seen.late();
-    let waits = match oldest {
-        Some(oldest) if late > 0 => format!("{} · {}", capped(waiting.len()), span(oldest)),
-        _ => capped(waiting.len()),
-    };
-    let live = seen.live().count();
-    let figures = figures(&seen, live, under_way.len(), waits);
-    let (next, next_words, bars) = next(&seen);
+    let live = check.live().count();
+    let (running, waits) = (capped(under_way.len()), capped(waiting.len()));
     let summary = format!(
-        "{} live, {} running, {} waiting; {} in the last hour.",
+        "{} live, {running} running, {waits} waiting; {} in the last hour{}.",
         counted(live, "node"),
-        capped(under_way.len()),
-        capped(waiting.len()),
-        match seen.failures() {
+        match (check.failures.executions.len(), check.failures.is_cut) {
             (0, false) => "nothing failed".to_owned(),
-            failures => format!("{} failed", at_least(failures)),
+            _ => format!("{} failed", failed(&check)),
         },
+        paused(&check),
     );
-    let running = under_way.iter().take(ROWS).map(|it| running_row(it, &seen)).collect();
-    let nodes = seen.live().map(|node| node_row(node, seen.now)).collect();
-    let (is_known, day) = (seen.is_known(), Day::of(client, seen.now)?);
+    let figures = figures(&check, [running, waits], client.count_schedules(SCHEDULES_COUNTED)?);
+    let upcoming = client.upcoming(AHEAD)?;
+    let running = under_way.iter().take(ROWS).map(|it| running_row(it, &check)).collect();
     Ok(NowPage {
         frame,
         heading,
@@ -129,13 +125,23 @@ fn make(client: &Client, asked: &Asked) -> Result<NowPage, Trouble> {
         is_known,
         needs,
         figures,
-        nodes,
+        nodes: check.live().map(|node| node_row(node, check.now)).collect(),
         running,
-        next,
-        next_words,
-        bars,
-        day,
+        next: upcoming.fires.iter().take(ROWS).map(|fire| next_row(fire, check.now)).collect(),
+        next_words: next_words(&upcoming),
+        bars: bars(&upcoming, check.now),
+        day: Day::of(client, check.now)?,
     })
+}
+
+/// `; 2 schedules are paused`
+fn paused(check: &Check) -> String {
+    let (paused, is_cut) = check.paused();
+    match paused.len() {
+        0 => String::new(),
+        1 => format!("; {} is paused", paused[0].name),
+        many => format!("; {}{} schedules are paused", number(many), if is_cut { " or more" } else { "" }),
+    }
 }
 
 /// The oldest executions in these states, as many as are counted.
@@ -155,19 +161,23 @@ fn capped(count: usize) -> String {
     format!("{}{more}", number(count))
 }
 
-fn at_least((count, more): (usize, bool)) -> String {
-    format!("{}{}", number(count), if more { " or more" } else { "" })
+/// How many executions failed in the last hour, as far as that is known.
+fn failed(check: &Check) -> String {
+    let more = if check.failures.is_cut { " or more" } else { "" };
+    format!("{}{more}", number(check.failures.executions.len()))
 }
 
-fn figures(seen: &Seen, live: usize, running: usize, waits: String) -> Vec<Figure> {
+fn figures(check: &Check, [running, waits]: [String; 2], schedules: usize) -> Vec<Figure> {
     let figure = |name, value, to: &str| Figure { name, value, to: to.to_owned() };
-    let failures = at_least(seen.failures());
+    let oldest = check.late.iter().filter_map(|it| Some(check.now - it.due?)).max();
+    let waits = oldest.map_or(waits.clone(), |oldest| format!("{waits} · {}", span(oldest)));
+    let more = if schedules >= SCHEDULES_COUNTED { " or more" } else { "" };
     vec![
-        figure("running now", capped(running), "executions?state=RUNNING&state=CLAIMED"),
+        figure("running now", running, "executions?state=RUNNING&state=CLAIMED"),
         figure("waiting, oldest", waits, "executions?state=PENDING&oldest=1"),
-        figure("failed in the last hour", failures, &Failures::address(None)),
-        figure("live nodes", number(live), "nodes"),
-        figure("schedules", number(seen.schedules.len()), "schedules"),
+        figure("failed in the last hour", failed(check), &failures(None)),
+        figure("live nodes", number(check.live().count()), "nodes"),
+        figure("schedules", format!("{}{more}", number(schedules)), "schedules"),
     ]
 }
 
@@ -183,36 +193,46 @@ fn node_row(node: &NodeView, now: DateTime<Utc>) -> NodeRow {
     }
 }
 
-fn running_row(execution: &ExecutionView, seen: &Seen) -> RunningRow {
-    let node = seen.nodes.iter().find(|node| node.id == execution.node).map(name_of);
+fn running_row(execution: &ExecutionView, check: &Check) -> RunningRow {
+    let node = check.nodes.iter().find(|node| node.id == execution.node).map(name_of);
     RunningRow {
         id: execution.id,
         to: query::execution(execution.id),
         schedule: execution.schedule.clone(),
         badge: Badge::of_execution(&execution.state),
-        since: Moment::some(execution.started.or(execution.claimed), seen.now),
+        since: Moment::some(execution.started.or(execution.claimed), check.now),
         node: node.unwrap_or_else(|| execution.node.clone()),
     }
 }
 
-/// The schedules that fire next: the first of them, how many there are, and how many in each ten seconds.
-fn next(seen: &Seen) -> (Vec<NextRow>, String, Vec<Bar>) {
+fn next_row(fire: &Fire, now: DateTime<Utc>) -> NextRow {
+    NextRow {
+        name: fire.schedule.clone(),
+        to: query::schedule(&fire.schedule),
+        job: fire.job.clone(),
+        at: Moment::new(fire.at, now),
+        trigger: in_words(&fire.trigger),
+    }
+}
+
+fn next_words(upcoming: &Upcoming) -> String {
+    let schedules: BTreeSet<&str> = upcoming.fires.iter().map(|fire| fire.schedule.as_str()).collect();
+    let fires =
+        format!("{} of {}", counted(upcoming.fires.len(), "fire"), counted(schedules.len(), "schedule"));
+    match (upcoming.fires.is_empty(), upcoming.is_cut) {
+        (true, false) => "no schedule fires within ten minutes".to_owned(),
+        (false, false) => format!("{fires} within ten minutes, each bar 10 s"),
+        (_, true) => format!("{fires} until {}, and more; each bar 10 s", upcoming.until.format("%H:%M:%S")),
+    }
+}
+
+/// How many fires there are in each ten seconds.
+fn bars(upcoming: &Upcoming, now: DateTime<Utc>) -> Vec<Bar> {
     const HEIGHT: i64 = 60;
-    let fires = |it: &&crate::ScheduleView| it.state == "active" && it.held_by.is_empty() && it.nodes > 0;
-    let within = seen.schedules.iter().filter(fires).filter_map(|it| Some((it.next?, it)));
-    let mut within: Vec<_> = within.filter(|(at, _)| *at < seen.now + AHEAD).collect();
-    within.sort_by_key(|(at, schedule)| (*at, schedule.name.clone()));
-    let row = |(at, schedule): &(DateTime<Utc>, &crate::ScheduleView)| NextRow {
-        name: schedule.name.clone(),
-        to: query::schedule(&schedule.name),
-        job: schedule.job.clone(),
-        at: Moment::new(*at, seen.now),
-        trigger: trigger(schedule),
-    };
     let bars = AHEAD.num_seconds() / BAR_SECONDS;
     let mut counts = vec![0_i64; usize::try_from(bars).unwrap_or_default()];
-    for (at, _) in &within {
-        let place = ((*at - seen.now).num_seconds() / BAR_SECONDS).clamp(0, bars - 1);
+    for fire in &upcoming.fires {
+        let place = ((fire.at - now).num_seconds() / BAR_SECONDS).clamp(0, bars - 1);
         if let Some(count) = usize::try_from(place).ok().and_then(|place| counts.get_mut(place)) {
             *count += 1;
         }
@@ -221,14 +241,9 @@ fn next(seen: &Seen) -> (Vec<NextRow>, String, Vec<Bar>) {
     let bar = |(place, count): (usize, i64)| {
         let place = i64::try_from(place).unwrap_or_default();
         let height = (count * HEIGHT / most).max(3);
-        let in_words = span(TimeDelta::seconds(place * BAR_SECONDS));
-        let title = format!("{} in {in_words}", counted(count, "schedule"));
+        let title =
+            format!("{} in {}", counted(count, "fire"), span(TimeDelta::seconds(place * BAR_SECONDS)));
         Bar { x: place * 12, y: HEIGHT - height, height, title }
     };
-    let bars = counts.into_iter().enumerate().filter(|(_, count)| *count > 0).map(bar).collect();
-    let words = match within.len() {
-        0 => "no schedule fires within ten minutes".to_owned(),
-        some => format!("{} within ten minutes, each bar 10 s", counted(some, "schedule")),
-    };
-    (within.iter().take(ROWS).map(row).collect(), words, bars)
+    counts.into_iter().enumerate().filter(|(_, count)| *count > 0).map(bar).collect()
 }

@@ -1,4 +1,6 @@
-//! The schedules of an application, by name.
+//! The schedules of an application: by name, or those that need people first.
+
+use std::collections::BTreeMap;
 
 use askama::Template;
 use axum::extract::State;
@@ -8,14 +10,19 @@ use chrono::{DateTime, Utc};
 use super::asked::Asked;
 use super::frame::Frame;
 use super::order::{Button, Order};
-use super::query;
+use super::query::{self, Query};
 use super::state::Console;
+use super::strip::Strip;
 use super::trouble::Trouble;
 use super::words::{Badge, Mark, Moment, because, counted, first_line, number, span, trigger};
-use crate::{Client, ScheduleView, Target};
+use crate::{Client, ScheduleFilter, SchedulePage, ScheduleView, Standing, Target};
 
 /// So many are on a page.
 const PAGE: usize = 50;
+/// So many of those that need people are counted.
+const NEEDING: usize = 100;
+/// So many schedules are counted.
+pub(super) const COUNTED: usize = 1_000;
 
 #[derive(Template)]
 #[template(path = "console/schedules.html")]
@@ -23,13 +30,18 @@ struct SchedulesPage {
     frame: Frame,
     heading: String,
     summary: String,
-    needing: usize,
+    /// Whether some need people, and others are shown too.
+    has_more_needs: bool,
     text: String,
     state: String,
     job: String,
+    /// Whether those that need people come first.
+    is_neglected_first: bool,
     /// The states that may be picked, each with its words.
     states: &'static [(&'static str, &'static str)],
     rows: Vec<Row>,
+    /// What the words that lead to the next page say.
+    next_words: &'static str,
     /// The address of the page behind this one, and of the first.
     next: Option<String>,
     first: Option<String>,
@@ -43,105 +55,106 @@ struct Row {
     trigger: String,
     badge: Badge,
     reason: String,
+    strip: Strip,
     last: Option<Moment>,
     next: Option<Moment>,
     never: &'static str,
     button: Option<Button>,
 }
 
-/// What may be picked of states.
-const STATES: [(&str, &str); 6] = [
-    ("needs", "needs you"),
+/// What may be picked of states: the words of [`Standing`].
+const STATES: [(&str, &str); 11] = [
+    ("neglected", "needs you"),
+    ("error", "in error"),
+    ("contained", "paused itself"),
+    ("overdue", "overdue"),
+    ("unmet", "expected, and has not succeeded"),
+    ("unclaimed", "nobody can run"),
+    ("left-alone", "left alone"),
+    ("held", "held by a pause above"),
     ("active", "active"),
     ("paused", "paused"),
-    ("error", "in error"),
     ("complete", "complete"),
-    ("unclaimed", "nobody can run"),
 ];
 
 pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Response {
     console.show(asked, make).await
 }
 
+/// What an address asks for.
+pub(super) fn filter(query: &Query) -> Result<ScheduleFilter, Trouble> {
+    Ok(ScheduleFilter {
+        text: query.typed("q").map(str::to_owned),
+        job: query.text("job"),
+        owner: query.text("owner"),
+        standing: query.get("state").map(str::parse).transpose()?,
+        neglected_first: query.get("first").is_some(),
+        after: query.get("after").map(str::parse).transpose()?,
+        limit: PAGE,
+    })
+}
+
 fn make(client: &Client, asked: &Asked) -> Result<SchedulesPage, Trouble> {
     let frame = Frame::new(asked, client.application(), "schedules", "Schedules");
     let text = |name| asked.query.text(name).unwrap_or_default();
-    let wanted = asked.query.typed("q").unwrap_or_default().to_owned();
-    let (state, job, after) = (text("state"), text("job"), text("after"));
-    let (now, all) = (client.now()?, client.schedules()?);
-    let needing = all.iter().filter(|schedule| needs(schedule, now)).count();
-    let total = all.len();
-    let found = all.into_iter().filter(|schedule| {
-        has(schedule, &wanted) && is_in(schedule, &state, now) && (job.is_empty() || schedule.job == job)
-    });
-    let found: Vec<ScheduleView> = found.collect();
-    let rest: Vec<&ScheduleView> = found.iter().filter(|it| after.is_empty() || it.name > after).collect();
-    let shown = &rest[..rest.len().min(PAGE)];
-    let last = shown.last().filter(|_| rest.len() > PAGE);
-    let next =
-        last.map(|last| asked.query.clone().without("after").with("after", &last.name).of("schedules"));
-    let first = (!after.is_empty()).then(|| asked.query.clone().without("after").of("schedules"));
-    let heading = match needing {
-        0 if total == 0 => "There are no schedules yet".to_owned(),
-        0 => "All schedules are well".to_owned(),
-        1 => "One schedule needs you".to_owned(),
-        many => format!("{} schedules need you", number(many)),
-    };
-    let summary = match found.len() == total {
-        true => format!("{} in all.", counted(total, "schedule")),
-        false => format!("{} of {} shown by this filter.", number(found.len()), counted(total, "schedule")),
-    };
-    let rows = shown.iter().map(|schedule| row(schedule, &frame, now)).collect();
+    let filter = filter(&asked.query)?;
+    let page = client.find_schedules(&filter)?;
+    let (needing, total) = (needing(client)?, client.count_schedules(COUNTED)?);
+    let first = filter.after.is_some().then(|| asked.query.clone().without("after").of("schedules"));
+    let next = page.next.as_ref();
+    let next = next.map(|next| asked.query.clone().without("after").with("after", next).of("schedules"));
+    let mut strips = Strip::all(client, &page.schedules)?;
+    let rows = page.schedules.iter().map(|schedule| row(schedule, &mut strips, &frame, page.now)).collect();
     Ok(SchedulesPage {
         frame,
-        heading,
-        summary,
-        needing,
-        text: wanted,
-        state,
-        job,
+        heading: heading(needing, total),
+        summary: summary(&filter, &page, total),
+        has_more_needs: needing > 0 && filter.standing != Some(Standing::Neglected),
+        text: asked.query.typed("q").unwrap_or_default().to_owned(),
+        state: text("state"),
+        job: text("job"),
+        is_neglected_first: filter.neglected_first,
         states: &STATES,
         rows,
+        next_words: if page.schedules.len() < PAGE { "Look on" } else { "Next page" },
         next,
         first,
     })
 }
 
-/// Whether its name, its job or its purpose has a text, in any case.
-fn has(schedule: &ScheduleView, text: &str) -> bool {
-    let text = text.to_lowercase();
-    [&schedule.name, &schedule.job, &schedule.description].iter().any(|it| it.to_lowercase().contains(&text))
+/// How many schedules need people, as far as they are counted.
+fn needing(client: &Client) -> Result<usize, Trouble> {
+    let standing = Some(Standing::Neglected);
+    let filter = ScheduleFilter { standing, limit: NEEDING, ..ScheduleFilter::default() };
+    Ok(client.find_schedules(&filter)?.schedules.len())
 }
 
-fn is_in(schedule: &ScheduleView, state: &str, now: DateTime<Utc>) -> bool {
-    match state {
-        "" => true,
-        "needs" => needs(schedule, now),
-        "unclaimed" => is_unclaimed(schedule),
-        state => schedule.state == state,
+fn heading(needing: usize, total: usize) -> String {
+    match needing {
+        0 if total == 0 => "There are no schedules yet".to_owned(),
+        0 => "All schedules are well".to_owned(),
+        1 => "One schedule needs you".to_owned(),
+        NEEDING.. => format!("{NEEDING} schedules or more need you"),
+        many => format!("{} schedules need you", number(many)),
     }
 }
 
-fn is_unclaimed(schedule: &ScheduleView) -> bool {
-    schedule.state == "active" && schedule.nodes == 0
+fn summary(filter: &ScheduleFilter, page: &SchedulePage, total: usize) -> String {
+    let more = if total >= COUNTED { " or more" } else { "" };
+    let all = format!("{}{more}", counted(total, "schedule"));
+    let is_filtered = filter.text.is_some() || filter.job.is_some() || filter.standing.is_some();
+    let shown = number(page.schedules.len());
+    match (page.next.is_some() && page.schedules.len() < PAGE, is_filtered || filter.after.is_some()) {
+        (true, _) => format!(
+            "{shown} among the {} looked at, of {all}: look on for more.",
+            counted(page.looked, "schedule")
+        ),
+        (false, true) => format!("{shown} shown of {all}."),
+        (false, false) => format!("{all} in all."),
+    }
 }
 
-/// Whether it does not what it is there for: in error, paused by itself, behind, or nobody can run it.
-fn needs(schedule: &ScheduleView, now: DateTime<Utc>) -> bool {
-    let is_contained = schedule.state == "paused" && schedule.paused_by == "firetime";
-    let is_overdue = schedule.state == "active"
-        && schedule
-            .next
-            .is_some_and(|next| (now - next).num_milliseconds() > schedule.misfire_threshold + 30_000);
-    let is_held = !schedule.held_by.is_empty();
-    schedule.state == "error"
-        || is_contained
-        || schedule.unmet.is_some()
-        || !schedule.left_alone.is_empty()
-        || !is_held && (is_overdue || is_unclaimed(schedule))
-}
-
-fn row(schedule: &ScheduleView, frame: &Frame, now: DateTime<Utc>) -> Row {
+fn row(schedule: &ScheduleView, strips: &mut BTreeMap<i64, Strip>, frame: &Frame, now: DateTime<Utc>) -> Row {
     let target = || Target::schedule(&schedule.name);
     let button = match schedule.state.as_str() {
         "active" => Button::new(frame, "Run now", &Order::Run(schedule.name.clone())),
@@ -157,9 +170,14 @@ fn row(schedule: &ScheduleView, frame: &Frame, now: DateTime<Utc>) -> Row {
         trigger: trigger(schedule),
         badge,
         reason,
+        strip: strips.remove(&schedule.id).unwrap_or_default(),
         last: Moment::some(schedule.prev, now),
         next: if schedule.state == "active" { Moment::some(schedule.next, now) } else { None },
-        never: if schedule.state == "active" { "once its run has ended" } else { "–" },
+        never: match schedule.state.as_str() {
+            "active" => "once its run has ended",
+            "paused" => "paused",
+            _ => "–",
+        },
         button,
     }
 }
@@ -184,6 +202,10 @@ pub(super) fn state_of(schedule: &ScheduleView, now: DateTime<Utc>) -> (Badge, S
             (Badge::new(Mark::Failed, "nobody can run it"), reason)
         }
         "active" if !left_alone.is_empty() => (Badge::new(Mark::Late, "left alone"), left_alone.clone()),
+        "active" if schedule.overdue(now).is_some() => {
+            let overdue = schedule.overdue(now).map(span).unwrap_or_default();
+            (Badge::new(Mark::Late, "overdue"), format!("should have fired {overdue} ago"))
+        }
         "active" => match unmet {
             Some(at) => {
                 let reason = format!("has not succeeded since {}", Moment::exactly(*at).said);

@@ -123,6 +123,12 @@ fn told(client: &Client, order: &Order) -> Result<(String, Vec<String>, String),
     })
 }
 
+/// A count of which there may be more than are counted.
+fn up_to(count: usize, noun: &str) -> String {
+    let counted = counted(count, noun);
+    if count >= COUNTED { format!("{counted} or more") } else { counted }
+}
+
 fn paused(client: &Client, target: &Target) -> Result<(String, Vec<String>), Trouble> {
     let until =
         "Resume ends the pause: what was planned meanwhile is skipped, and the ledger says so.".to_owned();
@@ -136,10 +142,10 @@ fn paused(client: &Client, target: &Target) -> Result<(String, Vec<String>), Tro
             (name.clone(), vec![next, "What runs of it goes on.".to_owned(), until])
         }
         Target::Job(name) => {
-            let count = client.schedules()?.iter().filter(|it| it.job == *name).count();
+            let count = client.jobs()?.iter().find(|it| it.name == *name).map_or(0, |job| job.schedules);
             let held = format!(
                 "{} and what is enqueued wait, those asked for by hand too.",
-                counted(count, "schedule")
+                up_to(count, "active schedule")
             );
             (format!("job {name}"), vec![held, "What runs goes on.".to_owned(), until])
         }
@@ -150,10 +156,10 @@ fn paused(client: &Client, target: &Target) -> Result<(String, Vec<String>), Tro
         }
         _ => {
             let name = format!("the application {}", client.application());
-            let count = client.schedules()?.len();
+            let count = client.count_schedules(COUNTED)?;
             let held = format!(
                 "No node claims anything: {} and all that is enqueued wait.",
-                counted(count, "schedule")
+                up_to(count, "schedule")
             );
             (name, vec![held, "What runs goes on.".to_owned(), until])
         }

@@ -8,9 +8,10 @@ use super::super::asked::Asked;
 use super::super::filter::filter;
 use super::super::instant::instant;
 use super::super::query::Query;
+use super::super::schedules;
 use super::super::trouble::Trouble;
 use super::read::Read;
-use crate::{AuditFilter, Client, ExecutionFilter, OutcomeFilter};
+use crate::{AuditFilter, Client, ExecutionFilter, OutcomeFilter, ScheduleFilter};
 
 /// So many are answered unless a limit says otherwise, and at most so many.
 const USUAL: usize = 100;
@@ -19,7 +20,7 @@ const MOST: usize = 1_000;
 pub(super) static READS: [Read; 9] = [
     Read {
         path: "/schedules",
-        parameters: &["q", "job", "state", "owner", "after", "limit"],
+        parameters: &["q", "job", "state", "owner", "first", "after", "limit"],
         make: schedules,
     },
     Read { path: "/schedule", parameters: &["name"], make: schedule },
@@ -77,26 +78,9 @@ fn id(query: &Query, name: &str) -> Result<i64, Trouble> {
 }
 
 fn schedules(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
-    let (query, limit) = (&asked.query, limit(&asked.query)?);
-    let text = query.typed("q").map(str::to_lowercase);
-    let is = |name, value: &str| query.get(name).is_none_or(|wanted| wanted == value);
-    let mut all = client.schedules()?;
-    all.retain(|it| {
-        let has = |text: &String| {
-            [&it.name, &it.job, &it.description].iter().any(|of| of.to_lowercase().contains(text))
-        };
-        let is_after = query.get("after").is_none_or(|after| it.name.as_str() > after);
-        text.as_ref().is_none_or(has)
-            && is("job", &it.job)
-            && is("state", &it.state)
-            && is("owner", &it.owner)
-            && is_after
-    });
-    all.sort_by(|a, b| a.name.cmp(&b.name));
-    let has_more = all.len() > limit;
-    all.truncate(limit);
-    let after = all.last().filter(|_| has_more).map(|it| it.name.clone());
-    list(&all, after)
+    let filter = ScheduleFilter { limit: limit(&asked.query)?, ..schedules::filter(&asked.query)? };
+    let page = client.find_schedules(&filter)?;
+    list(&page.schedules, page.next.map(|next| next.to_string()))
 }
 
 fn schedule(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
