@@ -8,6 +8,7 @@ use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 
+use super::asker::Question;
 use super::known::Who;
 use super::masks::Masks;
 use super::peer::Peer;
@@ -134,6 +135,27 @@ impl Asked {
             return Err(Trouble::forbidden(said));
         }
         Ok(form)
+    }
+
+    /// What a page is made for that many look at.
+    pub(super) fn shared(question: &Question, masks: Arc<Masks>) -> Self {
+        let (path, query) = question.address.split_once('?').unwrap_or((&question.address, ""));
+        Self {
+            path: path.to_owned(),
+            query: Query::read(query),
+            token: Token::none(),
+            is_held: true,
+            said: None,
+            user: None,
+            has_session: false,
+            is_program: false,
+            network: None,
+            is_https: false,
+            is_standby: false,
+            masks,
+            role: question.role,
+            zone: question.zone,
+        }
     }
 
     /// The way from its page up to the console's first one: none of a page beside that, and `../` of one

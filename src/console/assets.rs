@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 
 const STYLE: &str = include_str!("assets/console.css");
 const ZONE: &str = include_str!("assets/zone.js");
+const LIVE: &str = include_str!("assets/live.js");
 const ICON: &str = include_str!("assets/icon.svg");
 
 /// How long browsers keep a file.
@@ -20,6 +21,10 @@ pub(super) async fn style() -> Response {
 
 pub(super) async fn zone() -> Response {
     file("text/javascript; charset=utf-8", ZONE)
+}
+
+pub(super) async fn live() -> Response {
+    file("text/javascript; charset=utf-8", LIVE)
 }
 
 pub(super) async fn icon() -> Response {

@@ -24,7 +24,7 @@ const VERBS: [&str; 13] = [
 
 #[derive(Template)]
 #[template(path = "console/audit.html")]
-struct AuditPage {
+pub(super) struct AuditPage {
     frame: Frame,
     heading: String,
     summary: String,
@@ -52,7 +52,7 @@ pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Respon
     console.show(asked, make).await
 }
 
-fn make(client: &Client, asked: &Asked) -> Result<AuditPage, Trouble> {
+pub(super) fn make(client: &Client, asked: &Asked) -> Result<AuditPage, Trouble> {
     let frame = Frame::new(asked, client.application(), "audit", "Audit");
     let (query, now) = (&asked.query, client.now()?);
     let text = |name: &str| query.text(name).unwrap_or_default();

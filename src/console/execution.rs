@@ -18,7 +18,7 @@ use crate::{Client, ExecutionDetails, ExecutionView, LogLevel, NodeView};
 
 #[derive(Template)]
 #[template(path = "console/execution.html")]
-struct ExecutionPage {
+pub(super) struct ExecutionPage {
     frame: Frame,
     id: i64,
     schedule: String,
@@ -64,7 +64,7 @@ pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Respon
     console.show(asked, make).await
 }
 
-fn make(client: &Client, asked: &Asked) -> Result<ExecutionPage, Trouble> {
+pub(super) fn make(client: &Client, asked: &Asked) -> Result<ExecutionPage, Trouble> {
     let id = asked.query.get("id").and_then(|id| id.parse::<i64>().ok());
     let id = id.ok_or_else(|| Trouble::wrong("An execution's id is a number."))?;
     let frame = Frame::new(asked, client.application(), "executions", format!("Execution {id}"));

@@ -25,7 +25,7 @@ const CAUSES: [&str; 7] = ["planned", "misfire", "by hand", "rerun", "enqueued",
 
 #[derive(Template)]
 #[template(path = "console/executions.html")]
-struct ExecutionsPage {
+pub(super) struct ExecutionsPage {
     frame: Frame,
     heading: String,
     summary: String,
@@ -56,7 +56,7 @@ pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Respon
     console.show(asked, make).await
 }
 
-fn make(client: &Client, asked: &Asked) -> Result<ExecutionsPage, Trouble> {
+pub(super) fn make(client: &Client, asked: &Asked) -> Result<ExecutionsPage, Trouble> {
     let frame = Frame::new(asked, client.application(), "executions", "Executions");
     let now = client.now()?;
     let filter = ExecutionFilter { limit: PAGE + 1, ..filter(&asked.query, now)? };

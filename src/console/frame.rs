@@ -85,6 +85,13 @@ impl Frame {
         self.asks.pairs()
     }
 
+    /// Whether it says what there is now, and may be kept up to date.
+    pub(super) fn is_live(&self) -> bool {
+        let page = self.back.split('?').next().unwrap_or_default();
+        let others = ["schedule", "execution"];
+        others.contains(&page) || self.pages().iter().any(|(_, to)| *to == page)
+    }
+
     /// Says of a link in the rail that it is this page.
     pub(super) fn current(&self, page: &str) -> bool {
         self.here == page

@@ -18,7 +18,7 @@ use crate::{Client, JobView, Outcomes, RateView, Target};
 
 #[derive(Template)]
 #[template(path = "console/jobs.html")]
-struct JobsPage {
+pub(super) struct JobsPage {
     frame: Frame,
     heading: String,
     rows: Vec<Row>,
@@ -60,7 +60,7 @@ pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Respon
     console.show(asked, make).await
 }
 
-fn make(client: &Client, asked: &Asked) -> Result<JobsPage, Trouble> {
+pub(super) fn make(client: &Client, asked: &Asked) -> Result<JobsPage, Trouble> {
     let frame = Frame::new(asked, client.application(), "jobs", "Jobs and lanes");
     let (jobs, nodes) = (client.jobs()?, client.nodes()?);
     let day = by_job(client, client.now()?)?;

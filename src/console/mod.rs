@@ -18,6 +18,7 @@
 
 mod api;
 mod asked;
+mod asker;
 mod assets;
 mod audit;
 mod bulk;
@@ -37,6 +38,7 @@ mod instant;
 mod jobs;
 mod known;
 mod limiter;
+mod live;
 mod login;
 mod logins;
 mod masks;
@@ -46,6 +48,8 @@ mod nodes;
 mod now;
 mod options;
 mod order;
+mod pages;
+mod parts;
 mod password;
 mod peer;
 mod plot;
@@ -114,8 +118,10 @@ pub fn router<S: Clone + Send + Sync + 'static>(client: Client, options: Options
         .route("/change", post(verbs::change))
         .route("/login", get(login::page).post(login::log_in))
         .route("/logout", post(login::log_out))
+        .route("/live", get(live::stream))
         .route("/assets/console.css", get(assets::style))
         .route("/assets/zone.js", get(assets::zone))
+        .route("/assets/live.js", get(assets::live))
         .route("/assets/icon.svg", get(assets::icon))
         .nest(api::BELOW, api::routes())
         .fallback(missing)

@@ -20,7 +20,7 @@ const ENDED: usize = 20;
 
 #[derive(Template)]
 #[template(path = "console/nodes.html")]
-struct NodesPage {
+pub(super) struct NodesPage {
     frame: Frame,
     heading: String,
     live: Vec<Row>,
@@ -48,7 +48,7 @@ pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Respon
     console.show(asked, make).await
 }
 
-fn make(client: &Client, asked: &Asked) -> Result<NodesPage, Trouble> {
+pub(super) fn make(client: &Client, asked: &Asked) -> Result<NodesPage, Trouble> {
     let frame = Frame::new(asked, client.application(), "nodes", "Nodes");
     let now = client.now()?;
     let (ended, live): (Vec<NodeView>, Vec<NodeView>) =

@@ -29,7 +29,7 @@ const BAR_SECONDS: i64 = 10;
 
 #[derive(Template)]
 #[template(path = "console/now.html")]
-struct NowPage {
+pub(super) struct NowPage {
     frame: Frame,
     heading: String,
     summary: String,
@@ -91,7 +91,7 @@ pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Respon
     console.show(asked, make).await
 }
 
-fn make(client: &Client, asked: &Asked) -> Result<NowPage, Trouble> {
+pub(super) fn make(client: &Client, asked: &Asked) -> Result<NowPage, Trouble> {
     let frame = Frame::new(asked, client.application(), "now", "Now");
     let check = client.check()?;
     let under_way = some(client, &[ExecutionState::Running, ExecutionState::Claimed])?;

@@ -10,7 +10,7 @@ use std::str::FromStr;
 /// assert!(Role::Viewer < Role::Operator && Role::Operator < Role::Admin);
 /// assert_eq!("operator".parse(), Ok(Role::Operator));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// Look at everything, and change nothing.
     Viewer,

@@ -36,7 +36,7 @@ const LISTED: usize = 10;
 
 #[derive(Template)]
 #[template(path = "console/schedule.html")]
-struct SchedulePage {
+pub(super) struct SchedulePage {
     frame: Frame,
     name: String,
     job: String,
@@ -93,7 +93,7 @@ pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Respon
     console.show(asked, make).await
 }
 
-fn make(client: &Client, asked: &Asked) -> Result<SchedulePage, Trouble> {
+pub(super) fn make(client: &Client, asked: &Asked) -> Result<SchedulePage, Trouble> {
     let name = asked.query.get("name").ok_or_else(|| Trouble::wrong("The page names no schedule."))?;
     let frame = Frame::new(asked, client.application(), "schedules", name);
     let now = client.now()?;

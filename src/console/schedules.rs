@@ -26,7 +26,7 @@ pub(super) const COUNTED: usize = 1_000;
 
 #[derive(Template)]
 #[template(path = "console/schedules.html")]
-struct SchedulesPage {
+pub(super) struct SchedulesPage {
     frame: Frame,
     heading: String,
     summary: String,
@@ -94,7 +94,7 @@ pub(super) fn filter(query: &Query) -> Result<ScheduleFilter, Trouble> {
     })
 }
 
-fn make(client: &Client, asked: &Asked) -> Result<SchedulesPage, Trouble> {
+pub(super) fn make(client: &Client, asked: &Asked) -> Result<SchedulesPage, Trouble> {
     let frame = Frame::new(asked, client.application(), "schedules", "Schedules");
     let text = |name| asked.query.text(name).unwrap_or_default();
     let filter = filter(&asked.query)?;

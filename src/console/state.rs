@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::bulk::Tasks;
+use super::asker::Askers;
 use super::clock;
 use super::logins::Logins;
 use super::options::Options;
@@ -14,6 +15,8 @@ use crate::Client;
 
 /// So many requests ask the database at once; further ones wait for their turn.
 const MOST_CALLS: usize = 8;
+/// So many pages are kept up to date at once.
+const MOST_STREAMS: usize = 1_000;
 
 /// Who changes something, for the audit, if neither a login nor the client says.
 const ACTOR: &str = "console";
@@ -29,6 +32,8 @@ pub(super) struct Console {
     calls: Arc<Semaphore>,
     /// Changes of many that are under way.
     tasks: Tasks,
+    askers: Askers,
+    streams: Arc<Semaphore>,
 }
 
 impl Console {
@@ -37,6 +42,7 @@ impl Console {
         let client = if client.actor().is_some() { client } else { client.acting_as(ACTOR) };
         let application = client.application().into();
         let calls = Arc::new(Semaphore::new(MOST_CALLS));
+        let streams = Arc::new(Semaphore::new(MOST_STREAMS));
         Self {
             client,
             application,
@@ -45,6 +51,8 @@ impl Console {
             standby: Arc::default(),
             calls,
             tasks: Tasks::default(),
+            askers: Askers::default(),
+            streams,
         }
     }
 
@@ -63,6 +71,15 @@ impl Console {
 
     pub(super) fn tasks(&self) -> &Tasks {
         &self.tasks
+    }
+
+    pub(super) fn askers(&self) -> &Askers {
+        &self.askers
+    }
+
+    /// A place among the pages that are kept up to date, if there is one.
+    pub(super) fn stream(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.streams).try_acquire_owned().ok()
     }
 
     pub(super) fn application(&self) -> &str {

@@ -20,6 +20,11 @@ impl Token {
         Self(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
     }
 
+    /// None: of a page that is made for many, whose forms get each browser's own there.
+    pub(super) fn none() -> Self {
+        Self(String::new())
+    }
+
     /// The one that a browser holds.
     pub(super) fn held(headers: &HeaderMap) -> Option<Self> {
         let held = cookie(headers, COOKIE_NAME)?;

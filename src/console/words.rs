@@ -86,9 +86,14 @@ impl Badge {
 
 /// An instant: near ones as a span from now, all exactly on demand.
 #[derive(Clone, Debug, Template)]
-#[template(source = r#"<time datetime="{{ iso }}" title="{{ exact }}">{{ said }}</time>"#, ext = "html")]
+#[template(
+    source = r#"<time datetime="{{ iso }}" title="{{ exact }}"{% if is_near %} data-near="1"{% endif %}>{{ said }}</time>"#,
+    ext = "html"
+)]
 pub(super) struct Moment {
     iso: String,
+    /// Whether it is told as a span from now, which goes on.
+    is_near: bool,
     /// With its zone.
     pub(super) exact: String,
     pub(super) said: String,
@@ -109,12 +114,12 @@ impl Moment {
             _ if wall.year() == today.year() => wall.format("%a %-d %b %H:%M").to_string(),
             _ => wall.format("%-d %b %Y %H:%M").to_string(),
         };
-        Self { iso: at.to_rfc3339(), exact: exact(at), said }
+        Self { iso: at.to_rfc3339(), is_near: away.abs() < TimeDelta::hours(1), exact: exact(at), said }
     }
 
     /// The same, shown exactly.
     pub(super) fn exactly(at: DateTime<Utc>) -> Self {
-        Self { iso: at.to_rfc3339(), exact: exact(at), said: exact(at) }
+        Self { iso: at.to_rfc3339(), is_near: false, exact: exact(at), said: exact(at) }
     }
 
     /// An instant that may be unknown.

@@ -50,6 +50,8 @@ mod examples;
 mod leftovers;
 mod life;
 #[cfg(all(feature = "sqlite", feature = "console"))]
+mod live;
+#[cfg(all(feature = "sqlite", feature = "console"))]
 mod logins;
 #[cfg(feature = "mysql")]
 mod members;
@@ -93,11 +95,7 @@ fn main() {
     #[cfg(all(feature = "sqlite", feature = "tokio"))]
     examples::add(&mut trials);
     #[cfg(all(feature = "sqlite", feature = "console"))]
-    console::add(&mut trials);
-    #[cfg(all(feature = "sqlite", feature = "console"))]
-    logins::add(&mut trials);
-    #[cfg(all(feature = "sqlite", feature = "console"))]
-    console_api::add(&mut trials);
+    add_consoles(&mut trials);
     cron::add(&mut trials);
     chaos::add_own(&mut trials);
     #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -107,6 +105,8 @@ fn main() {
         cluster::add(&mut trials, database);
         #[cfg(any(feature = "postgres", feature = "mysql"))]
         distant::add(&mut trials, database);
+        #[cfg(all(feature = "sqlite", feature = "console", any(feature = "postgres", feature = "mysql")))]
+        live::add_far(&mut trials, database);
         leftovers::add(&mut trials, database);
         #[cfg(all(feature = "sqlx", feature = "tokio-postgres", feature = "diesel-async"))]
         drivers::add(&mut trials, database);
@@ -140,6 +140,14 @@ fn main() {
         arguments::add(&mut trials, database);
     }
     libtest_mimic::run(&arguments, trials).exit();
+}
+
+#[cfg(all(feature = "sqlite", feature = "console"))]
+fn add_consoles(trials: &mut Vec<Trial>) {
+    console::add(trials);
+    console_api::add(trials);
+    live::add(trials);
+    logins::add(trials);
 }
 
 /// A test called `name`.
