@@ -1,8 +1,9 @@
-//! How long lists of executions, and counts of outcomes, take in a large ledger: `scripts/bench-views.sh`
-//! loads one and runs this.
+//! How long lists of executions, counts of outcomes, and the console's pages take in a large ledger:
+//! `scripts/bench-views.sh` loads one and runs this.
 //!
 //! For each list the first and the hundredth page of 50 rows: the median of five calls of a client that is
-//! connected already, in milliseconds, and how many rows came. The same for each count.
+//! connected already, in milliseconds, and how many rows came. The same for each count, and for each page,
+//! asked of the console's router, with its size.
 
 #![allow(clippy::disallowed_methods, reason = "a bench reads the real clock")]
 #![allow(
@@ -19,14 +20,15 @@ use std::time::Instant;
 use chrono::{DateTime, TimeDelta, Utc};
 use firetime::{Client, ExecutionFilter, ExecutionState, ExecutionView, OutcomeFilter};
 
-/// When the first execution of the ledger was due: it reaches thirty days from there.
-const FIRST: i64 = 1_700_000_000_000;
-
 fn main() {
-    let url = std::env::args().nth(1).filter(|it| it.contains(':')).expect("the database's URL");
+    let mut arguments = std::env::args().skip(1).filter(|it| it != "--bench");
+    let url = arguments.next().filter(|it| it.contains(':')).expect("the database's URL");
+    // The ledger reaches thirty days from there.
+    let first = arguments.next().and_then(|it| it.parse().ok()).and_then(DateTime::from_timestamp_millis);
+    let first: DateTime<Utc> = first.expect("when the first execution of the ledger was due");
     let client = Client::connect("bench", &url).unwrap();
     println!("{:<44} {:>9} {:>9} {:>6}", "list", "first ms", "100th ms", "rows");
-    for (name, filter) in lists() {
+    for (name, filter) in lists(first) {
         if let Err(error) = client.executions(&filter) {
             println!("{name:<44} failed: {error:#}");
             continue;
@@ -37,15 +39,68 @@ fn main() {
         println!("{name:<44} {first:>9.1} {far:>9.1} {rows:>6}");
     }
     println!("\n{:<44} {:>9} {:>16}", "counts", "ms", "rows");
-    for (name, filter) in counts() {
+    for (name, filter) in counts(first) {
         let (took, rows) = timed(|| client.outcomes(&filter).unwrap().len());
         println!("{name:<44} {took:>9.1} {rows:>16}");
     }
+    #[cfg(feature = "console")]
+    pages(&client);
 }
 
-fn counts() -> [(&'static str, OutcomeFilter); 6] {
+#[cfg(feature = "console")]
+fn pages(client: &Client) {
+    use axum::body::{Body, to_bytes};
+    use axum::http::{Request, StatusCode};
+    use tower::ServiceExt;
+
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let pages: axum::Router = firetime::console::router(client.clone(), firetime::console::Options::new());
+    let get = |path: &str| {
+        let request = Request::get(format!("/{path}")).header("host", "localhost").body(Body::empty());
+        runtime.block_on(async {
+            let answer = pages.clone().oneshot(request.unwrap()).await.unwrap();
+            let status = answer.status();
+            let text = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+            assert_eq!(status, StatusCode::OK, "{path}: {}", String::from_utf8_lossy(&text));
+            text.len()
+        })
+    };
+    let execution = client.executions(&ExecutionFilter { limit: 1, ..Default::default() }).unwrap()[0].id;
+    let one = format!("execution?id={execution}");
+    println!("\n{:<44} {:>9} {:>16}", "console's page", "ms", "bytes");
+    for path in [
+        "now",
+        "schedules",
+        "schedules?first=neglected",
+        "schedules?state=neglected",
+        "schedules?state=error",
+        "schedules?state=paused",
+        "schedules?state=overdue",
+        "schedules?state=active&job=minutely",
+        "schedules?state=complete",
+        "schedules?q=fan-99999",
+        "schedules?q=nowhere",
+        "schedules?after=0.n.fan-5",
+        "schedule?name=secondly",
+        "schedule?name=minutely-7",
+        "schedule?name=fan-7",
+        "executions",
+        "executions?state=FAILED",
+        "executions?failed=lately",
+        "executions?schedule=secondly",
+        &one,
+        "jobs",
+        "nodes",
+        "audit",
+    ] {
+        let (took, bytes) = timed(|| get(path));
+        println!("{path:<44} {took:>9.1} {bytes:>16}");
+    }
+}
+
+fn counts(first: DateTime<Utc>) -> [(&'static str, OutcomeFilter); 6] {
     let all = OutcomeFilter::default;
-    let last_day = DateTime::from_timestamp_millis(FIRST).unwrap() + TimeDelta::days(29);
+    let last_day = first + TimeDelta::days(29);
     [
         ("all", all()),
         ("by job", OutcomeFilter { by_job: true, ..all() }),
@@ -62,9 +117,8 @@ fn counts() -> [(&'static str, OutcomeFilter); 6] {
     ]
 }
 
-fn lists() -> Vec<(&'static str, ExecutionFilter)> {
-    let day =
-        |n: i64| -> DateTime<Utc> { DateTime::from_timestamp_millis(FIRST).unwrap() + TimeDelta::days(n) };
+fn lists(first: DateTime<Utc>) -> Vec<(&'static str, ExecutionFilter)> {
+    let day = |n: i64| first + TimeDelta::days(n);
     let all = || ExecutionFilter { limit: 50, ..ExecutionFilter::default() };
     let text = |text: &str| Some(text.to_owned());
     let states = |states: &[ExecutionState]| states.to_vec();

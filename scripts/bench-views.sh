@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bench-views.sh [EXECUTIONS [DATABASE...]]: how long lists of executions, and counts of outcomes, take in a ledger of so many
-# (10000000) within thirty days, of a million schedules and a queue, on sqlite, postgres and mariadb or those named.
+# bench-views.sh [EXECUTIONS [DATABASE...]]: how long lists of executions, counts of outcomes, and the console's pages take in
+# a ledger of so many (10000000) within thirty days, of a million schedules and a queue, on sqlite, postgres and mariadb or those named.
 # Loads it by SQL into TMPDIR: 10 GB and five minutes for each database. Builds with --release.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,6 +27,8 @@ fi
 # shellcheck source=bench.bash
 . scripts/bench.bash
 firetime=${CARGO_TARGET_DIR:-target}/release/firetime
+# Thirty days ago; the schedules fire from five minutes ahead on, one after the other.
+first=$((($(date +%s) - 2592000) * 1000))
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -34,19 +36,24 @@ trap 'rm -rf "$folder"' EXIT
 # Of ten executions five are of a million schedules that fire rarely, three are enqueued, one is of a schedule that
 # fires often and one of a hundred others.
 load() {
-    local at="1700000000000 + s.n * 2592000000 / $executions"
+    local at="$first + s.n * 2592000000 / $executions" soon=$((first + 2592300000))
     cat <<SQL
 INSERT INTO QRTZ_APP (application) VALUES ('bench');
 INSERT INTO QRTZ_JOB (id, application, job_class) VALUES (1, 'bench', 'fan'), (2, 'bench', 'mail'),
     (3, 'bench', 'secondly'), (4, 'bench', 'minutely'), (5, 'bench', 'rare');
-INSERT INTO QRTZ_EXECUTE (id, application, name, pid, state, job_type, repeat_interval, start_time, end_time,
+INSERT INTO QRTZ_NODE (uuid, application, host_name, pid, jobs, started_time, beat_time, silent_after)
+VALUES ('11111111-2222-4222-8222-222222222222', 'bench', 'host', 1, '["fan","secondly","minutely","rare"]', $first,
+    $soon, 86400000);
+INSERT INTO QRTZ_EXECUTE (id, shard, application, name, pid, state, job_type, repeat_interval, start_time, end_time,
     prev_fire_time, next_fire_time, payload)
-SELECT 1000 + s.n, 'bench', CONCAT('fan-', s.n), 1, 'COMPLETE', 'SIMPLE', 1000, 1700000000000, -1, -1, -1, 'null' FROM $2
-UNION ALL SELECT 10 + s.n, 'bench', CONCAT('minutely-', s.n), 4, 'COMPLETE', 'SIMPLE', 1000, 1700000000000, -1, -1, -1,
-    'null' FROM $3
-UNION ALL SELECT 1, 'bench', 'secondly', 3, 'COMPLETE', 'SIMPLE', 1000, 1700000000000, -1, -1, -1, 'null'
-UNION ALL SELECT 2, 'bench', 'queue:mail', 2, 'COMPLETE', 'QUEUE', 0, -1, -1, -1, -1, ''
-UNION ALL SELECT 3, 'bench', 'rare', 5, 'COMPLETE', 'SIMPLE', 1000, 1700000000000, -1, -1, -1, 'null';
+SELECT 1000 + s.n, s.n % 16, 'bench', CONCAT('fan-', s.n), 1, CASE WHEN s.n % 1000 = 7 THEN 'PAUSED'
+    WHEN s.n % 100000 = 8 THEN 'ERROR' WHEN s.n % 10 = 9 THEN 'COMPLETE' ELSE 'EXECUTING' END, 'SIMPLE', 36000000, $first,
+    -1, -1, CASE WHEN s.n % 50000 = 11 THEN $first ELSE $soon + s.n * 36 END, 'null' FROM $2
+UNION ALL SELECT 10 + s.n, s.n % 16, 'bench', CONCAT('minutely-', s.n), 4, 'EXECUTING', 'SIMPLE', 60000, $first, -1, -1,
+    $soon + s.n * 600, 'null' FROM $3
+UNION ALL SELECT 1, 1, 'bench', 'secondly', 3, 'EXECUTING', 'SIMPLE', 1000, $first, -1, -1, $soon, 'null'
+UNION ALL SELECT 2, 2, 'bench', 'queue:mail', 2, 'COMPLETE', 'QUEUE', 0, -1, -1, -1, -1, ''
+UNION ALL SELECT 3, 3, 'bench', 'rare', 5, 'EXECUTING', 'SIMPLE', 1000, $first, -1, -1, $soon, 'null';
 INSERT INTO QRTZ_RUN (execute_id, generation, origin, scheduled_time, attempt, due_time, fence, claimed_time,
     started_time, finished_time, state, reason, cause, application, node, claim_token, group_key)
 SELECT CASE WHEN s.n % ($executions / 10) = 5 THEN 3 WHEN s.n % 10 < 5 THEN 1000 + (s.n * 7919) % 1000000
@@ -79,7 +86,7 @@ SQL
 # timed NAME URL: times the lists.
 timed() {
     printf '\n%s, %d executions\n' "$1" "$executions"
-    "$FIRETIME_BENCH_VIEWS" "$2"
+    "$FIRETIME_BENCH_VIEWS" "$2" "$first"
 }
 
 postgres() {
