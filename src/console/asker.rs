@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     fn question(address: &str) -> Question {
-        Question { address: address.to_owned(), role: Role::Admin }
+        Question { address: address.to_owned(), role: Role::Admin, zone: ZonePick::default() }
     }
 
     fn page(content: &str) -> String {

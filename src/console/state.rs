@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::bulk::Tasks;
 use super::asker::Askers;
+use super::bulk::Tasks;
 use super::clock;
 use super::logins::Logins;
 use super::options::Options;

@@ -111,7 +111,7 @@ pub(super) fn beginning(day: NaiveDate) -> DateTime<Utc> {
 }
 
 /// What somebody has picked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum ZonePick {
     #[default]
     Utc,
