@@ -3,11 +3,12 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::ConnectInfo;
-use firetime::console::{NewToken, Options, Role, hash_password, router};
+use firetime::console::{NewToken, Options, Role, Users, hash_password, router};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -30,6 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Serving {
     pub(crate) listen: SocketAddr,
+    /// The file of those who may log in.
+    pub(crate) users: Option<PathBuf>,
     pub(crate) options: Options,
     /// Whether people log in, here or at a proxy.
     pub(crate) has_login: bool,
@@ -38,7 +41,7 @@ pub(crate) struct Serving {
 }
 
 pub(crate) fn serve(target: &Target, serving: Serving, out: &mut dyn Write) -> Result {
-    let Serving { listen, options, has_login, actor } = serving;
+    let Serving { listen, users, options, has_login, actor } = serving;
     if !has_login && !listen.ip().is_loopback() {
         return Err(Failure::Usage(format!(
             "{listen} can be reached from other machines, and whoever reaches the console may change everything. \
@@ -47,6 +50,8 @@ pub(crate) fn serve(target: &Target, serving: Serving, out: &mut dyn Write) -> R
             listen.port()
         )));
     }
+    let users = users.map(Users::open).transpose().map_err(|error| Failure::Usage(error.to_string()))?;
+    let options = users.into_iter().fold(options, Options::users);
     let client = actor.iter().fold(connect(target)?, |client, actor| client.acting_as(actor));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

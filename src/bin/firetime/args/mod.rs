@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
 #[cfg(feature = "console")]
-use firetime::console::{Options, Role, TrustedHeader, Users};
+use firetime::console::{Options, Role, TrustedHeader};
 use firetime::{AuditFilter, Cron, ExecutionFilter, OutcomeFilter, Trigger};
 use serde_json::value::RawValue;
 
@@ -225,7 +225,6 @@ impl Surroundings<'_> {
             None => {}
         }
         let failed = |error: firetime::Error| Failure::Usage(error.to_string());
-        let users = raw.users.map(Users::open).transpose().map_err(failed)?;
         let header = match (raw.trust_header, raw.role_header) {
             (Some(name), None) => Some(TrustedHeader::new(&name, raw.role)),
             (Some(name), Some(role)) => {
@@ -234,16 +233,18 @@ impl Surroundings<'_> {
             (None, _) => None,
         };
         let header = header.transpose().map_err(failed)?;
-        let has_login = users.is_some() || header.is_some();
+        let has_login = raw.users.is_some() || header.is_some();
         let options = Options::new().read_only(raw.read_only).https(raw.https);
         let options = raw.host.iter().fold(options, |options, host| options.host(host));
         let options = raw.hide_payloads.iter().fold(options, |options, job| options.hide_payloads(job));
         let options = raw.mask.iter().fold(options, |options, (job, field)| options.mask(job, field));
         let options = raw.proxy.into_iter().fold(options, Options::proxy);
-        let options = users.into_iter().fold(options, Options::users);
         let options = header.into_iter().fold(options, Options::trust);
         let actor = self.actor(raw.actor);
-        Ok(Command::Console(self.target()?, Serving { listen: raw.listen, options, has_login, actor }))
+        Ok(Command::Console(
+            self.target()?,
+            Serving { listen: raw.listen, users: raw.users, options, has_login, actor },
+        ))
     }
 
     /// The one that is named, or else the system's user.
