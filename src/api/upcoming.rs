@@ -40,7 +40,7 @@ pub struct Fire {
     pub schedule: String,
     /// Its job.
     pub job: String,
-    /// Its trigger in words.
+    /// Its trigger in words: `every day at 02:30 (Europe/Berlin)`.
     pub trigger: String,
 }
 
@@ -106,7 +106,7 @@ fn fires(schedules: &[ScheduleRow], until: Timestamp, is_cut: bool) -> Upcoming 
             at,
             schedule: row.name.clone(),
             job: row.job.clone(),
-            trigger: row.when.describe(),
+            trigger: row.when.in_words(),
         }));
         let following = timings[place].as_ref().and_then(|timing| timing.behind_run(at).at());
         next.extend(

@@ -15,7 +15,7 @@ use super::query;
 use super::schedules::COUNTED as SCHEDULES_COUNTED;
 use super::state::Console;
 use super::trouble::Trouble;
-use super::words::{Badge, Moment, counted, in_words, number, span};
+use super::words::{Badge, Moment, counted, number, span};
 use crate::{Check, Client, ExecutionFilter, ExecutionState, ExecutionView, Fire, NodeView, Upcoming};
 
 /// So many rows of what runs, and of what comes next, are shown.
@@ -211,7 +211,7 @@ fn next_row(fire: &Fire, now: DateTime<Utc>) -> NextRow {
         to: query::schedule(&fire.schedule),
         job: fire.job.clone(),
         at: Moment::new(fire.at, now),
-        trigger: in_words(&fire.trigger),
+        trigger: fire.trigger.clone(),
     }
 }
 
