@@ -48,6 +48,9 @@ pub(crate) struct Options {
     pub(crate) place: Place,
     pub(crate) output: Output,
     pub(crate) logging: Logging,
+    /// Where the console listens, if it is to be open.
+    #[cfg(feature = "console")]
+    pub(crate) console: Option<std::net::SocketAddr>,
 }
 
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result {
@@ -62,6 +65,12 @@ fn show(options: &Options, screen: &mut Screen) -> Result {
     let stage = Stage::make(&options.place, began)?;
     firetime::migrate(&stage.target.database.url)?;
     let client = Client::connect(&stage.target.application, &stage.target.database.url)?;
+    #[cfg(feature = "console")]
+    let console = options.console.map(|listen| crate::console::beside(client.clone(), listen)).transpose()?;
+    #[cfg(feature = "console")]
+    if let Some(address) = &console {
+        screen.console(*address)?;
+    }
     screen.opening(&stage)?;
 
     let mut cluster = Cluster::start(&stage.target, &options.logging)?;
@@ -79,6 +88,12 @@ fn show(options: &Options, screen: &mut Screen) -> Result {
     let verdict = judge(&demo.evidence(&plan)?);
     let took = when::now().signed_duration_since(began).to_std().unwrap_or_default();
     screen.verdict(&verdict, took, &stage)?;
+    #[cfg(feature = "console")]
+    if let Some(address) = &console {
+        screen.console_stays(*address)?;
+        // Without anybody to press Enter it is not left open.
+        std::io::stdin().read_line(&mut String::new())?;
+    }
     if verdict.is_clean() { Ok(()) } else { Err(Failure::Unclean) }
 }
 

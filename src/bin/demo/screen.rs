@@ -49,6 +49,16 @@ impl<'a> Screen<'a> {
         self.line("Starting them ...")
     }
 
+    #[cfg(feature = "console")]
+    pub(super) fn console(&mut self, address: std::net::SocketAddr) -> Result {
+        self.line(&format!("Watch it in a browser: http://{address}/ (it shows all, and changes nothing)\n"))
+    }
+
+    #[cfg(feature = "console")]
+    pub(super) fn console_stays(&mut self, address: std::net::SocketAddr) -> Result {
+        self.line(&format!("\nThe console stays open at http://{address}/: press Enter to end it"))
+    }
+
     pub(super) fn plan(&mut self, plan: &[Planned], start: i64) -> Result {
         let (from, to) = (time_of_day(start * 1_000), time_of_day((start + LASTS) * 1_000));
         self.line(&format!(

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::ConnectInfo;
+use firetime::Client;
 use firetime::console::{NewToken, Options, Role, Users, hash_password, router};
 use hyper::Request;
 use hyper::body::Incoming;
@@ -55,9 +56,7 @@ pub(crate) fn serve(target: &Target, serving: Serving, out: &mut dyn Write) -> R
     let client = actor.iter().fold(connect(target)?, |client, actor| client.acting_as(actor));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let listener = TcpListener::bind(listen).await.map_err(|error| {
-            Failure::Failed(format!("listening on {listen}: {error}; name another address with --listen"))
-        })?;
+        let listener = bound(listen).await?;
         writeln!(out, "the console is at http://{}/", listener.local_addr()?)?;
         out.flush()?;
         answer(&listener, TowerToHyperService::new(router(client, options))).await
@@ -89,6 +88,29 @@ pub(crate) fn new_token(name: &str, role: Role, out: &mut dyn Write) -> Result {
     let NewToken { token, hash } = NewToken::generate()?;
     writeln!(out, "{token}\ntoken {name} {role} {hash}")?;
     Ok(())
+}
+
+/// Serves a console that only shows, beside whatever else the program does, and answers where.
+pub(crate) fn beside(client: Client, listen: SocketAddr) -> Result<SocketAddr> {
+    if !listen.ip().is_loopback() {
+        let said =
+            format!("{listen} can be reached from other machines: the demo is shown on this one alone");
+        return Err(Failure::Usage(said));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let listener = runtime.block_on(bound(listen))?;
+    let address = listener.local_addr()?;
+    let pages = TowerToHyperService::new(router(client, Options::new().read_only(true)));
+    let thread = std::thread::Builder::new().name("firetime-console".to_owned());
+    #[expect(clippy::disallowed_methods, reason = "it answers whoever asks, and ends with the program")]
+    thread.spawn(move || runtime.block_on(answer(&listener, pages)))?;
+    Ok(address)
+}
+
+async fn bound(listen: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(listen).await.map_err(|error| {
+        Failure::Failed(format!("listening on {listen}: {error}; name another address with --listen"))
+    })
 }
 
 /// Answers whoever connects, until the program is ended.

@@ -21,8 +21,8 @@ use self::console::{RawConsole, RawConsoleVerb};
 pub(crate) use self::raw::RawArgs;
 use self::raw::{
     RawAdd, RawAppVerb, RawAuditFilter, RawBackfill, RawBulk, RawBy, RawCluster, RawCommand, RawCron,
-    RawEnqueue, RawExecutionVerb, RawFields, RawFilter, RawJobVerb, RawList, RawListed, RawNext, RawNodeVerb,
-    RawOutcomeKey, RawOutcomes, RawPause, RawRerun, RawRun, RawScheduleVerb, RawSet, RawSubject,
+    RawDemo, RawEnqueue, RawExecutionVerb, RawFields, RawFilter, RawJobVerb, RawList, RawListed, RawNext,
+    RawNodeVerb, RawOutcomeKey, RawOutcomes, RawPause, RawRerun, RawRun, RawScheduleVerb, RawSet, RawSubject,
 };
 use crate::add::{self, Definition, Fields, NewExecution};
 #[cfg(feature = "console")]
@@ -98,16 +98,7 @@ impl RawArgs {
         let around = Surroundings { variable: &variable, now, cluster: self.cluster };
         let command = match self.command {
             RawCommand::Migrate(output) => Command::Migrate(around.database()?, output.output),
-            RawCommand::Demo { database, keep, output } => {
-                // A file is named for this run; the variable may have been set for other commands.
-                let is_given = database || around.cluster.database_url_file.is_some();
-                let place = match keep {
-                    Some(folder) => demo::Place::Folder(folder),
-                    None if is_given => demo::Place::Database(around.database()?),
-                    None => demo::Place::Temporary,
-                };
-                Command::Demo(demo::Options { place, output: output.output, logging: logging.clone() })
-            }
+            RawCommand::Demo(demo) => Command::Demo(around.demo(demo, &logging)?),
             RawCommand::DemoNode => Command::DemoNode(around.target()?),
             #[cfg(feature = "console")]
             RawCommand::Console { verb, console } => around.console(verb, *console)?,
@@ -173,6 +164,23 @@ impl Surroundings<'_> {
             ))
         })?;
         Ok(Target { application, database: self.database()? })
+    }
+
+    fn demo(&self, demo: RawDemo, logging: &Logging) -> Result<demo::Options> {
+        // A file is named for this run; the variable may have been set for other commands.
+        let is_given = demo.database || self.cluster.database_url_file.is_some();
+        let place = match demo.keep {
+            Some(folder) => demo::Place::Folder(folder),
+            None if is_given => demo::Place::Database(self.database()?),
+            None => demo::Place::Temporary,
+        };
+        Ok(demo::Options {
+            place,
+            output: demo.output.output,
+            logging: logging.clone(),
+            #[cfg(feature = "console")]
+            console: demo.console.then_some(demo.listen),
+        })
     }
 
     fn database(&self) -> Result<Database> {

@@ -137,17 +137,7 @@ pub(super) enum RawCommand {
     /// happens, kills one node with SIGKILL, and at the end compares the ledger and the nodes' reports with
     /// the planned fire times, counted without the database and without the cron engine. Takes about half a
     /// minute; ends with code 3 if the verdict is not clean.
-    Demo {
-        /// Runs on the database of FIRETIME_DATABASE_URL or --database-url-file, in a new application of its
-        /// own whose rows stay there; makes firetime's tables if there are none
-        #[arg(long)]
-        database: bool,
-        /// Keeps the SQLite file in this folder; default: a temporary one, deleted at the end
-        #[arg(long, value_name = "DIR", conflicts_with_all = ["database", "database_url_file"])]
-        keep: Option<PathBuf>,
-        #[command(flatten)]
-        output: RawOutput,
-    },
+    Demo(RawDemo),
     /// One node of the demo
     #[command(hide = true)]
     DemoNode,
@@ -300,6 +290,29 @@ pub(super) enum RawScheduleVerb {
         #[arg(long, conflicts_with = "yes")]
         dry_run: bool,
     },
+}
+
+/// Where the demo runs, and how it is watched.
+#[derive(Debug, Args)]
+pub(super) struct RawDemo {
+    /// Runs on the database of FIRETIME_DATABASE_URL or --database-url-file, in a new application of its
+    /// own whose rows stay there; makes firetime's tables if there are none
+    #[arg(long)]
+    pub(super) database: bool,
+    /// Keeps the SQLite file in this folder; default: a temporary one, deleted at the end
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["database", "database_url_file"])]
+    pub(super) keep: Option<PathBuf>,
+    /// Opens the console on it, which shows all of it and changes nothing, and leaves it open until you
+    /// press Enter
+    #[cfg(feature = "console")]
+    #[arg(long)]
+    pub(super) console: bool,
+    /// The console's address and port, of this machine alone; port 0 is a free one
+    #[cfg(feature = "console")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", requires = "console")]
+    pub(super) listen: std::net::SocketAddr,
+    #[command(flatten)]
+    pub(super) output: RawOutput,
 }
 
 /// Which schedules are listed.
