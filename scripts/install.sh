@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # install.sh [SERVERS]: finds what the tests need besides Rust: a C compiler, the database libraries, two
-# database servers, their clients; with the word galera among SERVERS, what a Galera cluster needs too.
+# database servers, their clients, a browser; with the word galera among SERVERS, what a Galera cluster needs too.
 # Root: installs what is missing with apt-get. Others: says what is missing and exits 2.
 # The servers' packages may not start anything: the tests run private servers (with-servers.sh).
 set -euo pipefail
@@ -28,6 +28,8 @@ missing() {
         compgen -G '/usr/lib*/galera*/libgalera_smm.so' >/dev/null || echo "Galera: galera-4"
         have wsrep_sst_rsync && have rsync || echo "Galera's state transfer: mariadb-server"
     fi
+    have "${FIRETIME_CHROMIUM:-chromium}" || have chromium-browser || have google-chrome-stable || have google-chrome ||
+        echo "a browser for the console's tests: chromium"
     have promtool || echo "Prometheus' checker: prometheus"
     have openssl || echo "certificates: openssl"
     have sqlite3 || echo "SQLite's client: sqlite3"

@@ -76,7 +76,11 @@ impl Trouble {
 impl From<Error> for Trouble {
     fn from(error: Error) -> Self {
         match error.kind() {
-            ErrorKind::NotFound => Self::not_found(error.to_string()),
+            // Where a program would look further is not for people, who have the menu.
+            ErrorKind::NotFound => {
+                let said = error.to_string();
+                Self::not_found(said.split(": see Client::").next().unwrap_or(&said))
+            }
             ErrorKind::Config => Self::wrong(error.to_string()),
             // The error in full is for the log: it may name the database's host.
             ErrorKind::Unavailable | ErrorKind::System => {
