@@ -25,7 +25,6 @@ pub fn pages(shop: &Shop) -> Vec<(&'static str, String)> {
         ("schedule-why", format!("schedule?name=invoices-hourly&at={picked}")),
         ("schedule-paused", "schedule?name=index-reviews".to_owned()),
         ("edit", "edit?name=report-sales".to_owned()),
-        ("edit-preview", "edit?name=report-sales&cron=0+0+3+*+*+%3F&preview=1".to_owned()),
         ("missed", "missed?name=invoices-hourly".to_owned()),
         ("executions", "executions?since=12h".to_owned()),
         ("execution-failed", format!("execution?id={failed}")),

@@ -1,9 +1,10 @@
 //! Every verb, given by clicking, and its effect as the pages and the ledger show it.
 
 use firetime::{AuditFilter, ExecutionState};
+use serde_json::json;
 
 use crate::database::ServerKind;
-use crate::opens::assert_is_quiet;
+use crate::opens::{MISFITS, assert_is_quiet};
 use crate::page::Page;
 use crate::shop::Shop;
 use crate::tab;
@@ -51,7 +52,7 @@ pub fn schedules_are_steered_by_clicking(kind: ServerKind) {
     assert!(said(&page).contains(" runs once more: execution "), "{}", said(&page));
     logged(&shop, "trigger", "");
     let next = shop.next("report-stock");
-    let skip = next.format("%H:%M:%S").to_string();
+    let skip = next.format("%H:%M").to_string();
     let told =
         confirm(&page, &format!(".head a | Skip {skip}"), "no stock", &format!("button | Skip {skip}"));
     assert!(told.contains(" skips "), "{told}");
@@ -134,4 +135,47 @@ pub fn what_was_missed_is_run_from_its_cell(kind: ServerKind) {
     logged(&shop, "rerun", "");
     crate::until("it has run", || (shop.newest(ExecutionState::Succeeded) > before).then_some(()));
     assert_is_quiet(&page, "rerunning");
+}
+
+/// The form, what it comes to, and the schedule as it is then.
+pub fn schedules_are_edited_by_clicking(kind: ServerKind) {
+    let shop = Shop::open(kind);
+    let page = tab();
+    page.open(&shop.console.at("schedule?name=report-stock"));
+    page.follow(".head a | Edit");
+    page.fill("input[name=cron]", "0 0 25 * * ?");
+    page.follow("button | Show what it comes to");
+    assert!(page.has(".problem[role=alert]"), "there is no such hour: {}", page.text());
+    page.fill("input[name=cron]", "0 15 7 ? * MON-FRI");
+    page.follow("button | Show what it comes to");
+    assert!(page.has("#preview table"), "{}", page.text());
+    assert_eq!(page.run(MISFITS), json!([]));
+    page.fill("#preview input[name=reason]", "the board meets later");
+    page.follow("#preview button[class=primary]");
+    assert!(page.text().contains("07:15"), "{}", page.text());
+    logged(&shop, "edit", "the board meets later");
+    assert_is_quiet(&page, "editing");
+}
+
+/// What a filter means is tried again, one by one, and what is missing of a schedule is run.
+pub fn many_are_changed_by_clicking(kind: ServerKind) {
+    let shop = Shop::open(kind);
+    let page = tab();
+    page.open(&shop.console.at("executions?state=FAILED&job=exchange-rates"));
+    page.follow(".head .actions a");
+    assert!(page.has("form.ask") && page.has("table.cards"), "{}", page.text());
+    assert_eq!(page.run(MISFITS), json!([]));
+    page.fill("input[name=reason]", "the bank is back");
+    page.follow("form.ask button[class=primary]");
+    page.reload_until("it is done", "document.querySelector('h1').textContent.endsWith('done')");
+    logged(&shop, "retry", "the bank is back");
+    page.open(&shop.console.at("schedule?name=invoices-hourly"));
+    page.follow(".head a | Run what is missing");
+    page.follow("form.filter button | Show which");
+    assert_eq!(page.run(MISFITS), json!([]));
+    page.fill("form.ask input[name=reason]", "what was missed");
+    page.follow("form.ask button[class=primary]");
+    assert!(said(&page).contains("ordered"), "{}", said(&page));
+    logged(&shop, "rerun", "what was missed");
+    assert_is_quiet(&page, "many");
 }
