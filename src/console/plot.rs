@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use super::words::{Moment, millis};
 
 /// Where the points lie, and where the labels are: the left edge, the width, the top, the height.
-const PLACE: (i64, i64, i64, i64) = (64, 640, 8, 96);
+const PLACE: (i64, i64, i64, i64) = (64, 390, 8, 96);
 /// From here on the largest is so many times the smallest that equal steps would hide what is small.
 const MANY_TIMES: i64 = 20;
 
@@ -149,7 +149,7 @@ mod tests {
         let shown = plot(&[3, 1, 2, 4]).unwrap();
         assert_eq!(shown.words, "median 2 ms, 95 of 100 within 4 ms, at worst 4 ms");
         let places: Vec<(i64, i64)> = shown.dots.iter().map(|dot| (dot.x, dot.y)).collect();
-        assert_eq!(places, [(64, 32), (277, 80), (490, 56), (704, 8)]);
+        assert_eq!(places, [(64, 32), (194, 80), (324, 56), (454, 8)]);
         assert!(plot(&[]).is_none());
         let one = plot(&[0]).unwrap();
         assert_eq!(
