@@ -21,6 +21,7 @@ mod accessible;
 mod browser;
 #[allow(dead_code, reason = "the cluster tests cut more")]
 mod chaos;
+mod crowd;
 #[path = "../it/support/database.rs"]
 #[allow(dead_code, reason = "the cluster tests ask for more")]
 mod database;
@@ -85,6 +86,11 @@ fn trials() -> Vec<Trial> {
         ("scripts_are_not_needed", keyboard::scripts_are_not_needed),
         ("people_log_in_and_out", login::people_log_in_and_out),
         ("hostile_names_are_text", hostile::hostile_names_are_text),
+        (
+            "an_open_page_hears_of_changes_and_of_an_outage",
+            outage::an_open_page_hears_of_changes_and_of_an_outage,
+        ),
+        ("two_hundred_open_pages_make_no_start_late", crowd::two_hundred_open_pages_make_no_start_late),
         ("a_page_tells_of_an_outage_and_is_well_again", outage::a_page_tells_of_an_outage_and_is_well_again),
     ];
     let mut trials = Vec::new();

@@ -60,7 +60,7 @@ pub fn every_page_opens_in_every_width(kind: ServerKind) {
             assert_is_quiet(&page, name);
         }
     }
-    page.run("document.querySelector('h1').style.marginLeft = '400px'");
+    page.run("document.querySelector('h1').style.marginLeft = '2000px'");
     assert_ne!(page.run(MISFITS), json!([]), "it sees what it looks for");
 }
 

@@ -79,3 +79,28 @@ pub fn a_page_tells_of_an_outage_and_is_well_again(kind: ServerKind) {
     page.reload_until("it is back", "document.querySelector('.figures') !== null");
     assert_is_quiet(&page, "the outage");
 }
+
+/// Without anybody loading it anew.
+pub fn an_open_page_hears_of_changes_and_of_an_outage(kind: ServerKind) {
+    let shop = Shop::open(kind);
+    let (way, url) = Way::to(&shop.database);
+    let client = Client::connect(APPLICATION, &url).unwrap();
+    let console = Server::start(&client, Options::new().patience(Duration::from_secs(2)));
+    let page = tab();
+    page.open(&console.at("schedule?name=report-stock"));
+    page.until("it is live", "document.getElementById('live')?.dataset.state === 'on'");
+    page.run("window.isTheSame = true");
+    shop.client.pause("report-stock").reason("stock-taking").run().unwrap();
+    page.until("the pause is seen", "document.querySelector('main').textContent.includes('stock-taking')");
+    way.cut();
+    page.until("a banner says so", "!document.getElementById('away').hidden");
+    assert!(page.has("h1 | report-stock"), "what it knew is still there: {}", page.text());
+    way.mend();
+    page.until("it is well again", "document.getElementById('away').hidden");
+    shop.client.resume("report-stock").run().unwrap();
+    page.until(
+        "the end of the pause is seen",
+        "document.querySelector('.head .state').textContent === 'active'",
+    );
+    assert_eq!(page.run("window.isTheSame"), true);
+}
