@@ -145,7 +145,7 @@ impl Shop {
     /// What would have become of an hourly schedule in the last eight days.
     fn history(&self, name: &str) {
         let hour = self.next(name).timestamp_millis() - 3_600_000;
-        let rows: Vec<String> = (1..180).map(|ago| ended(name, hour - ago * 3_600_000, ago)).collect();
+        let rows: Vec<String> = (0..180).map(|ago| ended(name, hour - ago * 3_600_000, ago)).collect();
         self.database.batch(&format!(
             "INSERT INTO QRTZ_RUN (execute_id, generation, scheduled_time, due_time, attempt, application, cause, \
              state, reason, node, claimed_time, started_time, finished_time, error) {}",
@@ -155,12 +155,14 @@ impl Shop {
         // Its trigger has been as it is for as long.
         for change in [
             "QRTZ_TRIGGER SET begun_time = {week} WHERE begun_time > {week}",
+            "QRTZ_EXECUTE SET prev_fire_time = {last} WHERE name = '{name}'",
             "QRTZ_TRIGGER SET first_fire_time = {first} WHERE execute_id = (SELECT id FROM QRTZ_EXECUTE WHERE name = \
              '{name}')",
         ] {
             let change = change
                 .replace("{week}", &week.to_string())
                 .replace("{name}", name)
+                .replace("{last}", &hour.to_string())
                 .replace("{first}", &(hour - 179 * 3_600_000).to_string());
             self.database.batch(&format!("UPDATE {change}"));
         }
