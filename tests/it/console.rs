@@ -536,9 +536,20 @@ fn what_is_no_form_is_refused() {
     assert_eq!(client.schedules().unwrap()[0].state, "active");
 }
 
+/// A runtime on whose only blocking thread no call begins before the sender is dropped.
+fn busy_runtime() -> (tokio::runtime::Runtime, std::sync::mpsc::Sender<()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    let (held, freed) = std::sync::mpsc::channel::<()>();
+    let runtime = runtime.unwrap();
+    runtime.spawn_blocking(move || freed.recv());
+    (runtime, held)
+}
+
 fn a_page_that_takes_too_long_is_given_up() {
     let (_database, client) = hostile();
-    let page = ask(&client, Options::new().patience(Duration::ZERO), "/now", &[("host", "localhost")]);
+    let (runtime, _held) = busy_runtime();
+    let request = Request::get("/now").header("host", "localhost").body(Body::empty()).unwrap();
+    let page = sent_on(&runtime, router(client, Options::new().patience(Duration::ZERO)), request);
     assert_eq!(page.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(page.text.contains("The database is away"), "{}", page.text);
 }
@@ -551,8 +562,9 @@ fn a_change_that_takes_too_long_may_have_been_made() {
     let impatient = Options::new().patience(Duration::ZERO);
     let request = Request::post("/change").header("host", "localhost").header("content-type", FORM);
     let request = request.header("cookie", cookie).body(Body::from(fields)).unwrap();
-    let runtime = runtime();
+    let (runtime, held) = busy_runtime();
     let answer = sent_on(&runtime, router(client.clone(), impatient), request);
+    drop(held);
     assert_eq!(answer.status, StatusCode::GATEWAY_TIMEOUT, "{}", answer.text);
     assert!(answer.text.contains("It may have been carried out") && answer.text.contains("href=\"audit\""));
     assert!(!answer.text.contains("The database is away"), "{}", answer.text);
