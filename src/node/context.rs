@@ -70,7 +70,7 @@ impl Default for Stopping {
 }
 
 impl Stopping {
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.has_begun.store(true, Ordering::Relaxed);
     }
 

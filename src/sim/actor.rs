@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use super::dice::Dice;
 use super::faults::Faults;
 use super::operations::{CALL, Rows};
 use super::sabotage::Sabotage;
 use super::wire::Wire;
 use crate::domain::{Boot, Error, ErrorKind, Millis, ScheduleId};
 use crate::machine::{Machine, Operation, Step};
+use crate::testing::dice::Dice;
 use crate::time::Now;
 
 /// How long after it was asked a database may still perform a call that the watchdog has given up on.

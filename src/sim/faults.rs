@@ -1,8 +1,8 @@
 //! The faults of a simulation, and how often they strike; mixes of faults, each with the situations it is to
 //! bring about.
 
-use super::dice::Dice;
 use crate::domain::Millis;
+use crate::testing::dice::Dice;
 
 /// How often things go wrong, per million. What is 0 does not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use super::dice::Dice;
 use super::faults::Faults;
 use super::judge::Limit;
 use crate::domain::{Answer, Bound, Bounds, Entry, JobPolicy, JobSpec, Millis, Rate, Retry};
 use crate::pipeline::poll::decode::Catalog;
+use crate::testing::dice::Dice;
 use crate::time::{Micros, millis, span};
 
 pub(super) const APPLICATION: &str = "sim";

@@ -23,7 +23,6 @@ mod clocks;
 mod cluster;
 mod database;
 mod deaths;
-mod dice;
 mod faults;
 mod jobs;
 pub(crate) mod judge;

@@ -6,7 +6,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::dice::Dice;
 use super::operations::{row, schedule, takes};
 use super::sabotage::{Route, Sabotage};
 use super::{jobs, judge};
@@ -43,6 +42,7 @@ use crate::store::{
     Polled, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow, SeenSchedule, Store,
     StrandedPage, Transition, UnreadablePage, UnreadableQuery, Verbs, Withdrawn,
 };
+use crate::testing::dice::Dice;
 use crate::time::{Micros, TimeSample, Window};
 
 /// The database's encoding has no coffee.

@@ -24,25 +24,33 @@
 //! ```
 
 mod actor;
+pub(crate) mod dice;
+mod effects;
+mod fake;
+mod fire;
 pub(crate) mod floors;
 mod node;
 mod seen;
 #[cfg(test)]
 mod tests;
 mod time;
+mod under;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeZone as _, Utc};
-use uuid::Uuid;
 
-use self::node::TestNode;
+pub use self::effects::Effects;
+pub use self::fake::FakeContext;
+use self::fire::{Fire, Line, Strike, World};
+use self::node::{Plan, TestNode};
 pub use self::seen::Seen;
 pub use self::time::TestTime;
+pub use self::under::under_faults;
 use crate::api::{Builder, Client, Scheduler};
-use crate::domain::{Boot, Error, Millis, NodeId, Timestamp};
+use crate::domain::{Boot, Error, Millis, Timestamp};
 use crate::node::Changed;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
@@ -60,8 +68,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 ///
 /// Each node is the production engine: it polls, claims, takes over from dead nodes and repairs misfires. It
 /// looks around less often than in production, so that a day of the test's time takes milliseconds: it polls
-/// and beats each minute, is dead after five, and the misfire handler passes every five; a node's own
-/// settings go before these. Clients' changes are heard at once. Store calls take no time.
+/// every five minutes, beats every two, is dead after six, and the misfire handler passes every 15; a node's
+/// own settings go before these. Clients' changes are heard at once. Store calls take no time.
 ///
 /// Handlers run one after the other, each until it ends or [sleeps](TestTime::sleep), so that they may share
 /// plain values with the test.
@@ -72,7 +80,13 @@ pub struct TestCluster {
     time: TestTime,
     store: Arc<MemoryStore>,
     nodes: Vec<TestNode>,
-    joined: u128,
+    /// How many have joined.
+    joined: usize,
+    fire: Fire,
+    /// How wrong the database's clock is.
+    clock_error: Millis,
+    /// Nodes that come in the place of others, and when.
+    coming: Vec<(Timestamp, Arc<Plan>)>,
     /// A client has changed something since the nodes looked last.
     is_changed: Arc<AtomicBool>,
 }
@@ -97,7 +111,24 @@ impl TestCluster {
         let time = TestTime::new(Timestamp::from(start));
         let store = Arc::new(MemoryStore::new(time.at()));
         let (application, is_changed) = (application.to_owned(), Arc::default());
-        Self { application, time, store, nodes: Vec::new(), joined: 0, is_changed }
+        Self {
+            application,
+            time,
+            store,
+            nodes: Vec::new(),
+            joined: 0,
+            fire: Fire::default(),
+            clock_error: 0,
+            coming: Vec::new(),
+            is_changed,
+        }
+    }
+
+    /// As [`new`](Self::new), under the faults of a seed.
+    fn under_fire(application: &str, seed: u64) -> Self {
+        let mut cluster = Self::new(application);
+        cluster.fire = Fire::of_seed(seed, cluster.time.at());
+        cluster
     }
 
     /// Adds a node, configured as in production: give this the function with which your program adds its
@@ -108,16 +139,23 @@ impl TestCluster {
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a configuration with which no node could start.
     pub fn node(&mut self, configure: impl FnOnce(Builder) -> Builder) -> Result<usize, Error> {
         let builder = Scheduler::builder(&self.application, NOWHERE)
-            .poll_interval(MINUTE)
-            .heartbeat_interval(MINUTE)
-            .death_after(5 * MINUTE)
-            .misfire_interval(5 * MINUTE);
-        let parts = configure(builder).into_parts()?;
+            .poll_interval(5 * MINUTE)
+            .heartbeat_interval(2 * MINUTE)
+            .death_after(6 * MINUTE)
+            .misfire_interval(15 * MINUTE);
+        let plan = Plan::new(configure(builder).into_parts()?);
+        self.join(&Arc::new(plan))
+    }
+
+    fn join(&mut self, plan: &Arc<Plan>) -> Result<usize, Error> {
+        let number = self.joined;
+        let node = TestNode::join(number, &self.time, &self.store, plan)?;
         self.joined += 1;
-        let id = NodeId(Uuid::from_u128(self.joined));
-        self.nodes.push(TestNode::join(id, &self.time, &self.store, parts)?);
+        let at = self.time.at();
+        self.fire.tell(|| Line { at, node: Some(number), execution: None, text: "joins".to_owned() });
+        self.nodes.push(node);
         self.settle();
-        Ok(usize::try_from(self.joined - 1).unwrap_or(usize::MAX))
+        Ok(number)
     }
 
     /// A client of the cluster's application, for the test and for handlers. Its requests are made at once;
@@ -158,6 +196,22 @@ impl TestCluster {
         self.run_until(self.time.at() + LOOKS);
     }
 
+    /// Ends the faults of [`under_faults`]: nodes that stand still go on, others come for those that are gone
+    /// at once, and what waits is run, for a day at most. Without faults it only runs what waits.
+    pub fn heal(&mut self) {
+        const TEN_MINUTES: Duration = Duration::from_secs(600);
+        self.fire.end();
+        self.clock_error = 0;
+        self.nodes.iter_mut().for_each(|node| node.freeze(Boot::MIN));
+        self.coming.iter_mut().for_each(|(at, _)| *at = self.time.at());
+        for _ in 0..144 {
+            self.advance(TEN_MINUTES);
+            if self.nothing_is_open() {
+                break;
+            }
+        }
+    }
+
     /// Lets the nodes do all that they do at this instant.
     fn settle(&mut self) {
         loop {
@@ -166,24 +220,61 @@ impl TestCluster {
                 self.nodes.iter_mut().for_each(TestNode::hear);
             }
             let mut did = is_changed;
+            let mut world = World { store: &*self.store, fire: &mut self.fire };
             for node in &mut self.nodes {
-                did |= node.run(&*self.store);
+                did |= node.run(&mut world);
             }
-            self.nodes.retain(|node| !node.has_left());
+            let (gone, stay) =
+                std::mem::take(&mut self.nodes).into_iter().partition(|it| it.is_dead || it.has_left());
+            self.nodes = stay;
+            did |= self.replace(gone);
             if !did {
                 return;
             }
         }
     }
 
+    /// Under faults another node comes in the place of each; whether one of them has died just now.
+    fn replace(&mut self, gone: Vec<TestNode>) -> bool {
+        let now = self.time.at();
+        for node in &gone {
+            let absence = self.fire.absence();
+            self.coming.extend(absence.map(|absence| (now + absence, Arc::clone(&node.plan))));
+        }
+        !gone.is_empty()
+    }
+
+    /// Lets what goes wrong by itself go wrong at this instant.
+    fn strike(&mut self) {
+        let now = self.time.at();
+        match self.fire.strike(now, self.nodes.len()) {
+            Strike::Node(place, fate) => {
+                let mut world = World { store: &*self.store, fire: &mut self.fire };
+                self.nodes[place].meets(fate, &mut world);
+            }
+            Strike::ShutDown(place) => {
+                let mut world = World { store: &*self.store, fire: &mut self.fire };
+                self.nodes[place].tell(None, "shuts down", &mut world);
+                self.nodes[place].leave();
+            }
+            Strike::Clock(error) => {
+                self.clock_error = error;
+                let text = format!("its clock is set: {error} ms ahead");
+                self.fire.tell(|| Line { at: now, node: None, execution: None, text });
+            }
+            Strike::Nothing => {}
+        }
+    }
+
     /// Ends a node as a power cut does: what it ran ends where it is, and nobody is told. The others take
-    /// over once they have found it dead, five to eleven minutes later.
+    /// over once they have found it dead, six to 13 minutes later.
     ///
     /// # Panics
     /// If there is no such node any more.
     pub fn kill(&mut self, node: usize) {
         let place = self.place(node);
-        drop(self.nodes.remove(place));
+        let gone = self.nodes.remove(place);
+        self.replace(vec![gone]);
     }
 
     /// Begins an orderly shutdown of a node: it claims no more, and leaves once its handlers have ended.
@@ -197,20 +288,23 @@ impl TestCluster {
     }
 
     fn place(&self, node: usize) -> usize {
-        let id = NodeId(Uuid::from_u128(node as u128 + 1));
-        let place = self.nodes.iter().position(|it| it.id == id);
+        let place = self.nodes.iter().position(|it| it.number == node);
         place.unwrap_or_else(|| panic!("node {node} is not running: {} have joined", self.joined))
     }
 
     fn run_until(&mut self, until: Timestamp) {
         loop {
             self.settle();
-            let next = self.nodes.iter().map(TestNode::next_at).min().unwrap_or(Boot::MAX);
-            let next = Timestamp::at(next.millis());
-            if next > until || self.nodes.is_empty() {
+            let coming = self.coming.iter().map(|(at, _)| *at);
+            let wakes = self.nodes.iter().map(TestNode::next_at).chain([self.fire.next_at()]);
+            let wakes = wakes.map(|boot| Timestamp::at(boot.millis()));
+            let next = coming.chain(wakes).min().unwrap_or(Timestamp::MAX);
+            if next > until || next == Timestamp::MAX {
                 break;
             }
-            self.move_to(next);
+            self.move_to(next.max(self.time.at()));
+            self.strike();
+            self.come();
         }
         if until > self.time.at() {
             self.move_to(until);
@@ -218,9 +312,18 @@ impl TestCluster {
         }
     }
 
+    /// Those that come at this instant join.
+    fn come(&mut self) {
+        let now = self.time.at();
+        for (_, plan) in self.coming.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
+            let joined = self.join(&plan);
+            assert!(joined.is_ok(), "a node comes in the place of another: {joined:?}");
+        }
+    }
+
     /// The time is the store's, too.
     fn move_to(&self, at: Timestamp) {
         self.time.set(at);
-        self.store.set_time(at);
+        self.store.set_time(at + self.clock_error);
     }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use crossbeam::channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
+use uuid::Uuid;
 
 use super::actor::Actor;
+use super::fire::{Line, NodeFate, World};
 use super::floors::{Floors, Permit, hire};
 use super::time::{HandlerThread, TestTime, Told};
 use crate::domain::attempt_span::AttemptSpan;
-use crate::domain::{Boot, Error, Event, ExecutionState, LaneReport, NodeId};
+use crate::domain::{Boot, Error, Event, ExecutionId, ExecutionState, LaneReport, NodeId, Timestamp};
 use crate::machine::driver;
 use crate::members::{HeartbeatInput, HeartbeatMachine, OwnTokens, Standing};
 use crate::misfire::{MisfireInput, MisfireMachine};
@@ -41,8 +43,30 @@ struct Arrivals {
     dispatch: Receiver<DispatchInput>,
 }
 
+/// What a node is made of: another one may come in its place.
+pub(super) struct Plan {
+    config: Config,
+    handlers: Arc<Handlers>,
+    observers: Arc<Vec<Observer>>,
+}
+
+impl Plan {
+    pub(super) fn new((config, handlers, observers): (Config, Handlers, Vec<Observer>)) -> Self {
+        Self { config, handlers: Arc::new(handlers), observers: Arc::new(observers) }
+    }
+
+    fn observers(&self) -> Vec<Observer> {
+        let each = |n: usize| -> Observer {
+            let all = Arc::clone(&self.observers);
+            Box::new(move |event| all[n](event))
+        };
+        (0..self.observers.len()).map(each).collect()
+    }
+}
+
 /// A handler that has begun and not ended.
 struct Running {
+    execution: ExecutionId,
     lane: LaneId,
     wakes_at: Boot,
     told: Receiver<Told>,
@@ -51,7 +75,13 @@ struct Running {
 
 /// A node of a test's cluster.
 pub(super) struct TestNode {
-    pub(super) id: NodeId,
+    /// How many have joined before it.
+    pub(super) number: usize,
+    pub(super) plan: Arc<Plan>,
+    /// It has died, and is to be taken away.
+    pub(super) is_dead: bool,
+    /// It stands still until then.
+    frozen_until: Boot,
     clock: Arc<Clock>,
     poll: Actor<PollMachine>,
     dispatch: Actor<DispatchMachine<Floors>>,
@@ -73,19 +103,22 @@ pub(super) struct TestNode {
 impl TestNode {
     /// Joins the cluster.
     pub(super) fn join(
-        id: NodeId,
+        number: usize,
         time: &TestTime,
         store: &Arc<MemoryStore>,
-        (config, handlers, observers): (Config, Handlers, Vec<Observer>),
+        plan: &Arc<Plan>,
     ) -> Result<Self, Error> {
+        // A node that others take for dead joins again under the next id.
+        let id = NodeId(Uuid::from_u128((number as u128 + 1) << 64));
+        let (config, handlers) = (&plan.config, &plan.handlers);
         let (clock, shared) = (Arc::new(time.clock()), Arc::clone(store) as Arc<dyn Store>);
         let (application, window) = (&config.application, config.window);
         let counters = Counters::new(handlers.specs().into_iter().map(|spec| spec.name));
-        let (events, teller) = events(observers, counters);
+        let (events, teller) = events(plan.observers(), counters);
         driver::spawn("firetime-events", || teller.run())?;
-        let joining = new_node(id, application, &handlers, (window, &clock));
+        let joining = new_node(id, application, handlers, (window, &clock));
         let (lease, offset, members) = join(&*shared, &joining, &clock, window.lease())?;
-        let (now, handlers) = (clock.now(), Arc::new(handlers));
+        let (now, handlers) = (clock.now(), Arc::clone(handlers));
         let (held, standing) = (Arc::new(OwnTokens::default()), Arc::<Standing>::default());
         standing.renew(&lease, now);
         let lanes = Lanes::new(&config.lanes, handlers.lanes());
@@ -117,7 +150,10 @@ impl TestNode {
         let carrier = (config.carrier)(application, &shared);
         let none: NoLanes = LaneReport::default;
         Ok(Self {
-            id,
+            number,
+            plan: Arc::clone(plan),
+            is_dead: false,
+            frozen_until: Boot::MIN,
             clock,
             poll: Actor::new(poll),
             dispatch: Actor::new(dispatch),
@@ -147,7 +183,12 @@ impl TestNode {
             self.requests.next_at(),
             self.heartbeat.next_at(),
         ];
-        machines.into_iter().chain(wakes).min().unwrap_or(Boot::MAX)
+        machines.into_iter().chain(wakes).min().unwrap_or(Boot::MAX).max(self.frozen_until)
+    }
+
+    /// It stands still until then, as if stopped by a signal.
+    pub(super) fn freeze(&mut self, until: Boot) {
+        self.frozen_until = until;
     }
 
     /// A client has changed something.
@@ -171,21 +212,25 @@ impl TestNode {
     }
 
     /// Everything it does at this instant; whether that was anything.
-    pub(super) fn run(&mut self, store: &dyn Store) -> bool {
+    pub(super) fn run(&mut self, world: &mut World<'_>) -> bool {
         let mut did = false;
-        while self.round(store) || self.goes_on_leaving() {
+        while !self.is_dead && self.frozen_until <= self.clock.now().boot && self.goes_on(world) {
             did = true;
         }
         did
     }
 
-    fn round(&mut self, store: &dyn Store) -> bool {
+    fn goes_on(&mut self, world: &mut World<'_>) -> bool {
+        self.round(world) || self.goes_on_leaving()
+    }
+
+    fn round(&mut self, world: &mut World<'_>) -> bool {
         let now = self.clock.now();
-        let mut did = self.settle_starts() | self.wake_handlers(now.boot);
+        let mut did = self.settle_starts(world) | self.wake_handlers(now.boot, world);
         macro_rules! turn {
             ($($actor:ident => $output:ident),*) => { $({
                 let mut told = Vec::new();
-                self.$actor.run(now, store, &mut told);
+                self.$actor.run(now, world, &mut told);
                 did |= self.deliver(told.into_iter().map(Output::$output), now);
             })* };
         }
@@ -196,7 +241,7 @@ impl TestNode {
         while let Some((lane, claimed)) = self.floors.take_ready() {
             did = true;
             let first = self.runners[lane.place()].first(claimed);
-            self.perform(lane, first);
+            self.perform(lane, first, world);
         }
         self.floors.each().for_each(|(_, mut floor)| while floor.retires() {});
         self.take_arrivals();
@@ -220,7 +265,7 @@ impl TestNode {
     }
 
     /// Executions whose rows say RUNNING begin; whether there were any.
-    fn settle_starts(&mut self) -> bool {
+    fn settle_starts(&mut self, world: &mut World<'_>) -> bool {
         let mut did = false;
         for (lane, starting, settled) in std::mem::take(&mut self.starting) {
             match settled.try_recv() {
@@ -228,7 +273,7 @@ impl TestNode {
                 answer => {
                     did = true;
                     let next = self.runners[lane.place()].started(starting, answer.ok());
-                    self.perform(lane, next);
+                    self.perform(lane, next, world);
                 }
             }
         }
@@ -236,36 +281,70 @@ impl TestNode {
     }
 
     /// Handlers whose sleep is over go on; whether there were any.
-    fn wake_handlers(&mut self, now: Boot) -> bool {
+    fn wake_handlers(&mut self, now: Boot, world: &mut World<'_>) -> bool {
         let (due, asleep): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.running).into_iter().partition(|it| it.wakes_at <= now);
         self.running = asleep;
         let did = !due.is_empty();
         for it in due {
-            if it.wake.send(()).is_ok() {
-                self.await_turn(it);
-            }
+            self.give_turn(it, world);
         }
         did
     }
 
-    /// Waits until a handler's thread has had its turn.
-    fn await_turn(&mut self, running: Running) {
-        match running.told.recv() {
-            Ok(Told::Sleeps(wakes_at)) => self.running.push(Running { wakes_at, ..running }),
-            Ok(Told::Ended) | Err(_) => self.floors.of(running.lane).finished(hire),
+    /// Lets a handler's thread go on until it sleeps or ends, or its node dies or stands still.
+    fn give_turn(&mut self, mut running: Running, world: &mut World<'_>) {
+        loop {
+            match running.wake.send(()).ok().and_then(|()| running.told.recv().ok()) {
+                Some(Told::Sleeps(wakes_at)) => running.wakes_at = wakes_at,
+                Some(Told::Did(what)) => {
+                    self.tell(Some(running.execution), &what, world);
+                    world.fire.effects.count(what, running.execution);
+                    running.wakes_at = Boot::MIN;
+                    if self.meets(world.fire.fate_of_node(), world) {
+                        continue;
+                    }
+                }
+                Some(Told::Ended) | None => {
+                    self.tell(Some(running.execution), "its handler ends", world);
+                    self.floors.of(running.lane).finished(hire);
+                    return self.take_arrivals();
+                }
+            }
+            self.running.push(running);
+            return self.take_arrivals();
         }
-        self.take_arrivals();
     }
 
-    fn perform(&mut self, lane: LaneId, next: Lifecycle) {
+    /// Meets its fate; whether it goes on.
+    pub(super) fn meets(&mut self, fate: NodeFate, world: &mut World<'_>) -> bool {
+        match fate {
+            NodeFate::GoesOn => return true,
+            NodeFate::Dies => {
+                self.is_dead = true;
+                self.tell(None, "dies", world);
+            }
+            NodeFate::Freezes(span) => {
+                self.freeze(self.clock.now().boot + span);
+                self.tell(None, &format!("stands still for {} s", span / 1_000), world);
+            }
+        }
+        false
+    }
+
+    pub(super) fn tell(&self, execution: Option<ExecutionId>, text: &str, world: &mut World<'_>) {
+        let (at, node) = (Timestamp::at(self.clock.now().boot.millis()), Some(self.number));
+        world.fire.tell(|| Line { at, node, execution, text: text.to_owned() });
+    }
+
+    fn perform(&mut self, lane: LaneId, next: Lifecycle, world: &mut World<'_>) {
         match next {
             Lifecycle::Start(settlement, starting) => {
                 let (reply, settled) = bounded(1);
                 self.complete.receive(CompleteInput::Settle(settlement, Some(Reply::Thread(reply))));
                 self.starting.push((lane, starting, settled));
             }
-            Lifecycle::Call(running) => self.call(lane, running),
+            Lifecycle::Call(running) => self.call(lane, running, world),
             over => {
                 self.runners[lane.place()].leave(over);
                 self.floors.of(lane).finished(hire);
@@ -273,18 +352,28 @@ impl TestNode {
         }
     }
 
-    /// Calls the handler, on a thread of its own: it has its turn until it sleeps or ends.
-    fn call(&mut self, lane: LaneId, running: Started) {
+    /// Calls the handler, on a thread of its own.
+    fn call(&mut self, lane: LaneId, started: Started, world: &mut World<'_>) {
         let ((tells, told), (wake, woken)) = (bounded(1), bounded(1));
+        let claimed = started.claimed();
+        let execution = claimed.execution();
+        let begins = format!("{}, attempt {}: its handler begins", claimed.entry().name, claimed.attempt());
+        self.tell(Some(execution), &begins, world);
         let runner = Arc::clone(&self.runners[lane.place()]);
         let body = move || {
-            HandlerThread { tells, woken }.enter();
-            runner.perform_here(running);
-            HandlerThread::end();
+            if (HandlerThread { tells, woken }).enter() {
+                runner.perform_here(started);
+                HandlerThread::end();
+            }
         };
         let spawned = driver::spawn("firetime-test-handler", body);
         assert!(spawned.is_ok(), "a handler needs a thread of its own: {spawned:?}");
-        self.await_turn(Running { lane, wakes_at: Boot::MAX, told, wake });
+        let running = Running { execution, lane, wakes_at: Boot::MIN, told, wake };
+        if self.meets(world.fire.fate_of_node(), world) {
+            self.give_turn(running, world);
+        } else {
+            self.running.push(running);
+        }
     }
 
     /// The next step of a shutdown, once what this one waits for has ended; false if there is none.
@@ -303,6 +392,16 @@ impl TestNode {
             self.leaving = Some(leaving.go_on(true, queue, &mut Delivery { node: self, now }));
         }
         ended
+    }
+}
+
+/// What still runs ends where it is.
+impl Drop for TestNode {
+    fn drop(&mut self) {
+        for Running { told, wake, .. } in self.running.drain(..) {
+            drop(wake);
+            while told.recv().is_ok() {}
+        }
     }
 }
 

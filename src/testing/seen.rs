@@ -1,5 +1,7 @@
 //! What a test expects of a cluster's ledger, and the whole picture where it is not so.
 
+use std::fmt::Write as _;
+
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
@@ -57,11 +59,18 @@ impl TestCluster {
     /// If one does, with the ledger.
     #[track_caller]
     pub fn nothing_waits(&self) {
+        let what = "executions that wait or run".to_owned();
+        Seen { client: self.client(), what, found: self.open() }.never();
+    }
+
+    pub(super) fn nothing_is_open(&self) -> bool {
+        self.open().is_empty()
+    }
+
+    fn open(&self) -> Vec<ExecutionView> {
         let open = [ExecutionState::Pending, ExecutionState::Claimed, ExecutionState::Running];
         let filter = ExecutionFilter { states: open.to_vec(), limit: MOST, ..ExecutionFilter::default() };
-        let found = listed(&self.client(), &filter);
-        let what = "executions that wait or run".to_owned();
-        Seen { client: self.client(), what, found }.never();
+        listed(&self.client(), &filter)
     }
 
     fn seen(&self, what: String, schedule: &str, states: &[ExecutionState]) -> Seen {
@@ -148,28 +157,32 @@ impl Seen {
         &self.found
     }
 
-    /// The ledger, for people.
     fn picture(&self) -> String {
-        let filter = ExecutionFilter { oldest_first: true, limit: SHOWN + 1, ..ExecutionFilter::default() };
-        let all = listed(&self.client, &filter);
-        let mut text = String::from("; the ledger:\n");
-        if all.is_empty() {
-            text.push_str("  (empty)\n");
-        }
-        for it in all.iter().take(SHOWN) {
-            let at = it.fire_time.map_or_else(|| "?".to_owned(), |at| at.format("%F %T%.3f").to_string());
-            let (id, schedule, attempt) = (it.id, &it.schedule, it.attempt);
-            let why = if it.error.is_empty() { &it.reason } else { &it.error };
-            text += &format!(
-                "  {id:>4}  {at}  {schedule}  attempt {attempt}  {state}  {why}\n",
-                state = it.state
-            );
-        }
-        if all.len() > SHOWN {
-            text.push_str("  ...\n");
-        }
-        text
+        format!("; the ledger:\n{}", picture(&self.client, &[]))
     }
+}
+
+/// The executions in these states, or all, for people.
+pub(super) fn picture(client: &Client, states: &[ExecutionState]) -> String {
+    let states = states.to_vec();
+    let filter =
+        ExecutionFilter { states, oldest_first: true, limit: SHOWN + 1, ..ExecutionFilter::default() };
+    let all = listed(client, &filter);
+    let mut text = String::new();
+    if all.is_empty() {
+        text.push_str("  (empty)\n");
+    }
+    for it in all.iter().take(SHOWN) {
+        let at = it.fire_time.map_or_else(|| "?".to_owned(), |at| at.format("%F %T%.3f").to_string());
+        let (id, schedule, attempt, state) = (it.id, &it.schedule, it.attempt, &it.state);
+        let why = if it.error.is_empty() { &it.reason } else { &it.error };
+        let payload = client.execution(it.id).ok().and_then(|details| details.payload).unwrap_or_default();
+        writeln!(text, "  {id:>4}  {at}  {schedule} {payload}  attempt {attempt}  {state}  {why}").ok();
+    }
+    if all.len() > SHOWN {
+        text.push_str("  ...\n");
+    }
+    text
 }
 
 /// The store in memory refuses no list.

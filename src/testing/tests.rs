@@ -217,7 +217,7 @@ fn what_was_expected_is_told_with_the_ledger() {
     let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cluster.ran("nightly").times(1)));
     let said = seen.unwrap_err().downcast::<String>().unwrap();
     assert!(said.starts_with("expected 1 successes of nightly, found 0; the ledger:\n"), "{said}");
-    assert!(said.contains("queue:report  attempt 1  SUCCEEDED"), "{said}");
+    assert!(said.contains("queue:report null  attempt 1  SUCCEEDED"), "{said}");
     let begin = cluster.now();
     cluster.advance_to(begin - TimeDelta::days(1));
     assert_eq!(cluster.now(), begin);

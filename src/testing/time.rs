@@ -27,13 +27,28 @@ pub(super) struct HandlerThread {
 pub(super) enum Told {
     /// The handler goes on at this instant.
     Sleeps(Boot),
+    /// It has done something that others see, and goes on when it is told to.
+    Did(String),
     Ended,
 }
 
 impl HandlerThread {
-    /// Makes this the thread of a handler.
-    pub(super) fn enter(self) {
-        RUN.set(Some(self));
+    /// Makes this the thread of a handler, once it is its turn; false if that never comes.
+    pub(super) fn enter(self) -> bool {
+        let has_turn = self.woken.recv().is_ok();
+        RUN.set(has_turn.then_some(self));
+        has_turn
+    }
+
+    /// Tells something from within a handler, and waits for its next turn; false on any other thread.
+    pub(super) fn tell(told: Told) -> bool {
+        let is_awake = RUN.with_borrow(|run| {
+            run.as_ref().map(|run| run.tells.send(told).is_ok() && run.woken.recv().is_ok())
+        });
+        if is_awake == Some(false) {
+            resume_unwind(Box::new(Killed));
+        }
+        is_awake.is_some()
     }
 
     pub(super) fn end() {
@@ -48,6 +63,8 @@ impl HandlerThread {
 struct Killed;
 
 /// The time of a [`TestCluster`](super::TestCluster), for handlers and tests.
+///
+/// A handler that sleeps holds no lock that another one wants: the test would wait for ever.
 ///
 /// ```
 /// use firetime::testing::TestCluster;
@@ -102,14 +119,7 @@ impl TestTime {
     /// [`advance`](super::TestCluster::advance).
     pub fn sleep(&self, span: Duration) {
         let until = Boot::at(self.at().millis()) + millis(span);
-        let killed = RUN.with_borrow(|run| {
-            let Some(run) = run else {
-                panic!("TestTime::sleep is for handlers: a test calls TestCluster::advance");
-            };
-            run.tells.send(Told::Sleeps(until)).is_err() || run.woken.recv().is_err()
-        });
-        if killed {
-            resume_unwind(Box::new(Killed));
-        }
+        let is_handler = HandlerThread::tell(Told::Sleeps(until));
+        assert!(is_handler, "TestTime::sleep is for handlers: a test calls TestCluster::advance");
     }
 }

@@ -90,6 +90,14 @@ impl Saying {
         !std::mem::replace(&mut words.is_told, true)
     }
 
+    /// What has been said so far.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn words(&self) -> (Vec<Line>, Option<Progress>) {
+        let said = self.said();
+        let words = said.as_ref();
+        words.map_or_else(Default::default, |it| (it.lines.iter().cloned().collect(), it.progress))
+    }
+
     /// The run has ended: what is said from now on is dropped.
     pub(crate) fn end(&self) {
         if let Some(words) = self.said().as_mut() {

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::actor::{Away, Pace};
 use super::database::Database;
 use super::deaths::{Deaths, Unnoticed};
-use super::dice::Dice;
 use super::faults::{Faults, MEMBERS, RETENTION, any_member};
 use super::jobs::{self, APPLICATION};
 use super::judge::{Bounds, COUNTED, Cancel, Covering, Effect, Execution, History, Pause, Unserved};
@@ -25,6 +24,7 @@ use crate::store::audit::AuditQuery;
 use crate::store::news::News;
 use crate::store::outcomes::{OutcomeCounts, OutcomeQuery};
 use crate::store::{ExecutionQuery, ExecutionRow, NodeRow};
+use crate::testing::dice::Dice;
 
 /// After the last occurrence faults stop, and this long the cluster may settle what is left.
 const SETTLE: Millis = 180_000;

@@ -8,13 +8,13 @@ mod reruns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::dice::Dice;
 use super::faults::Faults;
 use super::jobs::{self, APPLICATION};
 use super::judge::{self, Pause};
 use crate::domain::{JobSpec, Millis, MisfirePolicy, Overlap, PauseAfter, ScheduleState, Timestamp};
 use crate::store::enqueue::queue_of;
 use crate::store::{Definition, Ensured, Store};
+use crate::testing::dice::Dice;
 use crate::trigger::{Delay, Simple, Trigger};
 
 /// Short ones too, so that claims and repairs meet.

@@ -5,9 +5,9 @@ use super::saves::{Saves, Saving};
 use super::{Process, Surroundings};
 use crate::domain::Millis;
 use crate::sim::actor::{Away, Fate};
-use crate::sim::dice::Dice;
 use crate::sim::wire::Wire;
 use crate::store::{Claimed, ExecutionChange, Transition};
+use crate::testing::dice::Dice;
 
 impl Process {
     /// The next instant at which a checkpoint reaches the database.

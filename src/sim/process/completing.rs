@@ -5,11 +5,11 @@ use super::transactions::{Own, OwnStep, Transaction};
 use super::{Job, Process, Surroundings};
 use crate::domain::{Answer, Millis, Receipt, ScheduleId};
 use crate::sim::actor::Fate;
-use crate::sim::dice::Dice;
 use crate::sim::jobs::Completes;
 use crate::sim::operations::row;
 use crate::sim::wire::Wire;
 use crate::store::Completed;
+use crate::testing::dice::Dice;
 use crate::time::Now;
 
 impl Process {

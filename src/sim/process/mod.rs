@@ -15,7 +15,6 @@ use self::transactions::{Own, Transaction};
 use super::actor::{Actor, Away, Pace, Scene};
 use super::clocks::Clocks;
 use super::database::Database;
-use super::dice::Dice;
 use super::faults::Faults;
 use super::jobs::{self, APPLICATION, Anything};
 use super::judge::{Covering, Effect};
@@ -43,6 +42,7 @@ use crate::requests::{RequestsInput, RequestsMachine};
 use crate::store::memory::MemoryStore;
 use crate::store::news::News;
 use crate::store::{Applied, Claimed, HeartbeatReply, Store};
+use crate::testing::dice::Dice;
 use crate::time::{Lease, Micros, Now, Offset, Window};
 
 /// Small, so that pools are full now and then.
