@@ -4,6 +4,21 @@
 //! A server builds a [`Scheduler`] with a handler for each [`Job`], and describes what should happen when as
 //! [`Schedule`]s through a [`Client`]. The README has a program and the promises.
 //!
+//! # Where to begin
+//!
+//! | you want to | read |
+//! | --- | --- |
+//! | run a job on a schedule, from nothing | [a first schedule](guide::first_schedule) |
+//! | run a job once, now or later | [enqueueing](guide::enqueue) |
+//! | do that in your own transaction | [within your own transaction](guide::transactions) |
+//! | have a handler's effects exactly once | [exactly once](guide::exactly_once) |
+//! | write handlers as futures | [async handlers](guide::async_handlers) |
+//! | say when a schedule fires | [triggers](guide::triggers), [`trigger`] |
+//! | say what follows a failure or an outage | [retries](guide::time_limits_and_retries), [catching up](guide::catching_up) |
+//! | test schedules without waiting | [testing](guide::testing) |
+//! | watch it, and know why something did not run | [observing](guide::observing), [why](guide::why) |
+//! | do anything else | [the guide](guide) |
+//!
 //! # The flow
 //!
 //! ```text
@@ -25,6 +40,7 @@
 //! for the facade of that name), `console` (web pages on a client's verbs), `testing` (whole clusters in a
 //! test, for `dev-dependencies`).
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // Production code is linted without cfg(test) too, where these stay denied.
 #![cfg_attr(
     test,
@@ -43,6 +59,9 @@ pub mod console;
 mod domain;
 #[cfg(test)]
 mod fixtures;
+// In the docs alone: a library would carry these texts in its metadata.
+#[cfg(doc)]
+mod guide_pages;
 mod machine;
 mod members;
 mod misfire;
@@ -87,6 +106,9 @@ pub use domain::{
     HandlerError, LaneHealth, LeftOut, Lineage, LogLevel, MisfirePolicy, NodeId, Overlap, Progress, Receipt,
     Retry, ScheduleField, ScheduleId, ScheduleState, UnknownWord,
 };
+#[cfg(doc)]
+#[doc(inline)]
+pub use guide_pages::guide;
 #[cfg(feature = "tokio")]
 pub use node::around::HandlerFuture;
 pub use node::around::Next;
@@ -120,118 +142,3 @@ struct Readme;
 #[cfg(all(doctest, feature = "console"))]
 #[doc = include_str!("../docs/console.md")]
 struct ConsolePage;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/first-schedule.md")]
-struct FirstSchedule;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/coming-from-quartz.md")]
-struct ComingFromQuartz;
-
-#[cfg(all(doctest, feature = "testing"))]
-#[doc = include_str!("../docs/guide/testing.md")]
-struct TestingGuide;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/enqueue.md")]
-struct EnqueueGuide;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/schedules-in-code.md")]
-struct SchedulesInCode;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/control.md")]
-struct Control;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/time-limits-and-retries.md")]
-struct TimeLimitsAndRetries;
-
-#[cfg(all(doctest, feature = "sqlite", feature = "tracing"))]
-#[doc = include_str!("../docs/guide/saying.md")]
-struct Saying;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/containment.md")]
-struct Containment;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/overlap.md")]
-struct Overlaps;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/triggers.md")]
-struct Triggers;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/catching-up.md")]
-struct CatchingUp;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/lanes.md")]
-struct Lanes;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/observing.md")]
-struct Observing;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/why.md")]
-struct WhyPage;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/history.md")]
-struct History;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/verifying.md")]
-struct Verifying;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/errors.md")]
-struct Errors;
-
-#[cfg(all(doctest, feature = "sqlite", feature = "tokio"))]
-#[doc = include_str!("../docs/guide/middleware.md")]
-struct Middleware;
-
-#[cfg(all(doctest, feature = "sqlite", feature = "tokio", feature = "tracing"))]
-#[doc = include_str!("../docs/guide/traces.md")]
-struct Traces;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/concurrency.md")]
-struct Concurrency;
-
-#[cfg(all(doctest, feature = "sqlite", feature = "tokio"))]
-#[doc = include_str!("../docs/guide/async.md")]
-struct Async;
-
-#[cfg(all(doctest, feature = "sqlite"))]
-#[doc = include_str!("../docs/guide/changing-jobs.md")]
-struct ChangingJobs;
-
-#[cfg(all(
-    doctest,
-    feature = "sqlite",
-    feature = "postgres",
-    feature = "sqlx",
-    feature = "tokio-postgres",
-    feature = "diesel-async"
-))]
-#[doc = include_str!("../docs/guide/transactions.md")]
-struct Transactions;
-
-#[cfg(all(doctest, feature = "sqlite", feature = "sqlx"))]
-#[doc = include_str!("../docs/guide/exactly-once.md")]
-struct ExactlyOnce;
-
-#[cfg(all(doctest, feature = "sqlite", feature = "tokio"))]
-#[doc = include_str!("../docs/guide/coming-from-river.md")]
-struct ComingFromRiver;
-
-#[cfg(all(doctest, feature = "sqlite", feature = "tokio"))]
-#[doc = include_str!("../docs/guide/coming-from-tokio-cron-scheduler.md")]
-struct ComingFromTokioCronScheduler;

@@ -1,5 +1,6 @@
 //! The layout's rules, read off the source: who may import whom, who may name what.
 
+mod guide;
 mod imports;
 mod tokens;
 mod updates;
@@ -43,6 +44,10 @@ pub fn add(trials: &mut Vec<Trial>) {
         (
             "paths_are_followed_to_the_files_that_define_them",
             imports::paths_are_followed_to_the_files_that_define_them,
+        ),
+        (
+            "the_guides_links_lead_somewhere_in_both_places",
+            guide::the_guides_links_lead_somewhere_in_both_places,
         ),
         ("circles_are_found", imports::circles_are_found),
         ("unlisted_and_unguarded_updates_are_found", updates::unlisted_and_unguarded_updates_are_found),
@@ -123,7 +128,7 @@ const ROOMS: &[&str] = &[
 ];
 
 /// What else lies below src: the crate's root, the program, and what only tests and benchmarks use.
-const NO_ROOMS: &[&str] = &["lib.rs", "bin", "fixtures.rs", "parts.rs", "sample.rs", "sim"];
+const NO_ROOMS: &[&str] = &["lib.rs", "bin", "fixtures.rs", "guide_pages.rs", "parts.rs", "sample.rs", "sim"];
 
 /// Stages of the pipeline and the others that each of them may name.
 const STAGES: &[(&str, &[&str])] = &[
@@ -252,6 +257,7 @@ fn modules_lie_in_their_folders_unless_these_hold_only_tests() {
 const NOT_MUTATED: &[(&str, &str)] = &[
     ("api/", "checks what applications pass and passes it on"),
     ("console/", "pages: mutants are built without the feature console"),
+    ("guide_pages.rs", "names the guide's pages"),
     ("lib.rs", "names the crate's parts"),
     ("machine/", "a driver is a thread, and so are its store calls"),
     ("members/bell.rs", "rings for tasks alone: mutants are built without the feature tokio"),
@@ -337,7 +343,7 @@ const CALLERS: &str = "store/sql/connection/caller/";
 
 /// A word and the files that may contain it.
 const BELONGS: &[(&str, &[&str])] = &[
-    ("diesel", &["store/", "lib.rs"]),
+    ("diesel", &["store/", "lib.rs", "guide_pages.rs"]),
     ("r2d2", &["store/"]),
     ("rayon", &["pipeline/expand.rs"]),
     ("log::", &["console/", "domain/event.rs", "node/log_lines.rs", "node/teller.rs"]),
@@ -347,7 +353,7 @@ const BELONGS: &[(&str, &[&str])] = &[
         &["members/bell.rs", "node/tasks.rs", "store/sql/connection/caller/relay.rs", "api/", "console/"],
     ),
     ("askama", &["console/"]),
-    ("axum", &["console/"]),
+    ("axum", &["console/", "guide_pages.rs"]),
     ("sqlx::", &["store/sql/connection/caller/sqlx/"]),
     ("tokio_postgres::", &["store/sql/connection/caller/tokio_postgres.rs"]),
     ("diesel_async::", &["store/sql/connection/caller/diesel_async.rs"]),
