@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::PipeReader;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,8 @@ pub struct Setup {
     pub patient: bool,
     /// How far its wall clock is ahead, milliseconds.
     pub wall: i64,
+    /// It is the older build that `scripts/upgrade.sh` names.
+    pub old: bool,
     /// Without a proxy.
     pub direct: bool,
     /// How long its shutdown may take.
@@ -61,11 +63,16 @@ pub enum Listener {
 pub const QUICK: Setup = Setup {
     patient: false,
     wall: 0,
+    old: false,
     direct: false,
     grace: Duration::from_secs(20),
     listener: Listener::File,
 };
 pub const PATIENT: Setup = Setup { patient: true, ..QUICK };
+pub const OLD: Setup = Setup { old: true, direct: true, ..QUICK };
+
+/// The program of a node of the older build.
+const OLD_NODE: &str = "FIRETIME_OLD_NODE";
 
 /// What an operator did, each by its answer.
 #[derive(Default)]
@@ -149,6 +156,27 @@ impl Cluster {
         cluster
     }
 
+    /// A fresh database whose tables were made by so many nodes of the older build, and brought up to date
+    /// beside them; and whether there was anything to bring up to date.
+    pub fn of_old(name: &str, kind: ServerKind, count: usize) -> (Self, bool) {
+        let database = kind.fresh();
+        let (role, url) = database.common_role();
+        let folder = tempfile::tempdir().unwrap();
+        let mut nodes = Nodes::none();
+        let pids = (0..count).map(|number| nodes.spawn(command(folder.path(), number, &url, OLD))).collect();
+        for _ in 0..count {
+            assert_eq!(nodes.next(Duration::from_secs(60)).1, Line::Ready);
+        }
+        let is_newer = !firetime::migrate(&url).unwrap().applied.is_empty();
+        let mut cluster = Self::on(format!("{}::{name}", kind.name()), database, role, url);
+        cluster.nodes = nodes;
+        cluster.folder = folder;
+        cluster.pids = pids;
+        cluster.links.extend((0..count).map(|_| None));
+        cluster.up.extend(0..count);
+        (cluster, is_newer)
+    }
+
     fn on(name: String, database: Database, role: String, url: String) -> Self {
         let kind = database.kind;
         firetime::migrate(&url).unwrap();
@@ -195,7 +223,7 @@ impl Cluster {
     }
 
     fn file(&self, what: &str, node: usize) -> PathBuf {
-        self.folder.path().join(format!("{what}-{node}"))
+        file(self.folder.path(), what, node)
     }
 
     pub fn log(&self, node: usize) -> String {
@@ -211,14 +239,7 @@ impl Cluster {
             Some(link) => url.replace(&address(&url).to_string(), &format!("127.0.0.1:{}", link.port())),
             None => url,
         };
-        // A write beyond a limit of the file size is to fail, not to kill.
-        let mut command = Command::new("env");
-        command.arg("--ignore-signal=XFSZ").arg(std::env::current_exe().unwrap());
-        let mut command = node::be_a_node(command, &url);
-        command
-            .env(job::EFFECTS, self.file("effects", number))
-            .env(node::GRACE, setup.grace.as_millis().to_string())
-            .stderr(File::create(self.file("log", number)).unwrap());
+        let mut command = command(self.folder.path(), number, &url, setup);
         match setup.listener {
             Listener::File => {}
             Listener::Pipe => {
@@ -229,9 +250,6 @@ impl Cluster {
             Listener::Blocked { from, until } => {
                 command.env(node::BLOCKED, format!("{from}-{until}"));
             }
-        }
-        if setup.patient {
-            command.env(node::PATIENT, "1");
         }
         if setup.wall != 0 {
             command.env(job::WALL, setup.wall.to_string()).env("LD_PRELOAD", self.wall());
@@ -501,6 +519,32 @@ impl Cluster {
         assert!(!logs.contains("secret"), "{}: a password in the log", self.name);
         assert!(!logs.contains("panicked"), "{}: a panic", self.name);
     }
+}
+
+/// A file of a node.
+fn file(folder: &Path, what: &str, node: usize) -> PathBuf {
+    folder.join(format!("{what}-{node}"))
+}
+
+/// What starts a node, whose log is a file.
+fn command(folder: &Path, number: usize, url: &str, setup: Setup) -> Command {
+    let program = if setup.old {
+        PathBuf::from(std::env::var_os(OLD_NODE).expect("run by scripts/upgrade.sh, which builds it"))
+    } else {
+        std::env::current_exe().unwrap()
+    };
+    // A write beyond a limit of the file size is to fail, not to kill.
+    let mut command = Command::new("env");
+    command.arg("--ignore-signal=XFSZ").arg(program);
+    let mut command = node::be_a_node(command, url);
+    command
+        .env(job::EFFECTS, file(folder, "effects", number))
+        .env(node::GRACE, setup.grace.as_millis().to_string())
+        .stderr(File::create(file(folder, "log", number)).unwrap());
+    if setup.patient {
+        command.env(node::PATIENT, "1");
+    }
+    command
 }
 
 impl Drop for Cluster {

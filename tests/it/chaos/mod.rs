@@ -2,7 +2,8 @@
 //! too.
 //!
 //! ```text
-//! runs, more_runs, pulse_runs, operator_run, enqueued_run, galera_runs, standby_runs    what is broken, and how
+//! runs, more_runs, pulse_runs, operator_run, enqueued_run, galera_runs, standby_runs, upgrade_run
+//!                     what is broken, and how
 //! servers             servers that work together
 //! cluster             the processes, their faults, the wait for the end
 //! proxy, wire         between node and database
@@ -11,7 +12,8 @@
 //! figures, report     how long things took, and their bounds
 //! ```
 //!
-//! `scripts/chaos.sh` sets `FIRETIME_CHAOS` to `short` or `full`; the tests of every day leave chaos out.
+//! `scripts/chaos.sh` sets `FIRETIME_CHAOS` to `short` or `full`, `scripts/upgrade.sh` to `upgrade`; the tests
+//! of every day leave chaos out.
 
 mod audit;
 pub mod cluster;
@@ -40,6 +42,7 @@ mod saved;
 pub mod servers;
 #[cfg(feature = "postgres")]
 mod standby_runs;
+mod upgrade_run;
 mod wire;
 
 use libtest_mimic::Trial;
@@ -49,7 +52,7 @@ use self::servers::Servers;
 use crate::support::database::ServerKind;
 use crate::trial;
 
-/// Set to `short` or `full` by `scripts/chaos.sh`.
+/// Set to `short` or `full` by `scripts/chaos.sh`, to `upgrade` by `scripts/upgrade.sh`.
 const FORM: &str = "FIRETIME_CHAOS";
 
 type Run = (&'static str, fn(ServerKind));
@@ -136,6 +139,11 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
     let Ok(form) = std::env::var(FORM) else { return };
     let full = form == "full";
     let served = is_served(kind);
+    if form == "upgrade" {
+        let name = format!("{}::chaos::nodes_of_two_releases_share_the_work", kind.name());
+        trials.push(trial(name, move || upgrade_run::nodes_of_two_releases_share_the_work(kind)));
+        return;
+    }
     let tables = [
         (EVERYWHERE, true),
         (ON_SERVERS, served),
