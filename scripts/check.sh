@@ -34,6 +34,7 @@ fi
 
 # A new dependency belongs in the fuzzers' lock file, too.
 step cargo tree --locked --quiet --depth 0 --manifest-path fuzz/Cargo.toml
+# cargo-deny, which knows more, takes minutes to build: scripts/release.sh runs it.
 step scripts/licences.py
 # Whoever asks for neither async handlers nor an async driver gets no tokio, and without spans no tracing. Without
 # the console there is nothing that serves or writes pages.
@@ -49,15 +50,6 @@ if cargo tree --locked --quiet --edges normal --features sqlite,postgres,mysql,c
 fi
 step package
 step python3 benches/peers/run.py --list
-if cargo deny --version >/dev/null 2>&1; then
-    step cargo deny --locked --all-features check licenses bans sources
-fi
-if timeout 60 cargo deny fetch db >/dev/null 2>&1; then
-    step cargo deny --locked --all-features check advisories
-else
-    echo "advisories: NOT CHECKED (no advisory database reachable)"
-fi
-
 # clippy checks all that cargo check does: without a database, with one server alone, with one async driver, as
 # README's first command and "cargo test" have it, and all.
 for features in '' postgres mysql,tokio,testing sqlx,postgres tokio-postgres console; do
@@ -66,6 +58,11 @@ done
 step cargo clippy --locked --tests --features cli -- -D warnings
 step cargo clippy --locked --all-targets --all-features -- -D warnings
 RUSTDOCFLAGS='-D warnings' step cargo doc --locked --no-deps --all-features
+if [ -x "${CARGO_TARGET_DIR:-target}/tools/bin/cargo-public-api" ]; then
+    step scripts/public-api.sh
+else
+    echo "public interface: NOT CHECKED (scripts/public-api.sh builds what it needs, once)"
+fi
 
 # Simulations, chaos and tests have the same binaries. What the proof has simulated the tests count, and do
 # not simulate again.
