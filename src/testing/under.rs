@@ -23,7 +23,8 @@ const LINES: usize = 60;
 /// [end](TestCluster::heal), and what waits is run. Then each effect that was expected must have happened
 /// once, and every other one once at most.
 ///
-/// Deaths use up attempts: give a job that must not be left undone some ([`Retry::at_most`](crate::Retry::at_most)).
+/// Deaths use up attempts: give a job that must not be left undone some
+/// ([`Retry::at_most`](crate::Retry::at_most)).
 /// Another node comes in the place of each that is gone, with the same configuration and handlers; what
 /// handlers share in memory stays, as a service outside would. The store answers handlers and clients always.
 ///
