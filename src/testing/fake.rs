@@ -22,7 +22,8 @@ const FOR_EVER: Duration = Duration::from_secs(1_000_000_000);
 /// A context to call a handler with, without a cluster, and what the handler has left with it. Made by
 /// [`Context::fake`].
 ///
-/// It is a [`Context`] wherever a reference to one is asked for; async handlers take [`context`](Self::context).
+/// It is a [`Context`] wherever a reference to one is asked for; async handlers take
+/// [`context`](Self::context).
 /// Its execution runs in a store in memory: checkpoints are kept there, and [`Context::covers`] says that
 /// nothing ran before. Only [`Context::complete_in`] is refused, as the handler's own database knows no such
 /// execution.
