@@ -15,7 +15,7 @@ use crate::node::Node;
 use crate::node::around::HandlerFuture;
 use crate::node::around::{Layer, Next};
 use crate::node::context::Context;
-use crate::node::handlers::Handlers;
+use crate::node::handlers::{Handlers, Served};
 use crate::node::start::Config;
 use crate::node::teller::Observer;
 use crate::time::millis;
@@ -62,11 +62,20 @@ impl Builder {
     ///
     /// The payload is decoded before the claim: what this node cannot decode it leaves to others.
     pub fn handler<P: DeserializeOwned + 'static, A: Into<Answer>>(
-        mut self,
+        self,
         job: Job<P>,
         run: impl Fn(&Context, P) -> Result<A, HandlerError> + Send + Sync + 'static,
     ) -> Self {
-        if let Err(twice) = self.handlers.add(job.served(), run) {
+        self.serve(job.served(), run)
+    }
+
+    /// As [`handler`](Self::handler), of a job that may be known by its name alone.
+    pub(crate) fn serve<P: DeserializeOwned + 'static, A: Into<Answer>>(
+        mut self,
+        served: impl Into<Served<P>>,
+        run: impl Fn(&Context, P) -> Result<A, HandlerError> + Send + Sync + 'static,
+    ) -> Self {
+        if let Err(twice) = self.handlers.add(served, run) {
             self.twice = Some(twice);
         }
         self

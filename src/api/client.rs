@@ -112,6 +112,11 @@ impl Client {
         Self { application, store, actor, notifier, waiters, hooks, changed }
     }
 
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
     /// The application whose schedules it manages.
     #[must_use]
     pub fn application(&self) -> &str {

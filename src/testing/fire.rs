@@ -1,5 +1,7 @@
 //! What goes wrong in a cluster under faults, by a seed, and what is told of it.
 
+use std::ops::Range;
+
 use super::dice::Dice;
 use super::effects::Effects;
 use crate::domain::{Boot, Error, ErrorKind, ExecutionId, Millis, Timestamp};
@@ -54,6 +56,8 @@ pub(super) struct Line {
 #[derive(Default)]
 pub(super) struct Fire {
     burning: Option<Burning>,
+    /// When the database is away, whatever the dice say.
+    away: Vec<Range<Timestamp>>,
     /// Kept if there are faults.
     history: Option<Vec<Line>>,
     pub(super) effects: Effects,
@@ -70,7 +74,12 @@ impl Fire {
         let mut dice = Dice::new(seed, 0);
         let strikes_at = Boot::at(at.millis()) + dice.below(MINUTE);
         let burning = Burning { dice, strikes_at, is_away_until: Boot::MIN };
-        Self { burning: Some(burning), history: Some(Vec::new()), effects: Effects::default() }
+        Self { burning: Some(burning), history: Some(Vec::new()), ..Self::default() }
+    }
+
+    /// The database is away in these spans.
+    pub(super) fn put_away(&mut self, spans: Vec<Range<Timestamp>>) {
+        self.away = spans;
     }
 
     /// From now on nothing goes wrong.
@@ -94,6 +103,9 @@ impl Fire {
     }
 
     pub(super) fn fate_of_call(&mut self, at: Boot) -> CallFate {
+        if self.away.iter().any(|span| span.contains(&Timestamp::at(at.millis()))) {
+            return CallFate::Failed(unreachable());
+        }
         let Some(Burning { dice, is_away_until, .. }) = &mut self.burning else { return CallFate::Answered };
         let is_away = at < *is_away_until;
         if !is_away && !dice.one_in(100) {
@@ -102,10 +114,7 @@ impl Fire {
         let unknown =
             || Error::new(ErrorKind::Unknown, "the database's answer was lost: a fault of the test");
         match dice.below(3) {
-            0 => {
-                let why = "the database cannot be reached: a fault of the test";
-                CallFate::Failed(Error::new(ErrorKind::Unavailable, why))
-            }
+            0 => CallFate::Failed(unreachable()),
             1 => CallFate::Failed(unknown()),
             _ => CallFate::Unheard(unknown()),
         }
@@ -151,4 +160,8 @@ impl Fire {
         self.history.as_ref()?;
         Some(self.burning.as_mut().map_or(0, |it| 5 * SECOND + it.dice.below(10 * MINUTE)))
     }
+}
+
+fn unreachable() -> Error {
+    Error::new(ErrorKind::Unavailable, "the database cannot be reached: a fault of the test")
 }

@@ -30,6 +30,7 @@ mod fake;
 mod fire;
 pub(crate) mod floors;
 mod node;
+mod replay;
 mod seen;
 #[cfg(test)]
 mod tests;
@@ -46,6 +47,7 @@ pub use self::effects::Effects;
 pub use self::fake::FakeContext;
 use self::fire::{Fire, Line, Strike, World};
 use self::node::{Plan, TestNode};
+pub use self::replay::{Replay, Replayed, ReplayedSchedule, Tally};
 pub use self::seen::Seen;
 pub use self::time::TestTime;
 pub use self::under::under_faults;
@@ -108,7 +110,11 @@ impl TestCluster {
     /// As [`new`](Self::new), at another instant, such as the evening before a clock change.
     #[must_use]
     pub fn starting_at(application: &str, start: DateTime<Utc>) -> Self {
-        let time = TestTime::new(Timestamp::from(start));
+        Self::at(application, Timestamp::from(start))
+    }
+
+    fn at(application: &str, start: Timestamp) -> Self {
+        let time = TestTime::new(start);
         let store = Arc::new(MemoryStore::new(time.at()));
         let (application, is_changed) = (application.to_owned(), Arc::default());
         Self {
@@ -194,6 +200,11 @@ impl TestCluster {
     /// looks at the store.
     pub fn run_due(&mut self) {
         self.run_until(self.time.at() + LOOKS);
+    }
+
+    /// Somebody has changed something, not by a client.
+    fn hear(&self) {
+        self.is_changed.store(true, Ordering::Relaxed);
     }
 
     /// Ends the faults of [`under_faults`]: nodes that stand still go on, others come for those that are gone

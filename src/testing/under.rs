@@ -23,8 +23,8 @@ const LINES: usize = 60;
 /// [end](TestCluster::heal), and what waits is run. Then each effect that was expected must have happened
 /// once, and every other one once at most.
 ///
-/// Deaths use up attempts: give a job that must not be left undone some
-/// ([`Retry::at_most`](crate::Retry::at_most)).
+/// Two deaths use up the attempts of an execution: give a job that must not be left undone more
+/// ([`Job::max_attempts`](crate::Job::max_attempts)).
 /// Another node comes in the place of each that is gone, with the same configuration and handlers; what
 /// handlers share in memory stays, as a service outside would. The store answers handlers and clients always.
 ///
@@ -33,13 +33,13 @@ const LINES: usize = 60;
 /// does it again.
 ///
 /// ```
+/// use firetime::Job;
 /// use firetime::testing::under_faults;
-/// use firetime::{Job, Retry};
 /// use std::collections::BTreeSet;
 /// use std::sync::{Arc, Mutex};
 /// use std::time::Duration;
 ///
-/// const CHARGE: Job<u64> = Job::new("charge").retry(Retry::fixed(Duration::from_secs(10)).at_most(20));
+/// const CHARGE: Job<u64> = Job::new("charge").max_attempts(20);
 ///
 /// under_faults("shop", 0..3, |cluster, effects| {
 ///     // The bank takes each key once.
@@ -144,11 +144,10 @@ mod tests {
 
     use super::*;
     use crate::api::{Job, Schedule};
-    use crate::domain::Retry;
     use crate::node::context::Context;
     use crate::trigger::Trigger;
 
-    const CHARGE: Job<u64> = Job::new("charge").retry(Retry::fixed(Duration::from_secs(1)).at_most(20));
+    const CHARGE: Job<u64> = Job::new("charge").max_attempts(20);
     const REPORT: Job<()> = Job::new("report");
     const MINUTE: Duration = Duration::from_secs(60);
 

@@ -59,6 +59,8 @@ mod news;
 mod observed;
 mod payloads;
 mod poison;
+#[cfg(all(feature = "cli", feature = "testing"))]
+mod replayed;
 mod requests;
 mod rerun;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -120,6 +122,8 @@ fn main() {
         saying::add(&mut trials, database);
         synced::add(&mut trials, database);
         rerun::add(&mut trials, database);
+        #[cfg(all(feature = "cli", feature = "testing"))]
+        replayed::add(&mut trials, database);
         waited::add(&mut trials, database);
         why::add(&mut trials, database);
         why_in_chaos::add(&mut trials, database);

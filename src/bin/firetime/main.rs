@@ -9,6 +9,7 @@
 //! show     one schedule or execution whole
 //! check    whether an application is well
 //! verify   whether its ledger is whole
+//! replay   its past, played again with a change
 //! exporter the cluster's figures for Prometheus
 //! console  web pages
 //! add      schedules add and set, jobs enqueue
@@ -39,6 +40,8 @@ mod inspect;
 mod logging;
 mod logs;
 mod output;
+#[cfg(feature = "testing")]
+mod replay;
 mod rerun;
 mod show;
 mod target;
@@ -120,6 +123,8 @@ fn run(args: RawArgs) -> Result {
         Command::Check(target, output) => check::check(&target, output, &mut out),
         Command::Why(target, occasion, output) => why::why(&target, &occasion, output, &mut out),
         Command::Verify(target, audit, output) => verify::verify(&target, &audit, output, &mut out),
+        #[cfg(feature = "testing")]
+        Command::Replay(target, changes, output) => replay::replay(&target, &changes, output, &mut out),
         #[cfg(feature = "console")]
         Command::Console(target, serving) => console::serve(&target, serving, &mut out),
         #[cfg(feature = "console")]

@@ -50,6 +50,13 @@ pub(super) const VERIFY: &str = timed!(
   firetime verify --application shop --against january.json"
 );
 
+#[cfg(feature = "testing")]
+pub(super) const REPLAY: &str = timed!(
+    "  firetime replay --application shop --nodes 2
+  firetime replay --application shop --since 30d --cron 'nightly=0 30 3 * * ?' --time-limit import=2h
+  firetime replay --application shop --outage 2025-01-31T02:00:00Z..2025-01-31T04:00:00Z"
+);
+
 pub(super) const EXPORTER: &str = untimed!("  firetime exporter --application shop --listen 0.0.0.0:9464");
 
 #[cfg(feature = "console")]

@@ -4,6 +4,8 @@
 mod console;
 mod examples;
 mod raw;
+#[cfg(feature = "testing")]
+mod replay;
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -35,6 +37,8 @@ use crate::inspect::{How, Kind, Listing};
 use crate::logging::Logging;
 use crate::logs::LogForm;
 use crate::output::{ListOutput, Output};
+#[cfg(feature = "testing")]
+use crate::replay::Changes;
 use crate::rerun::{self, Rerun};
 use crate::target::{APPLICATION_VARIABLE, Database, Target, URL_VARIABLE};
 use crate::verify::Audit;
@@ -51,6 +55,8 @@ pub(crate) enum Command {
     Check(Target, Output),
     Why(Target, Occasion, Output),
     Verify(Target, Audit, Output),
+    #[cfg(feature = "testing")]
+    Replay(Target, Box<Changes>, Output),
     Export(Target, SocketAddr),
     #[cfg(feature = "console")]
     Console(Target, Serving),
@@ -115,6 +121,10 @@ impl RawArgs {
                 let (since, until) = (since.map(|it| it.from(now)), until.map(|it| it.from(now)));
                 let audit = Audit { schedule, since, until, certificate, against };
                 Command::Verify(around.target()?, audit, output.output)
+            }
+            #[cfg(feature = "testing")]
+            RawCommand::Replay { replay, output } => {
+                Command::Replay(around.target()?, Box::new(replay.resolve(now)), output.output)
             }
             RawCommand::Schedules { verb, filter, list } => {
                 around.schedule(verb.unwrap_or(RawScheduleVerb::List { filter, list }))?

@@ -15,6 +15,8 @@ use serde_json::value::RawValue;
 #[cfg(feature = "console")]
 use super::console::{RawConsole, RawConsoleVerb};
 use super::examples;
+#[cfg(feature = "testing")]
+use super::replay::RawReplay;
 use crate::failure::EXIT_CODES;
 use crate::output::{ListOutput, Output};
 use crate::target::APPLICATION_VARIABLE;
@@ -70,9 +72,9 @@ pub(super) enum RawCommand {
         /// The schedule's name
         #[arg(value_name = "SCHEDULE")]
         schedule: Option<String>,
-        /// The occurrence's fire time: '2025-01-31 09:00:00.000' (UTC), or 2025-01-31T09:00:00Z (RFC 3339); or
-        /// the day of several, 2025-01-31, in the time zone of the schedule; default: the last fire time that
-        /// has come
+        /// The occurrence's fire time: '2025-01-31 09:00:00.000' (UTC), or 2025-01-31T09:00:00Z (RFC 3339);
+        /// or the day of several, 2025-01-31, in the time zone of the schedule; default: the last fire time
+        /// that has come
         #[arg(value_name = "TIME", value_parser = when::parse_moment, conflicts_with = "execution")]
         fire_time: Option<Moment>,
         /// The execution of this id instead
@@ -106,6 +108,20 @@ pub(super) enum RawCommand {
         #[command(flatten)]
         output: RawOutput,
     },
+    /// Plays an application's past again, in memory, with a change: what would have run, been late, skipped
+    ///
+    /// Its schedules are as they are now, and each run takes as long as it took then, and ends as it did. The
+    /// past is played with the change and without; what differs is shown as `without -> with`. RAN THEN is
+    /// what the ledger says: where RAN differs from it, something was otherwise then that a replay cannot
+    /// know, such as an earlier trigger, a pause or a dead node. Reads the database, and changes nothing.
+    #[cfg(feature = "testing")]
+    #[command(after_help = examples::REPLAY)]
+    Replay {
+        #[command(flatten)]
+        replay: Box<RawReplay>,
+        #[command(flatten)]
+        output: RawOutput,
+    },
     /// Serves the figures of an application's cluster to Prometheus, until it is ended
     ///
     /// GET /metrics reads them from the database, at most once in 5 s. For applications that have no route of
@@ -121,8 +137,8 @@ pub(super) enum RawCommand {
     ///
     /// They show what needs people, the schedules, executions, jobs, nodes and the audit, and can do what the
     /// other commands can. Without a login it listens on this machine alone, and whoever reaches it may do
-    /// everything; --users has people log in, and --trust-header leaves that to a proxy. docs/console.md tells
-    /// more.
+    /// everything; --users has people log in, and --trust-header leaves that to a proxy. docs/console.md
+    /// tells more.
     #[cfg(feature = "console")]
     #[command(after_help = examples::CONSOLE, args_conflicts_with_subcommands = true)]
     Console {
@@ -438,8 +454,8 @@ pub(super) struct RawFields {
     /// fire_all [default: fire_once]
     #[arg(long, value_name = "POLICY", value_parser = misfire)]
     pub(super) misfire: Option<MisfirePolicy>,
-    /// From how late on an occurrence counts as missed: 90s, 15m. A node takes no less than its poll interval,
-    /// its store timeout and 2 s together, 10 s if it has the defaults [default: 60s]
+    /// From how late on an occurrence counts as missed: 90s, 15m. A node takes no less than its poll
+    /// interval, its store timeout and 2 s together, 10 s if it has the defaults [default: 60s]
     #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_span)]
     pub(super) misfire_threshold: Option<Duration>,
     /// How long a handler may take, in place of what the job says: 1s or more, as 90s, 15m [default: as the
@@ -447,8 +463,8 @@ pub(super) struct RawFields {
     #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_span)]
     pub(super) timeout: Option<Duration>,
     /// What becomes of an occurrence while another execution has not ended: skip, queue:3 for up to three
-    /// that wait, replace (the other is cancelled), or allow [default: skip for what recurs, allow for what fires
-    /// once]
+    /// that wait, replace (the other is cancelled), or allow [default: skip for what recurs, allow for what
+    /// fires once]
     #[arg(long, value_name = "RULE", value_parser = overlap)]
     pub(super) overlap: Option<Overlap>,
     /// It pauses itself after so many occurrences in a row that failed for good or killed their nodes, or two
@@ -584,8 +600,8 @@ pub(super) struct RawBy {
     /// Why, for the audit: up to 500 characters
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(super) reason: String,
-    /// Who changes it, for the audit: up to 200 characters; default: the user that USER or LOGNAME names, else
-    /// host/process id
+    /// Who changes it, for the audit: up to 200 characters; default: the user that USER or LOGNAME names,
+    /// else host/process id
     #[arg(long, value_name = "NAME")]
     pub(super) actor: Option<String>,
 }
@@ -717,8 +733,8 @@ pub(super) struct RawAuditFilter {
 
 #[derive(Debug, Args)]
 pub(super) struct RawOutcomes {
-    /// Only those that ended since the hour of this instant: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h,
-    /// 1d ago. Hours are kept for two days, and then added up to days by UTC
+    /// Only those that ended since the hour of this instant: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m,
+    /// 2h, 1d ago. Hours are kept for two days, and then added up to days by UTC
     #[arg(
         long, value_name = "TIME", default_value = "1d", allow_hyphen_values = true, value_parser = when::parse
     )]
@@ -763,8 +779,8 @@ pub(super) struct RawList {
     /// At most so many, 1 to 100000; it is said if there are more
     #[arg(long, value_name = "COUNT", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) limit: u32,
-    /// Lists again every so many seconds, 1 to 3600, without a number every 2, until it is interrupted; tables
-    /// only
+    /// Lists again every so many seconds, 1 to 3600, without a number every 2, until it is interrupted;
+    /// tables only
     #[arg(
         long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2",
         value_parser = clap::value_parser!(u32).range(1..=3_600)

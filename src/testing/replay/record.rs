@@ -1,0 +1,215 @@
+//! What a replay knows of the past.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use chrono::{DateTime, Utc};
+
+use crate::api::{Client, ExecutionFilter, ExecutionView};
+use crate::domain::{
+    Error, ErrorKind, ExecutionState, JobSpec, Millis, MisfirePolicy, PauseAfter, ScheduleState, Timestamp,
+};
+use crate::store::{Definition, ScheduleRow};
+use crate::time::Window;
+
+/// The most executions that are read.
+const MOST: usize = 200_000;
+/// So many are read by a statement.
+const PAGE: usize = 5_000;
+
+/// How an attempt went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Went {
+    pub(super) millis: Millis,
+    pub(super) has_failed: bool,
+}
+
+/// What was asked for beside what was planned.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) due: Timestamp,
+    pub(super) origin: i64,
+    pub(super) job: String,
+    pub(super) group: Option<String>,
+    /// It was triggered, not enqueued.
+    pub(super) of_schedule: Option<String>,
+}
+
+/// An attempt: of which schedule, at which fire time, of which origin (0 if it was planned), the how manieth.
+type Attempt = (String, Timestamp, i64, i64);
+
+/// The past of an application.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) application: String,
+    pub(super) from: Timestamp,
+    pub(super) until: Timestamp,
+    pub(super) jobs: Vec<JobSpec>,
+    /// Those that are active, or have ended by themselves.
+    pub(super) schedules: Vec<Definition>,
+    pub(super) executions: Vec<ExecutionView>,
+    pub(super) asked: Vec<Asked>,
+    pub(super) nodes: usize,
+    pub(super) seats: usize,
+    went: BTreeMap<Attempt, Went>,
+    medians: BTreeMap<String, Millis>,
+}
+
+impl Record {
+    pub(super) fn read(client: &Client, span: Range<DateTime<Utc>>) -> Result<Self, Error> {
+        if span.is_empty() {
+            return Err(Error::new(ErrorKind::Config, "a replay: its span is empty"));
+        }
+        let (store, application) = (client.store(), client.application().to_owned());
+        let jobs = store
+            .jobs(&application)?
+            .into_iter()
+            .map(|row| JobSpec { name: row.name, settings: row.settings });
+        let rows = store.schedules(Some(&application))?;
+        let schedules = rows.iter().filter_map(|row| definition(&application, row)).collect();
+        let executions = listed(client, Some(&span))?;
+        let alive: Vec<_> = client.nodes()?.into_iter().filter(|node| node.ended.is_none()).collect();
+        let ran: BTreeSet<_> = executions.iter().map(|it| &it.node).filter(|it| !it.is_empty()).collect();
+        let nodes = if alive.is_empty() { ran.len() } else { alive.len() };
+        let seats = alive.iter().map(|node| node.threads).max().filter(|seats| *seats > 0).unwrap_or(8);
+        let (went, medians) = (went(&executions), medians(&executions));
+        Ok(Self {
+            asked: asked(&executions),
+            from: span.start.into(),
+            until: span.end.into(),
+            nodes: nodes.clamp(1, 100),
+            seats: seats.clamp(1, 200),
+            application,
+            jobs: jobs.collect(),
+            schedules,
+            executions,
+            went,
+            medians,
+        })
+    }
+
+    pub(super) fn has_schedule(&self, name: &str) -> bool {
+        self.schedules.iter().any(|it| it.name == name)
+    }
+
+    pub(super) fn has_job(&self, name: &str) -> bool {
+        self.jobs.iter().any(|it| it.name == name)
+    }
+
+    /// How an attempt goes: as it went, or, if there was none, as others of its schedule.
+    pub(super) fn goes(&self, schedule: &str, fire_time: Timestamp, origin: i64, attempt: u32) -> Went {
+        let known = self.went.get(&(schedule.to_owned(), fire_time, origin, attempt.into())).copied();
+        let median = || self.medians.get(schedule).copied().unwrap_or(1_000);
+        known.unwrap_or_else(|| Went { millis: median(), has_failed: false })
+    }
+}
+
+/// A schedule as it is now; none if it does not fire, and has not ended by itself, or means nothing.
+fn definition(application: &str, row: &ScheduleRow) -> Option<Definition> {
+    let is_played = [ScheduleState::Active, ScheduleState::Complete].map(ScheduleState::as_str);
+    if !is_played.contains(&row.state.as_str()) {
+        return None;
+    }
+    let (timing, settings) = (row.when.timing().ok()?, &row.settings);
+    let policies = [MisfirePolicy::FireOnce, MisfirePolicy::DoNothing, MisfirePolicy::FireAll];
+    let misfire = policies.into_iter().find(|it| it.as_str() == settings.misfire)?;
+    let pause_after = settings.pause_after.and_then(|count| u32::try_from(count).ok());
+    Some(Definition {
+        application: application.to_owned(),
+        payload: settings.payload.to_string(),
+        start: timing.start(),
+        end: timing.end(),
+        priority: settings.priority.and_then(|it| i32::try_from(it).ok()).unwrap_or_default(),
+        misfire,
+        threshold: settings.threshold.unwrap_or_else(|| Window::default().threshold),
+        time_limit: settings.time_limit,
+        overlap: settings.overlap.parse().ok(),
+        pause_after: PauseAfter::of(pause_after),
+        expected_by: None,
+        ..Definition::new(&row.name, &row.job, timing.trigger().clone())
+    })
+}
+
+/// The executions whose fire times are in a span, or all.
+pub(super) fn listed(
+    client: &Client,
+    span: Option<&Range<DateTime<Utc>>>,
+) -> Result<Vec<ExecutionView>, Error> {
+    let mut all: Vec<ExecutionView> = Vec::new();
+    loop {
+        let filter = ExecutionFilter {
+            since: span.map(|it| it.start),
+            until: span.map(|it| it.end),
+            after: all.last().map(ExecutionView::place),
+            oldest_first: true,
+            limit: PAGE,
+            ..ExecutionFilter::default()
+        };
+        let page = client.executions(&filter)?;
+        let is_last = page.len() < PAGE;
+        all.extend(page);
+        if span.is_some() && all.len() > MOST {
+            let why =
+                format!("a replay: there are more than {MOST} executions in its span: take a shorter one");
+            return Err(Error::new(ErrorKind::Config, why));
+        }
+        if is_last {
+            return Ok(all);
+        }
+    }
+}
+
+/// The instant of an attempt's start, and how long it took, if it has ended.
+fn took(it: &ExecutionView) -> Option<Millis> {
+    let (started, finished) = (it.started?, it.finished?);
+    Some((finished - started).num_milliseconds().max(0))
+}
+
+fn went(executions: &[ExecutionView]) -> BTreeMap<Attempt, Went> {
+    let of = |it: &ExecutionView| {
+        let is = |state: ExecutionState| it.state == state.as_str();
+        let took = took(it)?;
+        // What a death or a cancel cut short would have ended well.
+        let (millis, has_failed) = match () {
+            () if is(ExecutionState::Succeeded) => (took, false),
+            () if is(ExecutionState::Failed) => (took, true),
+            () if is(ExecutionState::TimedOut) => (2 * took, false),
+            () => return None,
+        };
+        Some((key(it), Went { millis, has_failed }))
+    };
+    executions.iter().filter_map(of).collect()
+}
+
+fn key(it: &ExecutionView) -> Attempt {
+    (it.schedule.clone(), Timestamp::at(it.fire_time_ms), it.origin, it.attempt)
+}
+
+fn medians(executions: &[ExecutionView]) -> BTreeMap<String, Millis> {
+    let mut spans: BTreeMap<String, Vec<Millis>> = BTreeMap::new();
+    for it in executions.iter().filter(|it| it.state == ExecutionState::Succeeded.as_str()) {
+        spans.entry(it.schedule.clone()).or_default().extend(took(it));
+    }
+    let median = |mut spans: Vec<Millis>| {
+        spans.sort_unstable();
+        spans.get(spans.len() / 2).copied()
+    };
+    spans.into_iter().filter_map(|(name, spans)| Some((name, median(spans)?))).collect()
+}
+
+/// First attempts that nobody planned, by their due times.
+fn asked(executions: &[ExecutionView]) -> Vec<Asked> {
+    let of = |it: &ExecutionView| {
+        let of_schedule = match it.cause.as_str() {
+            "enqueued" => None,
+            "by hand" => Some(it.schedule.clone()),
+            _ => return None,
+        };
+        let due = Timestamp::at(it.fire_time_ms);
+        let (job, group) = (it.job.clone(), it.group.clone());
+        (it.attempt == 1).then_some(Asked { due, origin: it.origin, job, group, of_schedule })
+    };
+    let mut asked: Vec<_> = executions.iter().filter_map(of).collect();
+    asked.sort_by_key(|it| (it.due, it.origin));
+    asked
+}
