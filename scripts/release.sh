@@ -62,7 +62,7 @@ tool cyclonedx 0.5.9
 step cargo deny --locked --all-features check licenses bans sources
 # Its own word for "no": the database of advisories is a repository, which not every machine can reach.
 if timeout 60 cargo deny --locked --all-features fetch db >/dev/null 2>&1; then
-    step cargo deny --locked --all-features check --disable-fetch advisories
+    step cargo deny --locked --all-features check advisories
 else
     against "advisories are NOT CHECKED: their database cannot be reached"
 fi
