@@ -85,15 +85,15 @@ mod time;
 pub mod trigger;
 
 pub use api::{
-    Accounted, ApplicationView, AuditFilter, AuditView, Because, Builder, Cancelled, Check, Client, Draining,
-    EditPlan, Edited, Enqueued, Evidence, ExecutionDetails, ExecutionFilter, ExecutionLogs, ExecutionPlace,
-    ExecutionView, Expected, Failures, Fate, FieldEdit, Finding, FindingKind, FindingLevel, Fire, Flaw,
-    FlawKind, FullBound, FullNode, Health, IdleNode, Job, JobView, Lane, Late, LateWait, LogLine, Metrics,
-    NodeView, Outage, OutcomeFilter, Outcomes, Outgoing, OwnerView, PastOccurrence, Paused, RateView,
-    Removed, Reran, RerunCancelled, RerunFate, RerunOccurrence, RerunPlan, Resumed, Retried, Schedule,
-    ScheduleDetails, ScheduleFilter, SchedulePage, SchedulePlace, ScheduleView, Scheduler, SilentNode,
-    Skipped, Standing, SyncPlan, Synced, Target, Triggered, Undecodable, UnknownSpan, Upcoming, Verification,
-    Waited, Who, Why, WhyList,
+    Accounted, ApplicationView, AuditFilter, AuditPlace, AuditView, Because, Builder, Cancelled, Check,
+    Client, Draining, EditPlan, Edited, Enqueued, Evidence, ExecutionDetails, ExecutionFilter, ExecutionLogs,
+    ExecutionPlace, ExecutionView, Expected, Failures, Fate, FieldEdit, Finding, FindingKind, FindingLevel,
+    Fire, Flaw, FlawKind, FullBound, FullNode, Health, IdleNode, Job, JobView, Lane, Late, LateWait, LogLine,
+    Metrics, NodeView, Outage, OutcomeFilter, Outcomes, Outgoing, OwnerView, PastOccurrence, Paused,
+    RateView, Removed, Reran, RerunCancelled, RerunFate, RerunOccurrence, RerunPlan, Resumed, Retried,
+    Schedule, ScheduleDetails, ScheduleFilter, SchedulePage, SchedulePlace, ScheduleView, Scheduler,
+    SilentNode, Skipped, Standing, SyncPlan, Synced, Target, Triggered, Undecodable, UnknownSpan, Upcoming,
+    Verification, Waited, Who, Why, WhyList,
 };
 #[cfg(feature = "certificate")]
 pub use api::{Certificate, CertifiedSchedule, CertifiedTrigger};

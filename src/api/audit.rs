@@ -19,13 +19,24 @@ pub struct AuditFilter {
     pub verb: Option<String>,
     /// Only at or after this, by the database's clock.
     pub since: Option<DateTime<Utc>>,
+    /// Only what follows this in the list: [`AuditView::place`] of the last that was shown.
+    pub after: Option<AuditPlace>,
     /// At most so many.
     pub limit: usize,
 }
 
+/// Where a change stands in the audit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuditPlace {
+    /// When it was made, in epoch milliseconds.
+    pub made: i64,
+    /// Its id.
+    pub id: i64,
+}
+
 impl Default for AuditFilter {
     fn default() -> Self {
-        Self { target: None, actor: None, verb: None, since: None, limit: 1_000 }
+        Self { target: None, actor: None, verb: None, since: None, after: None, limit: 1_000 }
     }
 }
 
@@ -40,6 +51,10 @@ view! {
         /// When it was made, by the database's clock.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         made: Option<DateTime<Utc>> = row.made.utc(),
+        /// The same in epoch milliseconds; also where that is beyond the calendar, as in a row that somebody
+        /// wrote by hand.
+        #[serde(skip)]
+        made_ms: i64 = row.made.millis(),
         /// Who made it: the name that the client or the request gave, else `host/process id`.
         actor: String = row.actor,
         /// The verb: `ensure`, `pause`, `resume`, `drain`, `trigger`, `rerun`, `backfill`, `skip`, `cancel`,
@@ -57,5 +72,13 @@ view! {
         fields: Vec<ScheduleField> = row.fields.iter().collect(),
         /// Why, as far as it was said.
         reason: String = row.reason,
+    }
+}
+
+impl AuditView {
+    /// Where it stands in the list: the next page begins behind it.
+    #[must_use]
+    pub fn place(&self) -> AuditPlace {
+        AuditPlace { made: self.made_ms, id: self.id }
     }
 }

@@ -209,6 +209,7 @@ impl Client {
             actor: filter.actor.clone(),
             verb: filter.verb.clone(),
             since: filter.since.map(Timestamp::from),
+            after: filter.after.map(|it| (Timestamp::at(it.made), it.id)),
             limit: filter.limit,
         };
         Ok(self.store.audit(&query)?.into_iter().map(AuditView::from).collect())

@@ -28,7 +28,7 @@ mod views;
 mod why;
 mod words;
 
-pub use audit::{AuditFilter, AuditView};
+pub use audit::{AuditFilter, AuditPlace, AuditView};
 pub use builder::Builder;
 pub use check::{Check, Failures, Finding, FindingKind, FindingLevel, Outage};
 pub use client::Client;

@@ -88,6 +88,8 @@ pub(crate) struct AuditQuery {
     pub actor: Option<String>,
     pub verb: Option<String>,
     pub since: Option<Timestamp>,
+    /// Only those behind the row that was made then, of this id.
+    pub after: Option<(Timestamp, i64)>,
     pub limit: usize,
 }
 

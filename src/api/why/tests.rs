@@ -207,6 +207,7 @@ fn change(verb: &str, target_type: &str, made: DateTime<Utc>, was: &str) -> Audi
         id: made.timestamp_millis(),
         application: "shop".to_owned(),
         made: Some(made),
+        made_ms: made.timestamp_millis(),
         actor: "ann".to_owned(),
         verb: verb.to_owned(),
         target_type: target_type.to_owned(),

@@ -68,6 +68,32 @@ pub(crate) fn a_definition_is_recorded_if_it_changes_something(db: &Bench) {
     );
 }
 
+/// Rows of one transaction have the same instant.
+pub(crate) fn the_audit_has_pages_without_gaps(db: &Bench) {
+    for name in ["a", "b", "c", "d"] {
+        let entry = db.create(&Definition { by: db.attribution("x"), ..db.definition(name) });
+        db.pause_audited(&entry);
+    }
+    let whole = db.audit();
+    let (mut paged, mut after): (Vec<AuditRow>, Option<(Timestamp, i64)>) = (Vec::new(), None);
+    while paged.len() <= whole.len() {
+        let query = AuditQuery { application: db.app.clone(), after, limit: 3, ..AuditQuery::default() };
+        let page = db.store.audit(&query).unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some((last.made, last.id));
+        paged.extend(page);
+    }
+    assert_eq!((whole.len(), paged), (8, whole.clone()));
+    let one = AuditQuery { after, target: Some("a".to_owned()), ..AuditQuery::default() };
+    assert!(db.audit_of(one).is_empty(), "nothing follows the last");
+    let (made, id) = (whole[0].made, whole[0].id);
+    for after in [(made, id), (made, id + 1), (made - 1, i64::MAX), (made + 1, 0)] {
+        let behind = db.audit_of(AuditQuery { after: Some(after), ..AuditQuery::default() });
+        let expected = whole.iter().filter(|row| (row.made, row.id) < after).count();
+        assert_eq!(behind.len(), expected, "{after:?}");
+    }
+}
+
 pub(crate) fn the_audit_is_asked_for_by_what_it_holds(db: &Bench) {
     for name in ["a", "b"] {
         let entry = db.create(&Definition { by: db.attribution("x"), ..db.definition(name) });

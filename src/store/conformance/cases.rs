@@ -442,6 +442,7 @@ macro_rules! conformance {
             audit {
                 a_change_is_recorded_if_it_is_made,
                 a_definition_is_recorded_if_it_changes_something,
+                the_audit_has_pages_without_gaps,
                 the_audit_is_asked_for_by_what_it_holds,
                 the_audit_is_kept_as_long_as_the_ledger,
             }

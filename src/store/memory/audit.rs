@@ -27,8 +27,12 @@ impl Tables {
                 && is(&query.actor, &row.actor)
                 && is(&query.verb, &row.verb)
                 && query.since.is_none_or(|since| row.made >= since)
+                && query.after.is_none_or(|after| (row.made, row.id) < after)
         };
-        self.audit.values().rev().filter(wanted).take(query.limit).cloned().collect()
+        let mut rows: Vec<AuditRow> = self.audit.values().filter(wanted).cloned().collect();
+        rows.sort_by_key(|row| std::cmp::Reverse((row.made, row.id)));
+        rows.truncate(query.limit);
+        rows
     }
 
     pub(super) fn glance(&self, query: &GlanceQuery) -> Glance {

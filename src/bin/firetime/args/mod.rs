@@ -494,6 +494,7 @@ impl RawAuditFilter {
             verb: self.verb,
             since: self.since.map(|since| since.from(now)),
             limit: list.most(),
+            ..AuditFilter::default()
         }
     }
 }

@@ -74,6 +74,13 @@ pub(crate) fn list(session: &mut dyn Session, query: &AuditQuery) -> Step<Vec<Au
         question = question.given(&format!(" AND a.{column} = ?"), wanted.as_deref());
     }
     let question = question.given(" AND a.made_time >= ?", query.since);
+    let question = match query.after {
+        // The first condition alone is one that an index can begin at.
+        Some((made, id)) => question
+            .push(" AND a.made_time <= ? AND (a.made_time < ? OR a.id < ?)")
+            .bind_all((made, made, id)),
+        None => question,
+    };
     session.all(
         &question.push(" ORDER BY a.made_time DESC, a.id DESC LIMIT ?").bind(query.limit),
         AuditRow::read,
