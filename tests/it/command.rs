@@ -283,6 +283,14 @@ fn a_change_of_one_field_keeps_all_others(kind: ServerKind) {
         said(&["hourly", "--expected-by", "0s"]),
         "hourly: changed\n  expected by: 600000 ms -> none\n"
     );
+    assert_eq!(
+        said(&["hourly", "--clear=timeout,overlap,end"]),
+        "hourly: changed\n  time limit: 90000 ms -> none\n"
+    );
+    let both = ["schedules", "set", "hourly", "--clear=timeout", "--timeout", "1m"];
+    assert!(refused(&on(&database, &both), 2).contains("--timeout sets what --clear takes away"));
+    let start = refused(&on(&database, &["schedules", "set", "hourly", "--clear=start"]), 2);
+    assert!(start.contains("its interval counts from its start"), "{start}");
     let after = client.schedule("hourly").unwrap();
     assert_eq!((&after.payload, &after.rule, after.starts), (&before.payload, &before.rule, before.starts));
     assert_eq!((after.next_five, after.overlap), (before.next_five, before.overlap));

@@ -25,6 +25,8 @@ request! {
     /// was faster, the same fields are changed in what the other left, unless it is
     /// [to be of a version](Self::if_version).
     ///
+    /// What a schedule need not have is taken away with `None`, as in `edit.ending(None)`.
+    ///
     /// Of a schedule that lives in code ([`Client::sync`]) the fields that this changes are the operator's
     /// from now on: its owner's code leaves them as they are, until they are [given back](Self::give_back).
     ///
@@ -47,6 +49,9 @@ request! {
     /// assert!(matches!(edit.if_version(plan.version).run()?, Edited::Changed(_)));
     /// assert_eq!(client.edit("nightly").priority(7).run()?, Edited::Unchanged);
     /// assert_eq!(client.schedule("nightly")?.schedule.trigger, "cron 0 0 4 * * ? [Europe/Berlin]");
+    /// client.edit("nightly").timeout(std::time::Duration::from_secs(90)).run()?;
+    /// client.edit("nightly").timeout(None).run()?;
+    /// assert_eq!(client.schedule("nightly")?.time_limit, None, "it is its job's again");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     Edit { name: String, changes: Changes, gives_back: FieldSet, version: Option<i64> } -> Edited
@@ -58,19 +63,21 @@ struct Changes {
     job: Option<JobSpec>,
     rule: Option<Rule>,
     zone: Option<String>,
-    start: Option<DateTime<Utc>>,
-    end: Option<DateTime<Utc>>,
+    start: Taken<DateTime<Utc>>,
+    end: Taken<DateTime<Utc>>,
     payload: Option<Result<String, String>>,
     description: Option<String>,
     priority: Option<i32>,
     misfire: Option<MisfirePolicy>,
-    threshold: Option<Millis>,
-    time_limit: Option<Millis>,
-    overlap: Option<Overlap>,
+    threshold: Taken<Millis>,
+    time_limit: Taken<Millis>,
+    overlap: Taken<Overlap>,
     pause_after: Option<PauseAfter>,
-    /// None in it: nothing is expected any more.
-    expected_by: Option<Option<Millis>>,
+    expected_by: Taken<Millis>,
 }
+
+/// None: it stays; with None in it, it is taken away.
+type Taken<T> = Option<Option<T>>;
 
 /// When it is to fire.
 #[derive(Clone, Debug)]
@@ -123,15 +130,16 @@ impl Edit<'_> {
         self
     }
 
-    /// Nothing fires before this instant. Default: as it is; the start of an interval goes with that.
-    pub fn starting(mut self, at: DateTime<Utc>) -> Self {
-        self.changes.start = Some(at);
+    /// Nothing fires before this instant; with `None` a cron expression starts at once. Default: as it is;
+    /// the start of an interval goes with that, and cannot be taken away.
+    pub fn starting(mut self, at: impl Into<Option<DateTime<Utc>>>) -> Self {
+        self.changes.start = Some(at.into());
         self
     }
 
-    /// Nothing fires after this instant. Default: as it is.
-    pub fn ending(mut self, at: DateTime<Utc>) -> Self {
-        self.changes.end = Some(at);
+    /// Nothing fires after this instant; with `None` it has no end. Default: as it is.
+    pub fn ending(mut self, at: impl Into<Option<DateTime<Utc>>>) -> Self {
+        self.changes.end = Some(at.into());
         self
     }
 
@@ -166,34 +174,38 @@ impl Edit<'_> {
         self
     }
 
-    /// As [`Schedule::misfire_threshold`](crate::Schedule::misfire_threshold). Default: as it is.
-    pub fn misfire_threshold(mut self, threshold: Duration) -> Self {
-        self.changes.threshold = Some(millis(threshold));
-        self
-    }
-
-    /// As [`Schedule::timeout`](crate::Schedule::timeout). Default: as it is.
-    pub fn timeout(mut self, limit: Duration) -> Self {
-        self.changes.time_limit = Some(millis(limit).max(1));
-        self
-    }
-
-    /// As [`Schedule::overlap`](crate::Schedule::overlap). Default: as it is.
-    pub fn overlap(mut self, rule: Overlap) -> Self {
-        self.changes.overlap = Some(rule);
-        self
-    }
-
-    /// As [`Schedule::pause_after`](crate::Schedule::pause_after). Default: as it is.
-    pub fn pause_after(mut self, occurrences: u32) -> Self {
-        self.changes.pause_after = Some(PauseAfter::of(Some(occurrences)));
-        self
-    }
-
-    /// As [`Schedule::expected_by`](crate::Schedule::expected_by); with zero nothing is expected any more.
+    /// As [`Schedule::misfire_threshold`](crate::Schedule::misfire_threshold), and with `None` its default.
     /// Default: as it is.
-    pub fn expected_by(mut self, span: Duration) -> Self {
-        self.changes.expected_by = Some((!span.is_zero()).then(|| millis(span).max(1)));
+    pub fn misfire_threshold(mut self, threshold: impl Into<Option<Duration>>) -> Self {
+        self.changes.threshold = Some(threshold.into().map(millis));
+        self
+    }
+
+    /// As [`Schedule::timeout`](crate::Schedule::timeout); with `None` its job says how long. Default: as it
+    /// is.
+    pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.changes.time_limit = Some(limit.into().map(|limit| millis(limit).max(1)));
+        self
+    }
+
+    /// As [`Schedule::overlap`](crate::Schedule::overlap), and with `None` its default. Default: as it is.
+    pub fn overlap(mut self, rule: impl Into<Option<Overlap>>) -> Self {
+        self.changes.overlap = Some(rule.into());
+        self
+    }
+
+    /// As [`Schedule::pause_after`](crate::Schedule::pause_after), and with `None` its default. Default: as
+    /// it is.
+    pub fn pause_after(mut self, occurrences: impl Into<Option<u32>>) -> Self {
+        self.changes.pause_after = Some(PauseAfter::of(occurrences.into()));
+        self
+    }
+
+    /// As [`Schedule::expected_by`](crate::Schedule::expected_by); with `None`, or zero, nobody waits for it
+    /// any more. Default: as it is.
+    pub fn expected_by(mut self, span: impl Into<Option<Duration>>) -> Self {
+        let span = span.into().filter(|span| !span.is_zero());
+        self.changes.expected_by = Some(span.map(|span| millis(span).max(1)));
         self
     }
 
@@ -322,9 +334,9 @@ impl Edit<'_> {
             end,
             priority: changes.priority.or(priority).unwrap_or(default.priority),
             misfire: changes.misfire.or(settings.misfire.parse().ok()).unwrap_or(default.misfire),
-            threshold: changes.threshold.or(settings.threshold).unwrap_or(default.threshold),
-            time_limit: changes.time_limit.or(settings.time_limit),
-            overlap: changes.overlap.or(settings.overlap.parse().ok()),
+            threshold: changes.threshold.unwrap_or(settings.threshold).unwrap_or(default.threshold),
+            time_limit: changes.time_limit.unwrap_or(settings.time_limit),
+            overlap: changes.overlap.unwrap_or(settings.overlap.parse().ok()),
             pause_after: changes.pause_after.unwrap_or(PauseAfter::of(pause_after)),
             expected_by: changes.expected_by.unwrap_or(settings.expected_by),
             description: changes.description.clone().unwrap_or_else(|| settings.description.to_string()),
@@ -356,7 +368,13 @@ impl Changes {
         let has_window = self.rule.is_none() || matches!(there, Some(Trigger::Cron(_)));
         let start = timing.as_ref().ok().and_then(Timing::start).filter(|_| has_window);
         let end = timing.as_ref().ok().and_then(Timing::end);
-        Ok((trigger, self.start.map(Timestamp::from).or(start), self.end.map(Timestamp::from).or(end)))
+        if self.start == Some(None) && self.rule.is_none() && !matches!(trigger, Trigger::Cron(_)) {
+            let problem = "its interval counts from its start, which cannot be taken away: name another start, or \
+                           another trigger";
+            return Err(Error::new(ErrorKind::Config, problem));
+        }
+        let named = |named: Taken<DateTime<Utc>>, there| named.map_or(there, |at| at.map(Timestamp::from));
+        Ok((trigger, named(self.start, start), named(self.end, end)))
     }
 
     /// The named trigger, or the one that is there with what is named of it.
@@ -484,6 +502,53 @@ mod tests {
         assert_eq!(edit().run().unwrap(), Edited::Unchanged);
         let plan = edit().plan().unwrap();
         assert_eq!((plan.differences, plan.starts), (Vec::new(), Some(start)));
+    }
+
+    #[test]
+    fn what_is_taken_away_is_as_if_it_had_never_been_named() {
+        let (client, _) = client();
+        let (job, second): (Job<()>, _) = (Job::new("job"), Duration::from_secs(1));
+        let made = || Schedule::new("s", job, &(), Trigger::cron("0 30 2 * * ?", "UTC").unwrap()).unwrap();
+        client.ensure(&made()).run().unwrap();
+        let plain = client.schedule("s").unwrap();
+        let start = client.now().unwrap() + second;
+        let named = made().starting(start).ending(start + 90 * second).description("so").timeout(second);
+        let named = named.misfire_threshold(second * 90).overlap(Overlap::Replace).pause_after(3);
+        client.ensure(&named.expected_by(second)).run().unwrap();
+        let edit = || {
+            let edit = client.edit("s").starting(None).ending(None).description("").timeout(None);
+            edit.misfire_threshold(None).overlap(None).pause_after(None).expected_by(None)
+        };
+        let Edited::Changed(plan) = edit().run().unwrap() else { panic!() };
+        assert_eq!((plan.differences.len(), plan.starts, plan.ends), (8, None, None), "{plan:?}");
+        assert_eq!(client.schedule("s").unwrap().differences(&made()), []);
+        let after = client.schedule("s").unwrap();
+        assert_eq!((after.starts, after.ends, after.overlap), (plain.starts, None, plain.overlap));
+        assert_eq!(edit().run().unwrap(), Edited::Unchanged);
+    }
+
+    /// An end that has passed is taken away: it fires again.
+    #[test]
+    fn a_schedule_that_has_ended_fires_again_without_its_end() {
+        let (client, _) = client();
+        let past = client.now().unwrap() - Duration::from_secs(90);
+        client.edit("s").cron("0 30 2 * * ?").ending(past).run().unwrap();
+        assert_eq!(client.schedule("s").unwrap().schedule.state, "complete");
+        client.edit("s").ending(None).run().unwrap();
+        let schedule = client.schedule("s").unwrap().schedule;
+        assert!(schedule.state == "active" && schedule.next.is_some(), "{schedule:?}");
+    }
+
+    #[test]
+    fn the_start_of_an_interval_is_not_taken_away() {
+        let (client, _) = client();
+        let minute = Duration::from_secs(60);
+        client.edit("s").every(minute).run().unwrap();
+        let error = client.edit("s").starting(None).run().unwrap_err();
+        assert!(error.kind() == ErrorKind::Config && error.to_string().contains("another start"), "{error}");
+        client.edit("s").starting(None).every(2 * minute).run().unwrap();
+        client.edit("s").starting(None).cron("0 30 2 * * ?").run().unwrap();
+        assert_eq!(client.schedule("s").unwrap().starts, None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use clap::ValueEnum;
 use firetime::request::Edit;
 use firetime::{
     Client, Difference, Edited, Enqueued, Ensured, ErrorKind, Job, MisfirePolicy, OnConflict, Overlap,
@@ -27,6 +28,8 @@ const SHOWN: usize = 5;
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) fields: Fields,
+    /// Taken away.
+    pub(crate) clears: Vec<Clearable>,
     /// Given back to its owner's code; all fields if none is named.
     pub(crate) resets: Option<Vec<ScheduleField>>,
     /// Although it withdraws occurrences that are due.
@@ -35,6 +38,50 @@ pub(crate) struct Change {
     pub(crate) dry_run: bool,
     /// The present, from which an interval counts.
     pub(crate) now: DateTime<Utc>,
+}
+
+/// A field that a schedule need not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Clearable {
+    Start,
+    End,
+    Description,
+    MisfireThreshold,
+    Timeout,
+    Overlap,
+    PauseAfter,
+    ExpectedBy,
+}
+
+impl Clearable {
+    /// The edit that takes it away, too.
+    fn from(self, edit: Edit<'_>) -> Edit<'_> {
+        match self {
+            Self::Start => edit.starting(None),
+            Self::End => edit.ending(None),
+            Self::Description => edit.description(""),
+            Self::MisfireThreshold => edit.misfire_threshold(None),
+            Self::Timeout => edit.timeout(None),
+            Self::Overlap => edit.overlap(None),
+            Self::PauseAfter => edit.pause_after(None),
+            Self::ExpectedBy => edit.expected_by(None),
+        }
+    }
+
+    /// The name of its option, if that is given too.
+    pub(crate) fn named_in(self, fields: &Fields) -> Option<&'static str> {
+        let (is_named, option) = match self {
+            Self::Start => (fields.start.is_some(), "--start"),
+            Self::End => (fields.end.is_some(), "--end"),
+            Self::Description => (fields.description.is_some(), "--description"),
+            Self::MisfireThreshold => (fields.misfire_threshold.is_some(), "--misfire-threshold"),
+            Self::Timeout => (fields.time_limit.is_some(), "--timeout"),
+            Self::Overlap => (fields.overlap.is_some(), "--overlap"),
+            Self::PauseAfter => (fields.pause_after.is_some(), "--pause-after"),
+            Self::ExpectedBy => (fields.expected_by.is_some(), "--expected-by"),
+        };
+        is_named.then_some(option)
+    }
 }
 
 /// A schedule that is to be made.
@@ -210,11 +257,13 @@ pub(crate) fn add(target: &Target, new: &Definition, subject: &Subject, out: &mu
 pub(crate) fn set(target: &Target, new: &Change, subject: &Subject, out: &mut dyn Write) -> Result {
     let (client, name) = (subject.client(target)?, &subject.name);
     let edit = new.fields.edit(&client, name).reason(&subject.reason);
+    let edit = new.clears.iter().fold(edit, |edit, field| field.from(edit));
     let edit = new.resets.iter().flatten().fold(edit, |edit, field| edit.give_back(*field));
     let gives_all_back = new.resets.as_ref().is_some_and(Vec::is_empty);
     let edit = if gives_all_back { edit.give_back_all() } else { edit };
     let plan = of_schedule(&client, name, edit.plan())?;
-    if new.fields.trigger.is_some() || new.fields.zone.is_some() {
+    let retimes = |it: &Difference| ["trigger", "starts", "ends"].contains(&it.field);
+    if new.fields.trigger.is_some() || new.fields.zone.is_some() || plan.differences.iter().any(retimes) {
         show_fire_times(&plan.trigger, (plan.starts, plan.ends), new.now, out)?;
     }
     if new.dry_run {

@@ -1,7 +1,5 @@
 //! An edit as a form orders it: what people wrote, and which of the fields they have changed.
 
-use std::time::Duration;
-
 use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
 
@@ -176,15 +174,18 @@ impl EditOrder {
     fn field(&self, field: &'static str, now: DateTime<Utc>) -> Read {
         let text = self.value(field);
         let of = move |problem: String| (field, problem);
-        let stays = || of("An edit can change it, and not take it away: write another.".to_owned());
-        if text.is_empty() && matches!(field, "starts" | "ends" | "timeout" | "pause_after" | "threshold") {
-            return Err(stays());
-        }
+        // What is empty is taken away.
+        let named = (!text.trim().is_empty()).then_some(text);
+        let span = || named.map(span::span).transpose().map_err(of);
+        let instant = || named.map(|text| fields::time(text, now)).transpose().map_err(of);
         Ok(match field {
-            "starts" | "ends" => {
-                let at = fields::time(text, now).map_err(of)?;
-                let is_start = field == "starts";
-                Box::new(move |edit| if is_start { edit.starting(at) } else { edit.ending(at) })
+            "starts" => {
+                let at = instant()?;
+                Box::new(move |edit| edit.starting(at))
+            }
+            "ends" => {
+                let at = instant()?;
+                Box::new(move |edit| edit.ending(at))
             }
             "payload" => {
                 let payload: Box<RawValue> = serde_json::from_str(text)
@@ -204,11 +205,11 @@ impl EditOrder {
                 Box::new(move |edit| edit.misfire(policy))
             }
             "threshold" => {
-                let span = span::span(text).map_err(of)?;
+                let span = span()?;
                 Box::new(move |edit| edit.misfire_threshold(span))
             }
             "timeout" => {
-                let span = span::span(text).map_err(of)?;
+                let span = span()?;
                 Box::new(move |edit| edit.timeout(span))
             }
             "overlap" | "waiting" => {
@@ -216,11 +217,12 @@ impl EditOrder {
                 Box::new(move |edit| edit.overlap(rule))
             }
             "pause_after" => {
-                let count: u32 = fields::whole(text, "Write 0 for never, or 1 to 1000.").map_err(of)?;
+                let count = named.map(|text| fields::whole(text, "Write 0 for never, or 1 to 1000."));
+                let count: Option<u32> = count.transpose().map_err(of)?;
                 Box::new(move |edit| edit.pause_after(count))
             }
             _ => {
-                let span = if text.is_empty() { Duration::ZERO } else { span::span(text).map_err(of)? };
+                let span = span()?;
                 Box::new(move |edit| edit.expected_by(span))
             }
         })
@@ -240,7 +242,12 @@ pub(in super::super) fn carry(client: &Client, order: &EditOrder, reason: &str) 
             return Ok(Said::not_done(format!("Nothing was changed: {said}")));
         }
     };
-    Ok(match edit.reason(reason).run()? {
+    Ok(said(name, edit.reason(reason).run()?))
+}
+
+/// What an edit did.
+pub(in super::super) fn said(name: &str, edited: Edited) -> Said {
+    match edited {
         Edited::Changed(plan) => Said::done(format!("{name} is changed: {}.", changed(&plan))),
         Edited::Quarantined(plan) => {
             let changed = changed(&plan);
@@ -250,7 +257,7 @@ pub(in super::super) fn carry(client: &Client, order: &EditOrder, reason: &str) 
             Said::not_done(format!("Nothing was changed: somebody has changed {name} since you read it."))
         }
         _ => Said::not_done(format!("Nothing was changed: {name} is so already.")),
-    })
+    }
 }
 
 /// The fields that were changed, and what that withdrew.

@@ -10,6 +10,7 @@ pub const TESTS: &[(&str, fn())] = &[
     ("an_edit_of_what_somebody_else_changed_shows_who_and_keeps_the_input", somebody_else_was_faster),
     ("what_cannot_be_is_said_beside_its_field", what_cannot_be_is_said_beside_its_field),
     ("every_field_of_the_form_can_be_edited", every_field_of_the_form_can_be_edited),
+    ("what_is_emptied_is_taken_away", what_is_emptied_is_taken_away),
     ("a_payload_that_is_hidden_is_in_no_form", a_payload_that_is_hidden_is_in_no_form),
     ("each_kind_of_trigger_can_be_edited", each_kind_of_trigger_can_be_edited),
 ];
@@ -240,8 +241,35 @@ fn every_field_of_the_form_can_be_edited() {
     );
     assert!(order(&client, &filled(&client, "nightly", &[("waiting", "4")])).contains("overlap"));
     assert_eq!(client.schedule("nightly").unwrap().overlap, "QUEUE 4");
-    let taken = preview(&client, &filled(&client, "nightly", &[("timeout", "")]));
-    assert!(taken.text.contains("not take it away"), "{}", taken.text);
+}
+
+fn what_is_emptied_is_taken_away() {
+    let (_database, client) = nightly();
+    let before = client.schedule("nightly").unwrap();
+    let fields = [
+        ("starts", "2026-01-31T10:05:00Z"),
+        ("ends", "2099-01-31T10:05:00Z"),
+        ("description", "other"),
+        ("threshold", "90s"),
+        ("timeout", "15m"),
+        ("pause_after", "7"),
+        ("expected_by", "2h"),
+    ];
+    order(&client, &filled(&client, "nightly", &fields));
+    let none = fields.map(|(field, _)| (field, ""));
+    let page = preview(&client, &filled(&client, "nightly", &none));
+    assert!(page.text.contains("2099-01-31 10:05:00"), "it says what it was: {}", page.text);
+    let said = order(&client, &filled(&client, "nightly", &none));
+    assert_eq!(said.matches(", ").count(), fields.len() - 1, "{said}");
+    let after = client.schedule("nightly").unwrap();
+    assert_eq!((after.starts, after.ends, after.time_limit, after.pause_after), (None, None, None, None));
+    let of = |it: &firetime::ScheduleDetails| (it.schedule.misfire_threshold, it.schedule.expected_by);
+    assert_eq!((of(&after), after.schedule.description.as_str()), (of(&before), ""));
+    // What has to be there is asked for.
+    for (field, wanted) in [("priority", "whole number"), ("payload", "no JSON"), ("cron", "cron")] {
+        let page = preview(&client, &filled(&client, "nightly", &[(field, "")])).text;
+        assert!(page.contains("role=\"alert\"") && page.contains(wanted), "{field}: {page}");
+    }
 }
 
 fn each_kind_of_trigger_can_be_edited() {

@@ -305,13 +305,17 @@ impl Surroundings<'_> {
     }
 
     fn set(&self, set: RawSet) -> Result<Command> {
-        let RawSet { subject, fields, reset: resets, yes, dry_run } = set;
+        let RawSet { subject, fields, clear: clears, reset: resets, yes, dry_run } = set;
         let fields = self.fields(fields)?;
-        if fields.are_none() && resets.is_none() {
-            let which = "which field? Give at least one, such as --cron, --payload or --timeout, or --reset";
+        if fields.are_none() && clears.is_empty() && resets.is_none() {
+            let which = "which field? Give at least one, such as --cron, --payload or --timeout, or --clear, or --reset";
             return Err(Failure::Usage(which.to_owned()));
         }
-        let new = add::Change { fields, resets, yes, dry_run, now: self.now };
+        if let Some(option) = clears.iter().find_map(|field| field.named_in(&fields)) {
+            let both = format!("{option} sets what --clear takes away: say one of them");
+            return Err(Failure::Usage(both));
+        }
+        let new = add::Change { fields, clears, resets, yes, dry_run, now: self.now };
         Ok(Command::Set(self.target()?, Box::new(new), self.subject(subject.name, subject.by)))
     }
 

@@ -17,6 +17,7 @@ use super::console::{RawConsole, RawConsoleVerb};
 use super::examples;
 #[cfg(feature = "testing")]
 use super::replay::RawReplay;
+use crate::add::Clearable;
 use crate::failure::EXIT_CODES;
 use crate::output::{ListOutput, Output};
 use crate::target::APPLICATION_VARIABLE;
@@ -396,6 +397,10 @@ pub(super) struct RawSet {
     pub(super) subject: RawSubject,
     #[command(flatten)]
     pub(super) fields: RawFields,
+    /// Takes fields away, which are then as if they had never been named, such as --clear=end,timeout: no
+    /// end, the job's time limit
+    #[arg(long, value_name = "FIELDS", require_equals = true, value_delimiter = ',')]
+    pub(super) clear: Vec<Clearable>,
     /// Gives fields that were changed by hand back to the code of its owner, whose next sync sets them, such
     /// as --reset=priority,trigger; without any, all of them
     #[arg(long, value_name = "FIELDS", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
