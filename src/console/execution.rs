@@ -10,7 +10,7 @@ use super::frame::Frame;
 use super::needs::name_of;
 use super::order::Button;
 use super::query;
-use super::rows::{badge, button, is_of_queue, reason};
+use super::rows::{badge, button, is_of_queue, name_of_schedule, reason};
 use super::state::Console;
 use super::trouble::Trouble;
 use super::words::{Badge, Glyph, Moment, because, counted, number, span};
@@ -91,7 +91,7 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<ExecutionPage, Trou
     let badge = badge(last);
     Ok(ExecutionPage {
         id,
-        schedule: details.execution.schedule.clone(),
+        schedule: name_of_schedule(last),
         to_schedule: match is_of_queue(last) {
             true => query::address("executions", "job", &last.job),
             false => query::schedule(&last.schedule),

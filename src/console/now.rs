@@ -12,6 +12,7 @@ use super::day::Day;
 use super::frame::Frame;
 use super::needs::{Need, failures, name_of, needs};
 use super::query;
+use super::rows::name_of_schedule;
 use super::schedules::COUNTED as SCHEDULES_COUNTED;
 use super::state::Console;
 use super::trouble::Trouble;
@@ -198,7 +199,7 @@ fn running_row(execution: &ExecutionView, check: &Check) -> RunningRow {
     RunningRow {
         id: execution.id,
         to: query::execution(execution.id),
-        schedule: execution.schedule.clone(),
+        schedule: name_of_schedule(execution),
         badge: Badge::of_execution(&execution.state),
         since: Moment::some(execution.started.or(execution.claimed), check.now),
         node: node.unwrap_or_else(|| execution.node.clone()),

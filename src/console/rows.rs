@@ -16,7 +16,6 @@ pub(super) struct ExecutionLine {
     pub(super) to: String,
     pub(super) schedule: String,
     pub(super) to_schedule: String,
-    pub(super) job: String,
     pub(super) fire_time: Option<Moment>,
     pub(super) badge: Badge,
     /// How late it began.
@@ -53,9 +52,8 @@ impl ExecutionLine {
         Self {
             id: it.id,
             to: query::execution(it.id),
-            schedule: it.schedule.clone(),
+            schedule: name_of_schedule(it),
             to_schedule: if is_of_queue(it) { String::new() } else { query::schedule(&it.schedule) },
-            job: it.job.clone(),
             fire_time: Moment::some(it.fire_time, now),
             badge: badge(it),
             start,
@@ -65,6 +63,11 @@ impl ExecutionLine {
             button: button(it, frame),
         }
     }
+}
+
+/// The name of its schedule; of what has none, that it was enqueued, and for which job.
+pub(super) fn name_of_schedule(it: &ExecutionView) -> String {
+    if is_of_queue(it) { format!("enqueued: {}", it.job) } else { it.schedule.clone() }
 }
 
 /// Whether it was enqueued, and has no schedule.

@@ -53,6 +53,8 @@ struct Row {
     job: String,
     description: String,
     trigger: String,
+    /// When, of a trigger that fires once.
+    once: Option<Moment>,
     badge: Badge,
     reason: String,
     strip: Strip,
@@ -162,12 +164,14 @@ fn row(schedule: &ScheduleView, strips: &mut BTreeMap<i64, Strip>, frame: &Frame
         _ => None,
     };
     let (badge, reason) = state_of(schedule, now);
+    let is_once = schedule.trigger == "once";
     Row {
         name: schedule.name.clone(),
         to: query::schedule(&schedule.name),
         job: schedule.job.clone(),
         description: first_line(&schedule.description),
-        trigger: trigger(schedule),
+        trigger: if is_once { "once".to_owned() } else { trigger(schedule) },
+        once: if is_once { Moment::some(schedule.next.or(schedule.prev), now) } else { None },
         badge,
         reason,
         strip: strips.remove(&schedule.id).unwrap_or_default(),

@@ -14,6 +14,7 @@ use super::instant::instant;
 use super::missed::attempts;
 use super::order::{Button, Order};
 use super::query::{Query, is_page};
+use super::rows::name_of_schedule;
 use super::said::Said;
 use super::state::Console;
 use super::trouble::Trouble;
@@ -108,7 +109,11 @@ fn told(client: &Client, order: &Order) -> Result<(String, Vec<String>, String),
                 }
                 state => format!("It is {}: nothing will change.", state.to_lowercase().replace('_', " ")),
             };
-            (format!("Cancel execution {id} of {}?", it.schedule), vec![will], format!("Cancel {id}"))
+            (
+                format!("Cancel execution {id} of {}?", name_of_schedule(&it)),
+                vec![will],
+                format!("Cancel {id}"),
+            )
         }
         Order::Remove(name) => (format!("Remove {name}?"), removed(client, name)?, format!("Remove {name}")),
         Order::EndRerun(name, origin) => end_rerun(client, name, *origin)?,

@@ -44,6 +44,8 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("a_node_is_silent_once_its_row_says_so", a_node_is_silent_once_its_row_says_so),
         ("the_last_day_is_counted_by_hour_and_by_job", the_last_day_is_counted_by_hour_and_by_job),
         ("a_verb_acts_on_the_name_with_its_spaces", a_verb_acts_on_the_name_with_its_spaces),
+        ("what_was_enqueued_is_named_so", what_was_enqueued_is_named_so),
+        ("when_something_fires_once_is_told_from_now", when_something_fires_once_is_told_from_now),
         ("instants_beyond_the_calendar_are_refused", instants_beyond_the_calendar_are_refused),
         #[cfg(feature = "cli")]
         ("the_program_listens_on_this_machine_alone", the_program_listens_on_this_machine_alone),
@@ -742,6 +744,35 @@ fn a_verb_acts_on_the_name_with_its_spaces() {
     told(&client, &[("verb", "remove"), ("schedule", "report "), ("back", "now")]);
     let left: Vec<String> = client.schedules().unwrap().into_iter().map(|it| it.name).collect();
     assert_eq!(left, ["report"]);
+}
+
+/// Its schedule is none that people know.
+fn what_was_enqueued_is_named_so() {
+    let (database, client) = hostile();
+    let id = client.executions(&ExecutionFilter::default()).unwrap()[0].id;
+    let paths = [
+        "/executions".to_owned(),
+        format!("/execution?id={id}"),
+        format!("/confirm?verb=cancel&execution={id}"),
+    ];
+    database.batch(&format!("UPDATE QRTZ_RUN SET state = 'RUNNING', started_time = 1 WHERE id = {id}"));
+    for path in paths.iter().map(String::as_str).chain(["/now", "/bulk?each=cancel"]) {
+        let page = get(&client, path);
+        assert_is_text(&page, path);
+        assert!(page.text.contains("enqueued: text&#60;i&#62;"), "{path}: {}", page.text);
+        assert!(!page.text.contains(">queue:") && !page.text.contains("of queue:"), "{path}: {}", page.text);
+    }
+}
+
+fn when_something_fires_once_is_told_from_now() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    let once = Trigger::once(Utc::now() + TimeDelta::minutes(30)).unwrap();
+    client.ensure(&Schedule::new("once", TEXT, &String::new(), once).unwrap()).run().unwrap();
+    let page = get(&client, "/schedules").text;
+    let when = page.split("data-label=\"When\">").nth(1).unwrap().split("</td>").next().unwrap();
+    assert!(when.starts_with("<span>once, <time datetime=\"2") && when.contains(">in "), "{when}");
+    assert!(!when.contains("once, at") && when.contains(" UTC\""), "exactly on demand: {when}");
 }
 
 fn instants_beyond_the_calendar_are_refused() {
