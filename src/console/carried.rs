@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::bulk::{BulkOrder, BulkVerb, Tasks};
+use super::bulk::{BulkOrder, BulkVerb, Item, Tasks, What, meant};
 use super::edit;
 use super::instant::instant;
 use super::missed::MissedOrder;
@@ -31,7 +31,10 @@ pub(super) fn carry(
             let to = (!said.is_done).then(|| edit.address());
             (said, to)
         }
-        Order::Bulk(order) => bulk(client, tasks, order, reason)?,
+        Order::Bulk(order) => {
+            let (said, task) = bulk(client, tasks, order, reason)?;
+            (said, task.map(|task| query::address("bulk", "id", task)))
+        }
         Order::Missed(order) => missed(client, order, reason)?,
         Order::Stop(task) => {
             let said = match tasks.stop(task) {
@@ -44,31 +47,30 @@ pub(super) fn carry(
     })
 }
 
-/// Changes all executions of a filter, on a thread of its own.
-fn bulk(
+/// Changes all of a filter, on a thread of its own. With it the id of what is under way.
+pub(super) fn bulk(
     client: &Client,
     tasks: &Tasks,
     order: &BulkOrder,
     reason: &str,
 ) -> Result<(Said, Option<String>), Trouble> {
-    let items = order.ids(client, client.now()?)?;
+    let items = meant(order, client, client.now()?)?.items;
     if items.is_empty() {
         return Ok((Said::not_done("Nothing was changed: there is none any more."), None));
     }
-    let (verb, why) = (order.verb, reason.to_owned());
-    let count = counted(items.len(), "execution");
-    let step = move |client: &Client, id: i64| -> Result<Said, Trouble> {
+    let (verb, why, count) = (order.verb, reason.to_owned(), order.counted(items.len()));
+    let step = move |client: &Client, item: &Item| -> Result<Said, Trouble> {
+        let (id, target) = (item.id, Target::schedule(&item.name));
         Ok(match verb {
             BulkVerb::Cancel => cancelled(id, client.cancel(id).reason(&why).run()?),
             BulkVerb::Retry => retried(id, client.retry(id).reason(&why).run()?),
+            BulkVerb::Pause => paused(&target, client.pause(target.clone()).reason(&why).run()?),
+            BulkVerb::Resume => resumed(&target, client.resume(target.clone()).reason(&why).run()?),
         })
     };
-    let by = client.actor().unwrap_or_default();
-    let id = tasks.start(client, (verb.label(), verb.word(), by), items, step)?;
-    Ok((
-        Said::done(format!("{}: {count}, one by one.", verb.label())),
-        Some(query::address("bulk", "id", id)),
-    ))
+    let what = What { verb, by: client.actor().unwrap_or_default().to_owned() };
+    let id = tasks.start(client, what, items, step)?;
+    Ok((Said::done(format!("{}: {count}, one by one.", verb.label())), Some(id)))
 }
 
 /// Runs what is missing of a schedule.

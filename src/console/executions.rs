@@ -5,8 +5,8 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::asked::Asked;
-use super::bulk::{BulkOrder, BulkVerb};
-use super::filter::filter;
+use super::bulk::{BulkOrder, BulkVerb, states};
+use super::filter;
 use super::frame::Frame;
 use super::missed::MissedOrder;
 use super::order::{Button, Order};
@@ -59,7 +59,7 @@ pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Respon
 pub(super) fn make(client: &Client, asked: &Asked) -> Result<ExecutionsPage, Trouble> {
     let frame = Frame::new(asked, client.application(), "executions", "Executions");
     let now = client.now()?;
-    let filter = ExecutionFilter { limit: PAGE + 1, ..filter(&asked.query, now)? };
+    let filter = ExecutionFilter { limit: PAGE + 1, ..filter::executions(&asked.query, now)? };
     let is_lately = is_lately(&asked.query);
     let found = match is_lately {
         true => client.failures(filter.schedule.as_deref())?.executions,
@@ -106,7 +106,7 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<ExecutionsPage, Tro
 /// What may be done to all of a filter: whatever some of those that are shown are in a state for.
 fn bulk(shown: &[ExecutionView], list: &Query, frame: &Frame) -> Vec<Button> {
     let each = |(verb, label): (BulkVerb, &str)| {
-        let has_some = shown.iter().any(|it| verb.states().iter().any(|state| state.as_str() == it.state));
+        let has_some = shown.iter().any(|it| states(verb).iter().any(|state| state.as_str() == it.state));
         let order = Order::Bulk(Box::new(BulkOrder::of(verb, list)));
         if has_some { Button::new(frame, label, &order) } else { None }
     };

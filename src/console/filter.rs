@@ -1,17 +1,18 @@
-//! Executions as an address asks for them.
+//! Executions, schedules and the audit as an address asks for them.
 
 use chrono::{DateTime, Utc};
 
 use super::instant::instant;
 use super::query::Query;
 use super::trouble::Trouble;
-use crate::{ExecutionFilter, ExecutionPlace, ExecutionState};
+use crate::{AuditFilter, AuditPlace, ExecutionFilter, ExecutionPlace, ExecutionState, ScheduleFilter};
 
-pub(super) fn filter(query: &Query, now: DateTime<Utc>) -> Result<ExecutionFilter, Trouble> {
+pub(super) fn executions(query: &Query, now: DateTime<Utc>) -> Result<ExecutionFilter, Trouble> {
     let state = |word: &str| {
         word.parse::<ExecutionState>()
             .map_err(|_| Trouble::wrong(format!("No execution's state is {word:?}.")))
     };
+    let after = query.get("after").map(place).transpose()?;
     Ok(ExecutionFilter {
         schedule: query.text("schedule"),
         job: query.text("job"),
@@ -24,15 +25,39 @@ pub(super) fn filter(query: &Query, now: DateTime<Utc>) -> Result<ExecutionFilte
         node: query.text("node"),
         since: query.get("since").map(|text| instant(text, now)).transpose()?,
         until: query.get("until").map(|text| instant(text, now)).transpose()?,
-        after: query.get("after").map(place).transpose()?,
+        after: after.map(|(fire_time, id)| ExecutionPlace { fire_time, id }),
         oldest_first: query.get("oldest").is_some(),
         ..ExecutionFilter::default()
     })
 }
 
-/// The place of the last one shown.
-fn place(text: &str) -> Result<ExecutionPlace, Trouble> {
+pub(super) fn schedules(query: &Query) -> Result<ScheduleFilter, Trouble> {
+    Ok(ScheduleFilter {
+        text: query.typed("q").map(str::to_owned),
+        job: query.text("job"),
+        owner: query.text("owner"),
+        standing: query.get("state").map(str::parse).transpose()?,
+        neglected_first: query.get("first").is_some(),
+        after: query.get("after").map(str::parse).transpose()?,
+        ..ScheduleFilter::default()
+    })
+}
+
+/// The audit, without a limit of its own; of an instant `since` tells.
+pub(super) fn audit(query: &Query, since: Option<DateTime<Utc>>) -> Result<AuditFilter, Trouble> {
+    let after = query.get("after").map(place).transpose()?;
+    Ok(AuditFilter {
+        target: query.text("target"),
+        actor: query.text("actor"),
+        verb: query.text("verb"),
+        since,
+        after: after.map(|(made, id)| AuditPlace { made, id }),
+        ..AuditFilter::default()
+    })
+}
+
+/// The place of the last one shown: an instant in epoch milliseconds, and an id.
+fn place(text: &str) -> Result<(i64, i64), Trouble> {
     let numbers = text.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id.parse().ok()?)));
-    let (fire_time, id) = numbers.ok_or_else(|| Trouble::wrong("The page does not say what it follows."))?;
-    Ok(ExecutionPlace { fire_time, id })
+    numbers.ok_or_else(|| Trouble::wrong("The page does not say what it follows."))
 }

@@ -36,7 +36,7 @@ pub(super) enum Order {
     Cancel(i64),
     /// Of an execution.
     Retry(i64),
-    /// Of all executions of a filter.
+    /// Of all executions, or all schedules, of a filter.
     Bulk(Box<BulkOrder>),
     /// Of a change of many that is under way.
     Stop(String),
@@ -155,7 +155,7 @@ impl Order {
             Self::Edit(order) => query::schedule(&order.name),
             Self::Missed(order) => query::schedule(order.name()),
             Self::EndRerun(name, _) => query::schedule(name),
-            Self::Bulk(_) => "executions".to_owned(),
+            Self::Bulk(order) => order.verb.list().to_owned(),
             Self::Stop(task) => query::address("bulk", "id", task),
             Self::Remove(_) => "schedules".to_owned(),
             Self::Cancel(id) | Self::Retry(id) => query::execution(*id),
@@ -277,6 +277,7 @@ mod tests {
             Order::Missed(Box::new(MissedOrder::of(&name))),
             Order::Stop("a".to_owned()),
             Order::Bulk(Box::new(BulkOrder::of(BulkVerb::Retry, &Query::read("tag=%3Cu%3E&state=FAILED")))),
+            Order::Bulk(Box::new(BulkOrder::of(BulkVerb::Pause, &Query::read("q=%3Cu%3E&state=active")))),
             Order::Remove(name),
             Order::Cancel(7),
             Order::Retry(7),

@@ -8,6 +8,8 @@ use axum::response::Response;
 use chrono::{DateTime, Utc};
 
 use super::asked::Asked;
+use super::bulk::{BulkOrder, BulkVerb};
+use super::filter;
 use super::frame::Frame;
 use super::order::{Button, Order};
 use super::query::{self, Query};
@@ -40,6 +42,8 @@ pub(super) struct SchedulesPage {
     /// The states that may be picked, each with its words.
     states: &'static [(&'static str, &'static str)],
     rows: Vec<Row>,
+    /// What may be done to all of them.
+    bulk: Vec<Button>,
     /// What the words that lead to the next page say.
     next_words: &'static str,
     /// The address of the page behind this one, and of the first.
@@ -83,31 +87,20 @@ pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Respon
     console.show(asked, make).await
 }
 
-/// What an address asks for.
-pub(super) fn filter(query: &Query) -> Result<ScheduleFilter, Trouble> {
-    Ok(ScheduleFilter {
-        text: query.typed("q").map(str::to_owned),
-        job: query.text("job"),
-        owner: query.text("owner"),
-        standing: query.get("state").map(str::parse).transpose()?,
-        neglected_first: query.get("first").is_some(),
-        after: query.get("after").map(str::parse).transpose()?,
-        limit: PAGE,
-    })
-}
-
 pub(super) fn make(client: &Client, asked: &Asked) -> Result<SchedulesPage, Trouble> {
     let frame = Frame::new(asked, client.application(), "schedules", "Schedules");
     let text = |name| asked.query.text(name).unwrap_or_default();
-    let filter = filter(&asked.query)?;
+    let filter = ScheduleFilter { limit: PAGE, ..filter::schedules(&asked.query)? };
     let page = client.find_schedules(&filter)?;
     let (needing, total) = (needing(client)?, client.count_schedules(COUNTED)?);
     let first = filter.after.is_some().then(|| asked.query.clone().without("after").of("schedules"));
     let next = page.next.as_ref();
     let next = next.map(|next| asked.query.clone().without("after").with("after", next).of("schedules"));
     let mut strips = Strip::all(client, &page.schedules)?;
-    let rows = page.schedules.iter().map(|schedule| row(schedule, &mut strips, &frame, page.now)).collect();
+    let rows: Vec<Row> =
+        page.schedules.iter().map(|schedule| row(schedule, &mut strips, &frame, page.now)).collect();
     Ok(SchedulesPage {
+        bulk: bulk(&page.schedules, &asked.query, &frame),
         frame,
         heading: heading(needing, total),
         summary: summary(&filter, &page, total),
@@ -122,6 +115,21 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<SchedulesPage, Trou
         next,
         first,
     })
+}
+
+/// What may be done to all of a filter: whatever some of those that are shown are in a state for.
+fn bulk(shown: &[ScheduleView], list: &Query, frame: &Frame) -> Vec<Button> {
+    let each = |(verb, state, label): (BulkVerb, &str, &str)| {
+        let has_some = shown.iter().any(|it| it.state == state);
+        has_some
+            .then(|| Button::new(frame, label, &Order::Bulk(Box::new(BulkOrder::of(verb, list)))))
+            .flatten()
+    };
+    let verbs = [
+        (BulkVerb::Pause, "active", "Pause all of these"),
+        (BulkVerb::Resume, "paused", "Resume all of these"),
+    ];
+    verbs.into_iter().filter_map(each).collect()
 }
 
 /// How many schedules need people, as far as they are counted.

@@ -77,6 +77,7 @@ fn pages(client: &Client) -> Vec<String> {
         format!("/edit?{name}"),
         format!("/missed?{name}"),
         "/bulk?each=cancel".to_owned(),
+        "/bulk?each=pause".to_owned(),
         "/executions".to_owned(),
         format!("/executions?{}", encoded(&[("tag", "<u>"), ("key", "<s>"), ("job", "text<i>")])),
         format!("/execution?id={execution}"),
@@ -461,7 +462,7 @@ fn each_role_may_give_the_orders_of_its_own_alone() {
     let as_role = |role: Role| Options::new().user(move |_| Some(User::new("ann", role)));
     let cookie = format!("firetime_token={TOKEN}");
     let (at, gone) = ("2025-01-31T02:30:00Z", "999999");
-    let verbs: [(&[(&str, &str)], Role); 13] = [
+    let verbs: [(&[(&str, &str)], Role); 14] = [
         (&[("verb", "pause"), ("schedule", "x")], Operator),
         (&[("verb", "pause"), ("job", "x")], Operator),
         (&[("verb", "pause"), ("node", "x")], Operator),
@@ -474,6 +475,7 @@ fn each_role_may_give_the_orders_of_its_own_alone() {
         (&[("verb", "rerun"), ("schedule", "x"), ("at", at)], Operator),
         (&[("verb", "cancel"), ("execution", gone)], Operator),
         (&[("verb", "retry"), ("execution", gone)], Operator),
+        (&[("verb", "bulk"), ("each", "pause"), ("q", "x")], Operator),
         (&[("verb", "remove"), ("schedule", "x")], Admin),
     ];
     for (fields, needed) in verbs {

@@ -1,7 +1,11 @@
 //! Changes of all that a filter means: what they are, the question, and how far they have come.
 
+mod executions;
+mod meant;
 mod order;
+mod schedules;
 mod tasks;
+mod verb;
 
 use askama::Template;
 use axum::extract::State;
@@ -9,12 +13,15 @@ use axum::http::HeaderValue;
 use axum::http::header::REFRESH;
 use axum::response::Response;
 
-pub(super) use self::order::{BulkOrder, BulkVerb};
-pub(super) use self::tasks::{Progress, Tasks};
+pub(super) use self::executions::states;
+pub(super) use self::meant::meant;
+pub(super) use self::order::{BulkOrder, Item, Meant};
+pub(super) use self::tasks::{Progress, Tasks, What};
+pub(super) use self::verb::BulkVerb;
 use super::asked::Asked;
 use super::frame::Frame;
 use super::order::{Button, Order};
-use super::query::{self, Query};
+use super::query::Query;
 use super::state::Console;
 use super::trouble::Trouble;
 use super::words::{Badge, Moment, counted, number};
@@ -30,6 +37,8 @@ struct AskPage {
     question: String,
     /// What it will do, a sentence each.
     will: Vec<String>,
+    /// The headings of its table.
+    columns: [&'static str; 4],
     rows: Vec<Row>,
     more: String,
     /// None if there is nothing to change.
@@ -42,7 +51,7 @@ struct Row {
     name: String,
     to: String,
     of: String,
-    fire_time: Option<Moment>,
+    at: Option<Moment>,
     badge: Badge,
 }
 
@@ -73,33 +82,38 @@ pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Respon
 fn question(client: &Client, asked: &Asked) -> Result<AskPage, Trouble> {
     let now = client.now()?;
     let asks = BulkOrder::read(&asked.query)?;
-    let found = asks.found(client, now)?;
-    let order = asks.fixed(found.iter().map(|it| it.id).max(), now)?;
-    let frame = Frame::new(asked, client.application(), "executions", "Are you sure?");
-    let label = format!("{} {}", order.verb.label(), counted(found.len(), "execution"));
+    let Meant { items, will } = meant(&asks, client, now)?;
+    let order = asks.fixed(items.iter().map(|it| it.id).max(), now)?;
+    let verb = order.verb;
+    let frame = Frame::new(asked, client.application(), verb.list(), "Are you sure?");
+    let label = format!("{} {}", verb.label(), order.counted(items.len()));
     let button = Button::new(&frame, &label, &Order::Bulk(Box::new(order.clone())));
     if button.is_none() {
         return Err(Trouble::forbidden("You may look here, and change nothing."));
     }
     let back = asked.query.get("back").map_or_else(|| order.list(), str::to_owned);
-    let back = if back.starts_with("executions") { back } else { order.list() };
-    let rows = found.iter().take(LISTED).map(|it| Row {
-        name: it.id.to_string(),
-        to: query::execution(it.id),
-        of: it.schedule.clone(),
-        fire_time: Moment::some(it.fire_time, now),
-        badge: Badge::of_execution(&it.state),
+    let back = if back.split('?').next() == Some(verb.list()) { back } else { order.list() };
+    let rows = items.iter().take(LISTED).map(|it| Row {
+        name: it.name.clone(),
+        to: it.to.clone(),
+        of: it.of.clone(),
+        at: Moment::some(it.at, now),
+        badge: it.badge.clone(),
     });
-    let rest = found.len().saturating_sub(LISTED);
+    let rest = items.len().saturating_sub(LISTED);
     Ok(AskPage {
-        question: match found.len() {
-            0 => format!("There is nothing to {}", order.verb.word()),
+        question: match items.len() {
+            0 => format!("There is nothing to {}", verb.word()),
             _ => format!("{label}?"),
         },
-        will: if found.is_empty() { Vec::new() } else { order.will(&found) },
+        will: if items.is_empty() { Vec::new() } else { will },
+        columns: match verb {
+            BulkVerb::Cancel | BulkVerb::Retry => ["Execution", "Of", "Fire time", "State"],
+            BulkVerb::Pause | BulkVerb::Resume => ["Schedule", "Job", "Next", "State"],
+        },
         rows: rows.collect(),
         more: if rest > 0 { format!("and {} more", number(rest)) } else { String::new() },
-        button: button.filter(|_| !found.is_empty()).map(|it| it.confirmed(back.clone()).primary()),
+        button: button.filter(|_| !items.is_empty()).map(|it| it.confirmed(back.clone()).primary()),
         back,
         frame,
     })
@@ -113,12 +127,13 @@ fn progress_page(
     let gone = "This console knows of no such change: it keeps the last of them, and forgets them when it is \
                 started anew. The audit has what was changed.";
     let progress = progress.ok_or_else(|| Trouble::not_found(gone))?;
-    let frame = Frame::new(asked, client.application(), "executions", progress.what.clone());
+    let what = &progress.what;
+    let frame = Frame::new(asked, client.application(), what.verb.list(), what.verb.label());
     let stop = || Button::new(&frame, "Stop it", &Order::Stop(progress.id.clone()));
-    let of = counted(progress.total, "execution");
+    let (label, of) = (what.verb.label(), counted(progress.total, what.verb.noun()));
     let heading = match &progress.ended {
-        None => format!("{}: {} of {of}", progress.what, number(progress.done)),
-        Some(_) => format!("{}: done", progress.what),
+        None => format!("{label}: {} of {of}", number(progress.done)),
+        Some(_) => format!("{label}: done"),
     };
     let changed =
         format!("{} changed, {} left as they were", number(progress.changed), number(progress.left));
@@ -126,7 +141,7 @@ fn progress_page(
         None => format!("{changed} so far. It goes on also if you leave this page."),
         Some(why) => format!("{changed}, of {of}. {why}"),
     };
-    let by = Query::default().with("actor", &progress.by).with("verb", progress.verb);
+    let by = Query::default().with("actor", &what.by).with("verb", what.verb.word());
     Ok(ProgressPage {
         button: if progress.ended.is_none() { stop() } else { None },
         audit: by.of("audit"),

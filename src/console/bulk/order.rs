@@ -1,53 +1,40 @@
-//! A change of all executions that a filter means.
-
-use std::collections::BTreeSet;
+//! A change of all that a filter means: executions, or schedules.
 
 use chrono::{DateTime, Utc};
 
-use super::super::filter::filter;
-use super::super::followed::followed;
 use super::super::instant::instant;
 use super::super::query::Query;
 use super::super::trouble::Trouble;
-use super::super::words::{counted, number};
-use crate::{Client, ExecutionFilter, ExecutionState, ExecutionView};
+use super::super::words::{Badge, counted};
+use super::verb::BulkVerb;
 
-/// So many are changed at once, the oldest first.
+/// So many are changed at once.
 pub(super) const MOST: usize = 1_000;
 
-/// What is done to each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum BulkVerb {
-    Cancel,
-    Retry,
+/// What an order means, as it is now.
+pub(in super::super) struct Meant {
+    /// Those that it changes.
+    pub(in super::super) items: Vec<Item>,
+    /// What it will do, a sentence each.
+    pub(in super::super) will: Vec<String>,
 }
 
-impl BulkVerb {
-    pub(in super::super) fn word(self) -> &'static str {
-        match self {
-            Self::Cancel => "cancel",
-            Self::Retry => "retry",
-        }
-    }
-
-    pub(in super::super) fn label(self) -> &'static str {
-        match self {
-            Self::Cancel => "Cancel",
-            Self::Retry => "Try again",
-        }
-    }
-
-    /// The states in which it does something.
-    pub(in super::super) fn states(self) -> &'static [ExecutionState] {
-        use ExecutionState::{Abandoned, Cancelled, Claimed, Failed, Pending, Running, TimedOut};
-        match self {
-            Self::Cancel => &[Pending, Claimed, Running],
-            Self::Retry => &[Failed, TimedOut, Cancelled, Abandoned],
-        }
-    }
+/// One of those that are changed.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Item {
+    pub(in super::super) id: i64,
+    /// A schedule's name, or an execution's id.
+    pub(in super::super) name: String,
+    /// The address of its page.
+    pub(super) to: String,
+    /// An execution's schedule, or a schedule's job.
+    pub(super) of: String,
+    /// Its fire time, or its next one.
+    pub(super) at: Option<DateTime<Utc>>,
+    pub(super) badge: Badge,
 }
 
-/// A change of all executions of a filter that were there when somebody was asked.
+/// A change of all of a filter that were there when somebody was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct BulkOrder {
     pub(in super::super) verb: BulkVerb,
@@ -57,27 +44,25 @@ pub(in super::super) struct BulkOrder {
     pub(super) newest: Option<i64>,
 }
 
-/// The fields of a filter.
-const FILTER: [&str; 11] =
-    ["schedule", "job", "key", "group", "tag", "state", "reason", "cause", "node", "since", "until"];
-
 /// The name of the filter's reason in a form, whose `reason` is that of the change.
 const STATE_REASON: &str = "state_reason";
 
 impl BulkOrder {
     /// Of the list at an address.
     pub(in super::super) fn of(verb: BulkVerb, list: &Query) -> Self {
-        Self { verb, filter: list.only(&FILTER), newest: None }
+        Self { verb, filter: list.only(verb.filter()), newest: None }
+    }
+
+    /// The same of none with a higher id.
+    pub(in super::super) fn up_to(self, newest: Option<i64>) -> Self {
+        Self { newest, ..self }
     }
 
     pub(in super::super) fn read(query: &Query) -> Result<Self, Trouble> {
-        let verb = match query.get("each") {
-            Some("cancel") => BulkVerb::Cancel,
-            Some("retry") => BulkVerb::Retry,
-            _ => return Err(Trouble::wrong("The form does not say what is done to each.")),
-        };
+        let verb = query.get("each").and_then(BulkVerb::of);
+        let verb = verb.ok_or_else(|| Trouble::wrong("The form does not say what is done to each."))?;
         let newest = query.get("newest").map(str::parse).transpose();
-        let newest = newest.map_err(|_| Trouble::wrong("An execution's id is a number."))?;
+        let newest = newest.map_err(|_| Trouble::wrong("The id of the newest is a number."))?;
         // The form's own reason is why somebody changes them.
         let order = Self::of(verb, &query.clone().without("reason"));
         let filter =
@@ -102,7 +87,7 @@ impl BulkOrder {
         pairs.extend(self.newest.map(|id| ("newest", id.to_string())));
         let named = |name| if name == "reason" { STATE_REASON } else { name };
         let of = |name: &'static str| self.filter.all(name).map(move |value| (named(name), value.to_owned()));
-        pairs.extend(FILTER.iter().flat_map(|name| of(name)));
+        pairs.extend(self.verb.filter().iter().flat_map(|name| of(name)));
         pairs
     }
 
@@ -117,55 +102,16 @@ impl BulkOrder {
 
     /// The list of what is meant.
     pub(super) fn list(&self) -> String {
-        self.filter.of("executions")
+        self.filter.of(self.verb.list())
     }
 
-    /// Those that are meant, the oldest first.
-    pub(super) fn found(&self, client: &Client, now: DateTime<Utc>) -> Result<Vec<ExecutionView>, Trouble> {
-        let filter = filter(&self.filter, now)?;
-        let is_wanted = |state: &&ExecutionState| filter.states.is_empty() || filter.states.contains(state);
-        let states: Vec<ExecutionState> = self.verb.states().iter().filter(is_wanted).copied().collect();
-        if states.is_empty() {
-            return Ok(Vec::new());
-        }
-        let filter = ExecutionFilter { states, oldest_first: true, limit: MOST, ..filter };
-        let mut found = client.executions(&filter)?;
-        let later: BTreeSet<i64> = match self.verb {
-            BulkVerb::Retry => followed(&found),
-            BulkVerb::Cancel => BTreeSet::new(),
-        };
-        found.retain(|it| !later.contains(&it.id) && self.newest.is_none_or(|newest| it.id <= newest));
-        Ok(found)
+    /// Whether one was there when somebody was asked.
+    pub(super) fn has(&self, id: i64) -> bool {
+        self.newest.is_none_or(|newest| id <= newest)
     }
 
-    /// The ids of those that are meant, the oldest first.
-    pub(in super::super) fn ids(&self, client: &Client, now: DateTime<Utc>) -> Result<Vec<i64>, Trouble> {
-        Ok(self.found(client, now)?.iter().map(|it| it.id).collect())
+    /// `1 execution`, `2 schedules`.
+    pub(in super::super) fn counted(&self, count: usize) -> String {
+        counted(count, self.verb.noun())
     }
-
-    /// What it will do to these, a sentence each.
-    pub(super) fn will(&self, found: &[ExecutionView]) -> Vec<String> {
-        let count = |state: ExecutionState| found.iter().filter(|it| it.state == state.as_str()).count();
-        let running = count(ExecutionState::Running);
-        let mut will = match self.verb {
-            BulkVerb::Cancel => vec![
-                format!("{} not begun, and will not.", has(found.len() - running)),
-                format!("{running} run: their handlers are asked to end, and may take their time."),
-            ],
-            BulkVerb::Retry => vec![
-                "Each gets one more attempt, at once and with the same payload.".to_owned(),
-                "One that a later attempt has followed, or that has succeeded since, is left as it is."
-                    .to_owned(),
-            ],
-        };
-        if found.len() >= MOST {
-            will.push(format!("There may be more: these are the oldest {}. Go on afterwards.", number(MOST)));
-        }
-        will.push("Those that come from now on are not touched. Each change is in the audit.".to_owned());
-        will
-    }
-}
-
-fn has(count: usize) -> String {
-    format!("{} {}", counted(count, "execution"), if count == 1 { "has" } else { "have" })
 }

@@ -1,4 +1,4 @@
-//! Changes of many executions, under way: they go on whoever looks.
+//! Changes of many, under way: they go on whoever looks.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,6 +6,8 @@ use uuid::Uuid;
 
 use super::super::said::Said;
 use super::super::trouble::Trouble;
+use super::order::Item;
+use super::verb::BulkVerb;
 use crate::Client;
 
 /// So many may be under way at once.
@@ -15,16 +17,18 @@ const REMEMBERED: usize = 50;
 /// So many of those that were left as they were are told.
 const TOLD: usize = 20;
 
+/// What is done to each, and by whom.
+#[derive(Clone, Debug)]
+pub(in super::super) struct What {
+    pub(in super::super) verb: BulkVerb,
+    pub(in super::super) by: String,
+}
+
 /// How far a change has come.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Progress {
     pub(in super::super) id: String,
-    /// What is done, for people: `Cancel`.
-    pub(in super::super) what: String,
-    /// The word that the audit has for it.
-    pub(in super::super) verb: &'static str,
-    /// Who does it.
-    pub(in super::super) by: String,
+    pub(in super::super) what: What,
     pub(in super::super) total: usize,
     pub(in super::super) done: usize,
     pub(in super::super) changed: usize,
@@ -62,9 +66,9 @@ impl Tasks {
     pub(in super::super) fn start(
         &self,
         client: &Client,
-        (what, verb, by): (&str, &'static str, &str),
-        items: Vec<i64>,
-        step: impl Fn(&Client, i64) -> Result<Said, Trouble> + Send + 'static,
+        what: What,
+        items: Vec<Item>,
+        step: impl Fn(&Client, &Item) -> Result<Said, Trouble> + Send + 'static,
     ) -> Result<String, Trouble> {
         let id = Uuid::new_v4().simple().to_string();
         let mut tasks = self.locked();
@@ -78,37 +82,25 @@ impl Tasks {
         {
             tasks.remove(oldest);
         }
-        tasks.push(Progress {
-            id: id.clone(),
-            what: what.to_owned(),
-            verb,
-            by: by.to_owned(),
-            total: items.len(),
-            done: 0,
-            changed: 0,
-            left: 0,
-            told: Vec::new(),
-            ended: None,
-            is_to_stop: false,
-        });
+        tasks.push(Progress::new(id.clone(), what, items.len()));
         drop(tasks);
         let (task, client, name) = (self.clone(), client.clone(), id.clone());
         tokio::task::spawn_blocking(move || task.run(&name, &items, |item| step(&client, item)));
         Ok(id)
     }
 
-    fn run(&self, id: &str, items: &[i64], step: impl Fn(i64) -> Result<Said, Trouble>) {
+    fn run(&self, id: &str, items: &[Item], step: impl Fn(&Item) -> Result<Said, Trouble>) {
         let end = |why: String| self.change(id, |it| it.ended = Some(why.clone()));
         for item in items {
             if self.progress(id).is_none_or(|it| it.is_to_stop) {
                 return end("It was stopped; what it had changed stays so.".to_owned());
             }
-            match step(*item) {
+            match step(item) {
                 Ok(said) => self.change(id, |it| it.count(&said)),
                 Err(trouble) if trouble.status.is_client_error() => {
                     self.change(id, |it| it.count(&Said::not_done(trouble.said.clone())));
                 }
-                Err(trouble) => return end(format!("It stopped at execution {item}: {}", trouble.said)),
+                Err(trouble) => return end(format!("It stopped at {}: {}", item.name, trouble.said)),
             }
         }
         end(String::new());
@@ -122,6 +114,11 @@ impl Tasks {
 }
 
 impl Progress {
+    fn new(id: String, what: What, total: usize) -> Self {
+        let (done, changed, left) = (0, 0, 0);
+        Self { id, what, total, done, changed, left, told: Vec::new(), ended: None, is_to_stop: false }
+    }
+
     fn count(&mut self, said: &Said) {
         self.done += 1;
         if said.is_done {
@@ -137,35 +134,37 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::words::Badge;
     use super::*;
 
     fn tasks(id: &str, total: usize) -> Tasks {
         let tasks = Tasks::default();
-        tasks.locked().push(Progress {
-            id: id.to_owned(),
-            what: "Cancel".to_owned(),
-            verb: "cancel",
-            by: "ann".to_owned(),
-            total,
-            done: 0,
-            changed: 0,
-            left: 0,
-            told: Vec::new(),
-            ended: None,
-            is_to_stop: false,
-        });
+        let what = What { verb: BulkVerb::Cancel, by: "ann".to_owned() };
+        tasks.locked().push(Progress::new(id.to_owned(), what, total));
         tasks
+    }
+
+    fn items(ids: &[i64]) -> Vec<Item> {
+        let item = |id: &i64| Item {
+            id: *id,
+            name: id.to_string(),
+            to: String::new(),
+            of: String::new(),
+            at: None,
+            badge: Badge::of_execution("PENDING"),
+        };
+        ids.iter().map(item).collect()
     }
 
     #[test]
     fn each_is_counted_as_changed_or_left() {
         let tasks = tasks("a", 3);
-        let step = |item| match item {
+        let step = |item: &Item| match item.id {
             1 => Ok(Said::done("it is")),
             2 => Ok(Said::not_done("it was so")),
             _ => Err(Trouble::not_found("it is gone")),
         };
-        tasks.run("a", &[1, 2, 3], step);
+        tasks.run("a", &items(&[1, 2, 3]), step);
         let it = tasks.progress("a").unwrap();
         assert_eq!((it.done, it.changed, it.left, it.ended.as_deref()), (3, 1, 2, Some("")));
         assert_eq!(it.told, ["it was so", "it is gone"]);
@@ -174,17 +173,17 @@ mod tests {
     #[test]
     fn it_stops_before_the_next_when_it_is_to_or_the_database_is_away() {
         let stopped = tasks("a", 2);
-        let stop = |_| {
+        let stop = |_: &Item| {
             assert!(stopped.stop("a"));
             Ok(Said::done("it is"))
         };
-        stopped.run("a", &[1, 2], stop);
+        stopped.run("a", &items(&[1, 2]), stop);
         let it = stopped.progress("a").unwrap();
         assert!(it.done == 1 && it.ended.unwrap().starts_with("It was stopped"));
         assert!(!stopped.stop("a") && !stopped.stop("b"), "it has ended");
         let away = tasks("a", 2);
-        away.run("a", &[1, 2], |_| Err(Trouble::away()));
+        away.run("a", &items(&[1, 2]), |_| Err(Trouble::away()));
         let it = away.progress("a").unwrap();
-        assert!(it.done == 0 && it.ended.unwrap().starts_with("It stopped at execution 1: The database"));
+        assert!(it.done == 0 && it.ended.unwrap().starts_with("It stopped at 1: The database"));
     }
 }

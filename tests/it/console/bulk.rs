@@ -9,6 +9,8 @@ pub const TESTS: &[(&str, fn())] = &[
     ("those_that_came_after_the_question_are_left", those_that_came_after_the_question_are_left),
     ("what_failed_is_tried_again_and_what_was_followed_is_left", what_failed_is_tried_again),
     ("a_change_of_many_asks_first_and_names_what_it_means", a_change_of_many_asks_first),
+    ("all_schedules_of_a_filter_are_paused_and_resumed", all_schedules_of_a_filter_are_paused),
+    ("schedules_made_after_the_question_are_not_paused", schedules_made_after_the_question_are_not_paused),
     ("what_is_missing_is_run_after_a_look_and_can_be_ended", what_is_missing_is_run),
     ("a_skipped_execution_tells_of_its_rerun", a_skipped_execution_tells_of_its_rerun),
     ("a_rerun_that_cannot_be_is_told_beside_the_form", a_rerun_that_cannot_be_is_told),
@@ -167,6 +169,93 @@ fn a_change_of_many_asks_first() {
     let page = pages.get("/bulk?each=cancel");
     assert_is_text(&page, "bulk");
     assert!(page.text.contains("1 execution has not begun, and will not."), "{}", page.text);
+}
+
+/// Schedules that fire once a year.
+fn yearly(client: &Client, names: &[String]) {
+    let yearly = || Trigger::cron("0 30 2 1 1 ?", "UTC").unwrap();
+    for name in names {
+        client.ensure(&Schedule::new(name, TEXT, &String::new(), yearly()).unwrap()).run().unwrap();
+    }
+}
+
+fn paused_of(client: &Client) -> usize {
+    client.schedules().unwrap().iter().filter(|it| it.state == "paused").count()
+}
+
+fn all_schedules_of_a_filter_are_paused() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database).acting_as("ann");
+    let names: Vec<String> = (0..25).map(|n| format!("daily<i>{n:02}")).collect();
+    yearly(&client, &names);
+    yearly(&client, &["other".to_owned()]);
+    client.clone().acting_as("bob").pause("daily<i>03").reason("stock-taking").run().unwrap();
+    client.clone().acting_as("firetime").pause("daily<i>04").run().unwrap();
+    let pages = Pages::of(&client);
+    let list = pages.get("/schedules?q=DAILY");
+    let ask = pages.get(&links(&list, "Pause all of these")[0]);
+    assert_is_text(&ask, "ask");
+    for said in [
+        "Pause 23 schedules?",
+        "and 3 more",
+        "Paused already, and left so: 1 by bob, 1 by themselves.",
+        "what was planned meanwhile is skipped",
+    ] {
+        assert!(ask.text.contains(said), "{said}: {}", ask.text);
+    }
+    assert_eq!(paused_of(&client), 2, "nothing is changed before that");
+    let ended = pages.ended(&pages.order(&ask));
+    assert!(
+        ended.text.contains("Pause: done") && ended.text.contains("23 changed, 0 left"),
+        "{}",
+        ended.text
+    );
+    assert_eq!((paused_of(&client), last(&client).0.as_str()), (25, "pause"));
+    let audit = |verb: &str| {
+        let verb = Some(verb.to_owned());
+        let audit = client.audit(&AuditFilter { verb, ..AuditFilter::default() }).unwrap();
+        audit.iter().filter(|it| it.actor == "ann" && it.reason == "paid").count()
+    };
+    assert_eq!(audit("pause"), 23, "one entry for each");
+    let list = pages.get("/schedules?state=paused");
+    assert!(links(&list, "Pause all of these").is_empty(), "{}", list.text);
+    let ask = pages.get(&links(&list, "Resume all of these")[0]);
+    for said in
+        ["Resume 25 schedules?", "They were paused: 23 by ann, 1 by bob, 1 by themselves.", "look at these"]
+    {
+        assert!(ask.text.contains(said), "{said}: {}", ask.text);
+    }
+    client.resume("daily<i>00").run().unwrap();
+    let ended = pages.ended(&pages.order(&ask));
+    assert!(
+        ended.text.contains("Resume: done") && ended.text.contains("24 changed, 0 left"),
+        "{}",
+        ended.text
+    );
+    assert_eq!((paused_of(&client), audit("resume")), (0, 24));
+    let none = pages.get("/bulk?each=resume&q=daily");
+    assert!(none.text.contains("There is nothing to resume"), "{}", none.text);
+    assert_eq!(pages.get("/bulk?each=pause&state=late").status, StatusCode::BAD_REQUEST);
+    let viewer = ask_as(&client, "/bulk?each=pause");
+    assert_eq!(viewer.status, StatusCode::FORBIDDEN);
+}
+
+fn ask_as(client: &Client, path: &str) -> Answer {
+    ask(client, Options::new().read_only(true), path, &[("host", "localhost")])
+}
+
+fn schedules_made_after_the_question_are_not_paused() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    yearly(&client, &["a".to_owned(), "b".to_owned()]);
+    let pages = Pages::of(&client);
+    let ask = pages.get("/bulk?each=pause&job=text%3Ci%3E");
+    yearly(&client, &["c".to_owned()]);
+    client.pause("a").run().unwrap();
+    let ended = pages.ended(&pages.order(&ask));
+    assert!(ended.text.contains("1 changed, 0 left"), "{}", ended.text);
+    let states: Vec<String> = client.schedules().unwrap().into_iter().map(|it| it.state).collect();
+    assert_eq!(states, ["paused", "paused", "active"]);
 }
 
 /// A schedule that was paused while four of its fire times came.
