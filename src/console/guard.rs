@@ -10,8 +10,10 @@ use axum::response::{IntoResponse, Response};
 
 use super::api::{self, problem};
 use super::known::{Who, who};
+use super::live;
 use super::peer::Peer;
 use super::query::{Query, is_page};
+use super::sessions::By;
 use super::show::led;
 use super::state::Console;
 use super::trouble::Trouble;
@@ -44,6 +46,7 @@ pub(super) async fn guard(State(console): State<Console>, request: Request, next
             problem(Trouble::unauthorized(said))
         }
         Err(Refusal::LogIn(to)) => led(to, []),
+        Err(Refusal::Stream) => live::logged_out(),
         Err(Refusal::Trouble(trouble)) if is_api => problem(trouble),
         Err(Refusal::Trouble(Trouble { status, said, .. })) => (status, said).into_response(),
     };
@@ -59,6 +62,8 @@ pub(super) async fn guard(State(console): State<Console>, request: Request, next
 enum Refusal {
     /// First they have to log in, on this page.
     LogIn(String),
+    /// The same of the stream of an open page.
+    Stream,
     Trouble(Trouble),
 }
 
@@ -73,9 +78,11 @@ async fn passed(console: &Console, request: Request) -> Result<Request, Refusal>
     let is_change = is_change(request.method());
     known_host(console, &request, is_change)?;
     let (mut parts, body) = request.into_parts();
-    let who = who(console, &parts, &Peer::of(&parts, console.options()))?;
+    let is_stream = live::is_stream(parts.uri.path()) && !is_change;
+    let by = if is_stream { By::Page } else { By::Person };
+    let who = who(console, &parts, &Peer::of(&parts, console.options()), by)?;
     if matches!(who, Who::LoggedOut) && !is_open(parts.uri.path()) {
-        return Err(logged_out(&parts, is_change));
+        return Err(if is_stream { Refusal::Stream } else { logged_out(&parts, is_change) });
     }
     parts.extensions.insert(who);
     if !is_change {

@@ -6,6 +6,7 @@ use axum::http::request::Parts;
 use super::clock;
 use super::peer::Peer;
 use super::role::Role;
+use super::sessions::By;
 use super::state::Console;
 use super::token::cookie;
 use super::trouble::Trouble;
@@ -16,7 +17,7 @@ use super::users::{TOKEN_BEGIN, Users};
 pub(super) const SESSION_COOKIE: &str = "firetime_session";
 
 /// Who asks.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     /// No login is asked: an admin, whose changes are the client's.
     Anybody,
@@ -51,7 +52,7 @@ impl Who {
 
 /// Who asks: whom the application's login knows or a proxy names, a program with a token, or who has a
 /// session.
-pub(super) fn who(console: &Console, parts: &Parts, peer: &Peer) -> Result<Who, Trouble> {
+pub(super) fn who(console: &Console, parts: &Parts, peer: &Peer, by: By) -> Result<Who, Trouble> {
     let options = console.options();
     // A header that is not the proxy's is refused also beside another login.
     let named = match &options.header {
@@ -66,7 +67,7 @@ pub(super) fn who(console: &Console, parts: &Parts, peer: &Peer) -> Result<Who, 
         return Ok(Who::Program(program));
     }
     match (&options.users, &options.header, &options.user) {
-        (Some(_), ..) => Ok(session(console, parts).map_or(Who::LoggedOut, Who::LoggedIn)),
+        (Some(_), ..) => Ok(session(console, parts, by).map_or(Who::LoggedOut, Who::LoggedIn)),
         (None, _, Some(_)) => Ok(Who::Stranger),
         (None, Some(_), None) => {
             let said = "Nobody says who you are: come through the proxy that asks for your login.";
@@ -90,8 +91,8 @@ fn program(console: &Console, parts: &Parts) -> Result<Option<User>, Trouble> {
     program.map(Some).ok_or_else(|| Trouble::unauthorized(said))
 }
 
-fn session(console: &Console, parts: &Parts) -> Option<User> {
+fn session(console: &Console, parts: &Parts, by: By) -> Option<User> {
     let list = console.options().users.as_ref()?.now();
     let id = cookie(&parts.headers, SESSION_COOKIE)?;
-    console.logins().sessions.user(id, clock::now(), console.options().lasts, &list)
+    console.logins().sessions.user(id, by, clock::now(), console.options().lasts, &list)
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header::{HeaderName, RETRY_AFTER};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -25,16 +26,30 @@ use super::pages::make;
 use super::query::Query;
 use super::state::Console;
 use super::trouble::Trouble;
+use super::watch::{Gone, Watch};
 use super::zone::{ZonePick, within};
 use crate::Client;
 
-/// A stream ends after this long, so that whoever may no longer look is asked who they are.
+/// A stream ends after this long.
 const LONGEST: Duration = Duration::from_secs(120);
+/// One of somebody whom a proxy's login knows, or the application's: only their next request tells whether it
+/// still does.
+const LONGEST_KNOWN: Duration = Duration::from_secs(15);
 /// Something is sent at least this often: proxies end streams that say nothing.
 const ALIVE: Duration = Duration::from_secs(15);
 
+/// Whether a path, seen from the console, is the stream's.
+pub(super) fn is_stream(path: &str) -> bool {
+    path == "/live"
+}
+
+/// The stream of somebody who is not logged in. A browser tells a page nothing of one with another status.
+pub(super) fn logged_out() -> Response {
+    sent(Events(Some(Box::pin(async { Some((said_out(), None)) }))))
+}
+
 /// What `?of=` names, a page's address, as it changes.
-pub(super) async fn stream(State(console): State<Console>, asked: Asked) -> Response {
+pub(super) async fn stream(State(console): State<Console>, asked: Asked, parts: Parts) -> Response {
     let Some(of) = asked.query.get("of") else {
         return console.refuse(&asked, Trouble::wrong("The stream is of no page: name one as `?of=`."));
     };
@@ -48,9 +63,14 @@ pub(super) async fn stream(State(console): State<Console>, asked: Asked) -> Resp
     let Some((permit, shown)) = viewer else {
         return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "30")]).into_response();
     };
-    let over = Box::pin(sleep(LONGEST));
-    let viewer = Viewer { shown, sent: Vec::new(), is_new: true, over, _permit: permit };
-    let stream = Sse::new(Events(Some(Box::pin(viewer.next())))).keep_alive(KeepAlive::new().interval(ALIVE));
+    let watch = Watch::new(console, parts);
+    let over = Box::pin(sleep(if watch.is_elsewhere() { LONGEST_KNOWN } else { LONGEST }));
+    let viewer = Viewer { shown, sent: Vec::new(), is_new: true, watch, over, _permit: permit };
+    sent(Events(Some(Box::pin(viewer.next()))))
+}
+
+fn sent(events: Events) -> Response {
+    let stream = Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE));
     // A proxy is to hold nothing back.
     ([(HeaderName::from_static("x-accel-buffering"), "no")], stream).into_response()
 }
@@ -83,34 +103,54 @@ struct Viewer {
     sent: Vec<u64>,
     /// Whether nothing was sent yet.
     is_new: bool,
+    watch: Watch,
     /// When the stream ends.
     over: Pin<Box<Sleep>>,
     _permit: OwnedSemaphorePermit,
 }
 
+/// Why a viewer waits no longer.
+enum Woken {
+    Changed,
+    Over,
+    LoggedOut,
+}
+
 impl Viewer {
     /// Waits for the next change, and tells it. Whoever reads slowly misses what came between.
-    async fn next(mut self) -> Option<(Event, Self)> {
+    async fn next(mut self) -> Option<(Event, Option<Self>)> {
         loop {
             let is_known = self.is_new && is_known(&self.shown.borrow());
             if !is_known {
-                self.changed().await?;
+                match self.woken().await {
+                    Woken::Changed => {}
+                    Woken::Over => return None,
+                    Woken::LoggedOut => return Some((said_out(), None)),
+                }
             }
             self.is_new = false;
             let shown = self.shown.borrow_and_update().clone();
             if let Some(event) = self.event(&shown) {
-                return Some((event, self));
+                return Some((event, Some(self)));
             }
         }
     }
 
-    /// Waits for the next change; none if the stream is over.
-    async fn changed(&mut self) -> Option<()> {
-        let Self { shown, over, .. } = self;
+    /// Waits for the next change, or the end of the stream.
+    async fn woken(&mut self) -> Woken {
+        let Self { shown, over, watch, .. } = self;
         let mut changed = std::pin::pin!(shown.changed());
-        std::future::poll_fn(|context| match changed.as_mut().poll(context) {
-            Poll::Ready(changed) => Poll::Ready(changed.ok()),
-            Poll::Pending => over.as_mut().poll(context).map(|()| None),
+        std::future::poll_fn(|context| {
+            // First: whoever may look no more is told of no change.
+            match watch.poll(context) {
+                Poll::Ready(Gone::LoggedOut) => return Poll::Ready(Woken::LoggedOut),
+                Poll::Ready(Gone::Other) => return Poll::Ready(Woken::Over),
+                Poll::Pending => {}
+            }
+            if over.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Woken::Over);
+            }
+            changed.as_mut().poll(context).map(|it| if it.is_ok() { Woken::Changed } else { Woken::Over })
         })
         .await
     }
@@ -128,6 +168,11 @@ impl Viewer {
     }
 }
 
+/// The last that is told to somebody who has lost their login.
+fn said_out() -> Event {
+    told("out", &json!({ "said": "You are not logged in any more: load the page again to log in." }))
+}
+
 /// JSON has no line breaks outside of its texts, and none inside.
 fn told(name: &str, what: &serde_json::Value) -> Event {
     Event::default().event(name).data(what.to_string())
@@ -137,7 +182,8 @@ fn is_known(shown: &Shown) -> bool {
     shown.parts.is_some() || shown.trouble.is_some()
 }
 
-type NextEvent = Pin<Box<dyn Future<Output = Option<(Event, Viewer)>> + Send>>;
+/// An event, and the viewer whom the next one is for; none after the last.
+type NextEvent = Pin<Box<dyn Future<Output = Option<(Event, Option<Viewer>)>> + Send>>;
 
 /// The events of a viewer; none once they have ended.
 struct Events(Option<NextEvent>);
@@ -148,7 +194,7 @@ impl Stream for Events {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Some(next) = &mut self.0 else { return Poll::Ready(None) };
         let Poll::Ready(told) = next.as_mut().poll(context) else { return Poll::Pending };
-        let (event, next) = told.map_or((None, None), |(event, viewer)| (Some(event), Some(viewer)));
+        let (event, next) = told.map_or((None, None), |(event, viewer)| (Some(event), viewer));
         self.0 = next.map(|viewer| Box::pin(viewer.next()) as NextEvent);
         Poll::Ready(event.map(Ok))
     }

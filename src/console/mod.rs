@@ -71,6 +71,7 @@ mod trouble;
 mod user;
 mod users;
 mod verbs;
+mod watch;
 mod words;
 mod zone;
 

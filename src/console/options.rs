@@ -90,8 +90,10 @@ impl Options {
     }
 
     /// Who asks, as the application's login knows: somebody with a role, or none, who may look and change
-    /// nothing. The audit has their changes under their name. Default: nobody is asked, everybody is an
-    /// [`Admin`](super::Role::Admin), and changes are the [client's](crate::Client::acting_as).
+    /// nothing. It is called for each request, and every two seconds for each open page that keeps itself up
+    /// to date; it is not to block. The audit has their changes under their name. Default: nobody is asked,
+    /// everybody is an [`Admin`](super::Role::Admin), and changes are the
+    /// [client's](crate::Client::acting_as).
     ///
     /// ```
     /// use firetime::console::{Options, Role, User};

@@ -21,6 +21,15 @@ pub(super) struct Lasts {
     pub(super) whole: Duration,
 }
 
+/// What makes a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// Somebody who is there.
+    Person,
+    /// A page that somebody has left open: it does not prolong a session.
+    Page,
+}
+
 /// Those who have logged in, each by what is kept of the random id that their browser holds.
 #[derive(Debug, Default)]
 pub(super) struct Sessions(Mutex<HashMap<Kept, Session>>);
@@ -62,11 +71,13 @@ impl Sessions {
     }
 
     /// Whose session an id is: of a user whom the list still has, with the hash they logged in by.
-    pub(super) fn user(&self, id: &str, now: Duration, lasts: Lasts, list: &List) -> Option<User> {
+    pub(super) fn user(&self, id: &str, by: By, now: Duration, lasts: Lasts, list: &List) -> Option<User> {
         let (mut all, key) = (self.all(), secret::kept(id));
         let session = all.get_mut(&key)?;
         if session.lasts(now, lasts) {
-            session.seen = now;
+            if by == By::Person {
+                session.seen = now;
+            }
             let account = list.account(&session.name);
             return account.filter(|it| it.version == session.version).map(|it| it.user.clone());
         }
@@ -77,5 +88,31 @@ impl Sessions {
     /// Somebody has logged out, or in anew.
     pub(super) fn end(&self, id: &str) {
         self.all().remove(&secret::kept(id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    #[test]
+    fn an_open_page_prolongs_no_session_and_a_person_does() {
+        let (list, sessions) = (List::of("ann"), Sessions::default());
+        let (lasts, begun) = (Lasts { idle: 12 * HOUR, whole: 168 * HOUR }, 50 * HOUR);
+        let id = sessions.begin(list.account("ann").unwrap(), begun, lasts).unwrap();
+        let is_known = |by, hours: u32| sessions.user(&id, by, begun + hours * HOUR, lasts, &list).is_some();
+        assert!(is_known(By::Person, 10) && is_known(By::Page, 21), "somebody was there after ten hours");
+        assert!(!is_known(By::Page, 22) && !is_known(By::Person, 22), "nobody was for twelve");
+    }
+
+    #[test]
+    fn a_session_ends_in_the_end_whoever_is_there() {
+        let (list, sessions) = (List::of("ann"), Sessions::default());
+        let lasts = Lasts { idle: 12 * HOUR, whole: 168 * HOUR };
+        let id = sessions.begin(list.account("ann").unwrap(), HOUR, lasts).unwrap();
+        let is_known = |hours: u32| sessions.user(&id, By::Person, hours * HOUR, lasts, &list).is_some();
+        assert!((1..169).all(is_known) && !is_known(169));
     }
 }

@@ -214,6 +214,12 @@ impl List {
         Ok(())
     }
 
+    /// One user, who is an admin.
+    #[cfg(test)]
+    pub(super) fn of(name: &str) -> Self {
+        Self::read(&format!("user {name} admin {}", tests::weak("x"))).unwrap()
+    }
+
     /// The user who may log in under this name.
     pub(super) fn account(&self, name: &str) -> Option<&Account> {
         self.accounts.get(name)
@@ -240,7 +246,7 @@ mod tests {
     use super::*;
 
     /// A hash that is quick to compare.
-    fn weak(password: &str) -> String {
+    pub(super) fn weak(password: &str) -> String {
         use argon2::password_hash::{PasswordHasher, phc::PasswordHash};
         let params = argon2::Params::new(8, 1, 1, None).unwrap();
         let argon2 = argon2::Argon2::new(argon2::Algorithm::Argon2id, argon2::Version::V0x13, params);

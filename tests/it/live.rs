@@ -41,7 +41,7 @@ pub fn add_far(trials: &mut Vec<Trial>, kind: ServerKind) {
 }
 
 /// An open page.
-struct Page {
+pub struct Page {
     stream: BodyDataStream,
     read: String,
     /// The parts of its content.
@@ -50,8 +50,14 @@ struct Page {
 
 impl Page {
     async fn open(pages: &Router, of: &str) -> (StatusCode, HeaderMap, Self) {
+        Self::open_as(pages, of, &[]).await
+    }
+
+    /// With these headers.
+    pub async fn open_as(pages: &Router, of: &str, lines: &[(&str, &str)]) -> (StatusCode, HeaderMap, Self) {
         let of: String = form_urlencoded::byte_serialize(of.as_bytes()).collect();
         let request = Request::get(format!("/live?of={of}")).header("host", "localhost");
+        let request = lines.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let answer = pages.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
         let (status, headers) = (answer.status(), answer.headers().clone());
         let stream = answer.into_body().into_data_stream();
@@ -59,20 +65,34 @@ impl Page {
     }
 
     /// The next event and its data. Comments that keep it alive are none.
-    async fn event(&mut self) -> (String, Value) {
+    pub async fn event(&mut self) -> (String, Value) {
+        self.next().await.expect("the stream goes on")
+    }
+
+    /// The name of the last event before the stream ends.
+    pub async fn last(&mut self) -> Option<String> {
+        let mut last = None;
+        while let Some((name, _)) = self.next().await {
+            last = Some(name);
+        }
+        last
+    }
+
+    /// The next event and its data; none once the stream has ended.
+    async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             while let Some((event, rest)) = self.read.split_once("\n\n") {
                 let line = |word: &str| event.lines().find_map(|line| line.strip_prefix(word));
                 let told = line("event: ").zip(line("data: "));
                 let told = told.map(|(name, data)| (name.to_owned(), serde_json::from_str(data).unwrap()));
                 self.read = rest.to_owned();
-                if let Some(told) = told {
+                if told.is_some() {
                     return told;
                 }
             }
             let next = std::future::poll_fn(|context| Pin::new(&mut self.stream).poll_next(context));
             let next = tokio::time::timeout(SOON, next).await.expect("an event comes");
-            self.read += std::str::from_utf8(&next.expect("the stream goes on").unwrap()).unwrap();
+            self.read += std::str::from_utf8(&next?.unwrap()).unwrap();
         }
     }
 
@@ -104,7 +124,7 @@ impl Page {
     }
 }
 
-fn run(test: impl Future<Output = ()>) {
+pub fn run(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -29,6 +29,7 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("cookies_are_out_of_reach_of_scripts_and_plain_http", cookies_are_out_of_reach),
         ("too_many_failed_logins_have_to_wait", too_many_failed_logins_have_to_wait),
         ("a_right_password_frees_nobody_elses_tries", a_right_password_frees_nobody_elses_tries),
+        ("a_right_password_frees_no_address", a_right_password_frees_no_address),
         ("a_login_ends_with_its_time", a_login_ends_with_its_time),
         ("a_login_ends_with_its_line_in_the_file", a_login_ends_with_its_line_in_the_file),
         ("a_session_has_the_role_of_its_user", a_session_has_the_role_of_its_user),
@@ -48,20 +49,20 @@ pub fn add(trials: &mut Vec<Trial>) {
 }
 
 /// Quick to compare: of the password `right`, and of `new`.
-const RIGHT: &str =
+pub const RIGHT: &str =
     "$argon2id$v=19$m=8,t=1,p=1$dj8nq9ADmvOrtE9WAT44Bg$diizZ+QWSfBTLSk1xoYeL2USyGM7n2OLOIXFsk95ryo";
-const NEW: &str =
+pub const NEW: &str =
     "$argon2id$v=19$m=8,t=1,p=1$d7IjdABhFTV43VgJ8vF92w$aRzcEtffpFqnxjizOZD70orkBOSitb3JQV8wcImtPoI";
 
 /// A console with a users file.
-struct Site {
+pub struct Site {
     _database: Database,
-    client: Client,
+    pub client: Client,
     folder: tempfile::TempDir,
 }
 
 impl Site {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let (_database, client) = hostile();
         let site = Self { _database, client, folder: tempfile::tempdir().unwrap() };
         site.write(
@@ -74,16 +75,16 @@ impl Site {
         self.folder.path().join("users")
     }
 
-    fn write(&self, lines: &[String]) {
+    pub fn write(&self, lines: &[String]) {
         fs::write(self.file(), lines.join("\n")).unwrap();
         fs::set_permissions(self.file(), Permissions::from_mode(0o600)).unwrap();
     }
 
-    fn options(&self) -> Options {
+    pub fn options(&self) -> Options {
         Options::new().users(Users::open(self.file()).unwrap())
     }
 
-    fn pages(&self, options: Options) -> Router {
+    pub fn pages(&self, options: Options) -> Router {
         router(self.client.clone(), options)
     }
 
@@ -98,7 +99,7 @@ impl Site {
 
 /// Keeps cookies as a browser does.
 #[derive(Clone)]
-struct Browser {
+pub struct Browser {
     pages: Router,
     cookies: BTreeMap<String, String>,
     lines: Vec<(&'static str, String)>,
@@ -107,7 +108,7 @@ struct Browser {
 }
 
 impl Browser {
-    fn new(pages: Router) -> Self {
+    pub fn new(pages: Router) -> Self {
         Self { pages, cookies: BTreeMap::new(), lines: Vec::new(), from: None }
     }
 
@@ -115,15 +116,19 @@ impl Browser {
         Self { from: Some(address.parse().unwrap()), ..self }
     }
 
-    fn with(mut self, name: &'static str, value: &str) -> Self {
+    pub fn with(mut self, name: &'static str, value: &str) -> Self {
         self.lines.push((name, value.to_owned()));
         self
     }
 
+    /// The line that has its cookies.
+    pub fn cookie(&self) -> String {
+        let pairs: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        pairs.join("; ")
+    }
+
     fn ask(&mut self, request: axum::http::request::Builder, body: String) -> Answer {
-        let cookies: Vec<String> =
-            self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let request = request.header("host", "localhost:8088").header("cookie", cookies.join("; "));
+        let request = request.header("host", "localhost:8088").header("cookie", self.cookie());
         let request = self.lines.iter().fold(request, |request, (name, value)| request.header(*name, value));
         let mut request = request.body(Body::from(body)).unwrap();
         if let Some(from) = self.from {
@@ -141,12 +146,12 @@ impl Browser {
         answer
     }
 
-    fn get(&mut self, path: &str) -> Answer {
+    pub fn get(&mut self, path: &str) -> Answer {
         self.ask(Request::get(path), String::new())
     }
 
     /// Sends a form that it was given: with the token of its cookie.
-    fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Answer {
+    pub fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Answer {
         let token = self.cookies.get("firetime_token").cloned().unwrap_or_default();
         let mut fields = fields.to_vec();
         fields.push(("token", &token));
@@ -162,7 +167,7 @@ impl Browser {
         self.post("/login", &[("name", name), ("password", password)])
     }
 
-    fn logged_in(mut self, name: &str) -> Self {
+    pub fn logged_in(mut self, name: &str) -> Self {
         let answer = self.try_password(name, "right");
         assert_eq!(answer.status, StatusCode::SEE_OTHER, "{name}: {}", answer.text);
         self
@@ -373,6 +378,26 @@ fn a_right_password_frees_nobody_elses_tries() {
         );
     }
     assert_eq!(browser.try_password("ann", "right").status, StatusCode::TOO_MANY_REQUESTS);
+}
+
+/// Otherwise one address could guess as often as it likes, as long as somebody logs in from another.
+fn a_right_password_frees_no_address() {
+    let site = Site::new();
+    let pages = site.pages(site.options());
+    let from = |address: &str| Browser::new(pages.clone()).from(address);
+    let (mut guesser, mut other) = (from("10.0.0.1:1"), from("10.0.0.2:1"));
+    for n in 0..20 {
+        assert_eq!(guesser.try_password(&format!("x{n}"), "x").status, StatusCode::FORBIDDEN, "{n}");
+        assert_eq!(other.try_password("olga", "right").status, StatusCode::SEE_OTHER, "{n}");
+    }
+    assert_eq!(guesser.try_password("y", "x").status, StatusCode::TOO_MANY_REQUESTS);
+    // Nor its own wrong tries, if it knows one password.
+    let mut insider = from("10.0.0.3:1");
+    for n in 0..20 {
+        assert_eq!(insider.try_password(&format!("z{n}"), "x").status, StatusCode::FORBIDDEN, "{n}");
+        let status = insider.try_password("olga", "right").status;
+        assert_eq!(status, if n < 19 { StatusCode::SEE_OTHER } else { StatusCode::TOO_MANY_REQUESTS });
+    }
 }
 
 fn a_login_ends_with_its_time() {

@@ -57,6 +57,8 @@ mod logins;
 mod members;
 mod news;
 mod observed;
+#[cfg(all(feature = "sqlite", feature = "console"))]
+mod onlookers;
 mod payloads;
 mod poison;
 #[cfg(all(feature = "cli", feature = "testing"))]
@@ -152,6 +154,7 @@ fn add_consoles(trials: &mut Vec<Trial>) {
     console_api::add(trials);
     live::add(trials);
     logins::add(trials);
+    onlookers::add(trials);
 }
 
 /// A test called `name`.

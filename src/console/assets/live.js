@@ -126,6 +126,11 @@
       retry = 0;
       away(JSON.parse(event.data).said);
     });
+    // Whoever has lost their login sees no more; what they have begun to write stays.
+    source.addEventListener('out', (event) => {
+      stop();
+      away(JSON.parse(event.data).said);
+    });
     source.onerror = () => {
       stop();
       // A stream that was open ends from time to time, to be asked for anew.
