@@ -5,15 +5,16 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::asked::Asked;
+use super::filter;
 use super::frame::Frame;
 use super::instant::instant;
 use super::query;
 use super::state::Console;
 use super::trouble::Trouble;
 use super::words::{Moment, counted, first_line};
-use crate::{AuditFilter, AuditView, Client};
+use crate::{AuditFilter, AuditPlace, AuditView, Client};
 
-/// So many are shown.
+/// So many are on a page.
 const SHOWN: usize = 200;
 
 /// The verbs that may be picked.
@@ -34,6 +35,9 @@ pub(super) struct AuditPage {
     since: String,
     verbs: &'static [&'static str],
     rows: Vec<Row>,
+    /// The address of the page behind this one, and of the first.
+    next: Option<String>,
+    first: Option<String>,
 }
 
 struct Row {
@@ -56,28 +60,31 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<AuditPage, Trouble>
     let frame = Frame::new(asked, client.application(), "audit", "Audit");
     let (query, now) = (&asked.query, client.now()?);
     let text = |name: &str| query.text(name).unwrap_or_default();
-    let mut entries = client.audit(&AuditFilter {
-        target: query.text("target"),
-        actor: query.text("actor"),
-        verb: query.text("verb"),
-        since: query.get("since").map(|since| instant(since, now)).transpose()?,
-        limit: SHOWN,
-    })?;
+    let since = query.get("since").map(|since| instant(since, now)).transpose()?;
+    let filter = filter::audit(query, since)?;
+    let mut entries = client.audit(&AuditFilter { limit: SHOWN + 1, ..filter.clone() })?;
+    let has_more = entries.len() > SHOWN;
+    entries.truncate(SHOWN);
     asked.masks.audit(&mut entries);
+    let to = |place: AuditPlace| {
+        let after = format!("{}.{}", place.made, place.id);
+        query.clone().without("after").with("after", after).of("audit")
+    };
+    let next = entries.last().filter(|_| has_more).map(|last| to(last.place()));
+    let first = filter.after.map(|_| query.clone().without("after").of("audit"));
     let heading = match entries.first() {
+        _ if first.is_some() => "Older changes".to_owned(),
         None => "Nobody changed anything".to_owned(),
         Some(last) => {
             let at = Moment::some(last.made, now).map_or_else(String::new, |at| format!(" {}", at.said));
             format!("The last change was made by {}{at}", last.actor)
         }
     };
-    let summary = match entries.len() {
-        SHOWN => format!("The newest {SHOWN}: older ones are shown by a narrower filter."),
-        count => format!("{}, the newest first.", counted(count, "change")),
-    };
+    let more = if has_more { " on this page" } else { "" };
+    let summary = format!("{}{more}, the newest first.", counted(entries.len(), "change"));
     let rows = entries.into_iter().map(|entry| Row {
         at: Moment::some(entry.made, now),
-        to: to(&entry),
+        to: page_of(&entry),
         by: entry.actor,
         verb: entry.verb,
         kind: entry.target_type,
@@ -96,11 +103,13 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<AuditPage, Trouble>
         since: text("since"),
         verbs: &VERBS,
         rows: rows.collect(),
+        next,
+        first,
     })
 }
 
 /// The page of what was changed.
-fn to(entry: &AuditView) -> Option<String> {
+fn page_of(entry: &AuditView) -> Option<String> {
     match entry.target_type.as_str() {
         "schedule" => Some(query::schedule(&entry.target)),
         "execution" => Some(query::execution(entry.target.split(' ').next()?.parse().ok()?)),

@@ -1,17 +1,19 @@
 //! The console's JSON API: what it answers, to whom, and what its document says of that.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
-use chrono::Utc;
+use chrono::{TimeDelta, Utc};
 use firetime::console::{NewToken, Options, Role, User, Users, router};
 use firetime::{Client, ExecutionFilter};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::console::{Answer, HOSTILE, TEXT, TOKEN, encoded, hostile, last, sent};
+use crate::support::scheduler::until;
 use crate::trial;
 
 pub fn add(trials: &mut Vec<Trial>) {
@@ -20,6 +22,13 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("each_path_of_the_document_is_there_and_no_other", each_path_of_the_document_is_there),
         ("lists_have_pages_without_gaps", lists_have_pages_without_gaps),
         ("filters_narrow_lists", filters_narrow_lists),
+        ("an_edit_tells_what_it_comes_to_and_is_made_with_yes", an_edit_tells_what_it_comes_to),
+        ("an_edit_sets_every_field_and_takes_it_away", an_edit_sets_every_field_and_takes_it_away),
+        ("an_edit_that_cannot_be_changes_nothing", an_edit_that_cannot_be_changes_nothing),
+        ("a_change_of_many_tells_what_it_means_and_is_made_with_yes", a_change_of_many_tells_what_it_means),
+        ("a_change_of_many_that_cannot_be_changes_nothing", a_change_of_many_that_cannot_be),
+        ("wide_changes_need_their_role", wide_changes_need_their_role),
+        ("the_ledger_is_verified", the_ledger_is_verified),
         ("each_verb_needs_its_role_and_is_in_the_audit", each_verb_needs_its_role),
         ("a_token_opens_the_api_and_nothing_else_does", a_token_opens_the_api),
         ("a_cookie_alone_orders_nothing", a_cookie_alone_orders_nothing),
@@ -62,10 +71,22 @@ impl Api {
         serde_json::from_str(&answer.text).unwrap()
     }
 
+    /// What an order is answered that is taken.
+    #[track_caller]
+    fn posted(&self, path: &str, order: &Value) -> Value {
+        let answer = self.post(path, order);
+        assert_eq!(answer.status, StatusCode::OK, "{order}: {}", answer.text);
+        serde_json::from_str(&answer.text).unwrap()
+    }
+
     fn order(&self, order: &Value) -> Answer {
+        self.post("/change", order)
+    }
+
+    fn post(&self, path: &str, order: &Value) -> Answer {
         let cookie = format!("firetime_token={TOKEN}");
         let lines = [("content-type", "application/json"), ("cookie", &cookie), ("x-firetime-token", TOKEN)];
-        self.send(Method::POST, "/change", &lines, order)
+        self.send(Method::POST, path, &lines, order)
     }
 }
 
@@ -77,7 +98,7 @@ fn problem(answer: &Answer) -> Value {
 }
 
 /// A question for each schema, in a database where each has an answer.
-fn questions(client: &Client) -> Vec<(String, &'static str)> {
+fn questions(client: &Client, task: &str) -> Vec<(String, &'static str)> {
     let schedule = encoded(&[("name", HOSTILE)]);
     let id = client.executions(&ExecutionFilter::default()).unwrap()[0].id;
     vec![
@@ -90,6 +111,8 @@ fn questions(client: &Client) -> Vec<(String, &'static str)> {
         ("/nodes".to_owned(), "node"),
         ("/audit".to_owned(), "audit"),
         ("/outcomes?by=job".to_owned(), "outcomes"),
+        ("/verify?since=2d".to_owned(), "verification"),
+        (format!("/task?id={task}"), "task"),
     ]
 }
 
@@ -116,6 +139,15 @@ fn is_of(value: &Value, schema: &Value) -> bool {
     }
 }
 
+#[track_caller]
+fn assert_fields(answer: &Value, schema: &Value) {
+    let told = &schema["properties"];
+    assert_eq!(names(answer), names(told), "{answer}");
+    for (name, value) in answer.as_object().unwrap() {
+        assert!(is_of(value, &told[name]), "{name}: {value} is not {}", told[name]);
+    }
+}
+
 fn answers_have_the_fields_of_the_document() {
     let (database, client) = hostile();
     database.batch(&format!(
@@ -126,8 +158,15 @@ fn answers_have_the_fields_of_the_document() {
     ));
     let api = Api::new(&client, Options::new());
     let document = api.get("/openapi.json");
+    let bulk = api.posted("/bulk", &json!({ "each": "retry", "filter": { "tag": "<u>" }, "yes": false }));
+    assert_fields(&bulk, &document["components"]["schemas"]["bulk_answer"]);
+    let bulk = json!({ "each": "pause", "filter": { "q": "script" }, "yes": true });
+    let begun = api.posted("/bulk", &bulk);
+    assert_fields(&begun, &document["components"]["schemas"]["bulk_answer"]);
+    let edited = api.posted("/edit", &json!({ "schedule": HOSTILE, "set": { "priority": 7 } }));
+    assert_fields(&edited, &document["components"]["schemas"]["edited"]);
     let mut paths = BTreeSet::new();
-    for (path, schema) in questions(&client) {
+    for (path, schema) in questions(&client, begun["task"].as_str().unwrap()) {
         let answer = api.get(&path);
         paths.insert(path.split('?').next().unwrap().to_owned());
         let one = match &answer["items"] {
@@ -137,13 +176,10 @@ fn answers_have_the_fields_of_the_document() {
             }
             _ => answer,
         };
-        let told = &document["components"]["schemas"][schema]["properties"];
-        assert_eq!(names(&one), names(told), "{path}");
-        for (name, value) in one.as_object().unwrap() {
-            assert!(is_of(value, &told[name]), "{path}, {name}: {value} is not {}", told[name]);
-        }
+        assert_fields(&one, &document["components"]["schemas"][schema]);
     }
-    let told = names(&document["paths"]).into_iter().filter(|it| it != "/change" && it != "/openapi.json");
+    let others = ["/change", "/edit", "/bulk", "/openapi.json"];
+    let told = names(&document["paths"]).into_iter().filter(|it| !others.contains(&it.as_str()));
     assert_eq!(paths, told.collect(), "each path has been asked");
 }
 
@@ -175,7 +211,14 @@ fn each_path_of_the_document_is_there() {
 }
 
 fn lists_have_pages_without_gaps() {
-    let (_database, client) = hostile();
+    let (database, client) = hostile();
+    for n in 0..5 {
+        database.batch(&format!(
+            "INSERT INTO QRTZ_NODE (uuid, application, jobs, beat_time, silent_after) VALUES ('n{n}', '{0}', '[]', 1, 2); \
+             INSERT INTO QRTZ_JOB (application, job_class) VALUES ('{0}', 'j{n}')",
+            crate::support::scheduler::APPLICATION
+        ));
+    }
     let payloads: Vec<String> = (0..6).map(|it| it.to_string()).collect();
     client.enqueue_many(TEXT, &payloads).run().unwrap();
     for name in ["a", "b", "c", "d"] {
@@ -183,9 +226,15 @@ fn lists_have_pages_without_gaps() {
         client.ensure(&firetime::Schedule::new(name, TEXT, &String::new(), nightly).unwrap()).run().unwrap();
     }
     let api = Api::new(&client, Options::new());
-    for (path, key, count) in
-        [("/executions?", "id", 7), ("/executions?oldest=1&", "id", 7), ("/schedules?", "name", 5)]
-    {
+    for (path, key, count) in [
+        ("/executions?", "id", 7),
+        ("/executions?oldest=1&", "id", 7),
+        ("/schedules?", "name", 5),
+        ("/audit?", "id", 5),
+        ("/audit?verb=ensure&since=1h&", "id", 5),
+        ("/jobs?", "name", 6),
+        ("/nodes?", "id", 5),
+    ] {
         let whole: Vec<Value> =
             api.get(path)["items"].as_array().unwrap().iter().map(|it| it[key].clone()).collect();
         assert_eq!(whole.len(), count, "{path}");
@@ -239,6 +288,247 @@ fn filters_narrow_lists() {
         (Some(at.timestamp_millis()), Some("waiting")),
         "{why}"
     );
+}
+
+fn an_edit_tells_what_it_comes_to() {
+    let (database, client) = hostile();
+    let api = Api::of(&client, Role::Admin);
+    let mut order =
+        json!({ "schedule": HOSTILE, "set": { "priority": 7, "time_limit": "90s" }, "reason": "why" });
+    let plan = api.posted("/edit", &order);
+    assert_eq!((plan["done"].as_bool(), plan["withdraws"].is_null()), (Some(false), true), "{plan}");
+    let priority = json!({ "field": "priority", "was": "5", "becomes": "7" });
+    let limit = json!({ "field": "time_limit", "was": "", "becomes": "90000 ms" });
+    assert_eq!(plan["differences"], json!([priority, limit]));
+    assert_eq!(last(&client).0, "ensure", "nothing is changed without yes");
+    order["version"] = plan["version"].clone();
+    order["yes"] = true.into();
+    let done = api.posted("/edit", &order);
+    assert!(
+        done["done"] == true && done["said"].as_str().unwrap().ends_with("priority, time limit."),
+        "{done}"
+    );
+    assert_eq!(
+        (last(&client).0.as_str(), last(&client).1.as_str(), last(&client).2.as_str()),
+        ("edit", "ann", "why")
+    );
+    let late = api.posted("/edit", &order);
+    assert!(
+        late["done"] == false && late["said"].as_str().unwrap().contains("somebody has changed"),
+        "{late}"
+    );
+    order["version"] = Value::Null;
+    assert!(api.posted("/edit", &order)["said"].as_str().unwrap().ends_with("is so already."));
+    let start = Utc::now() - TimeDelta::minutes(10);
+    let often = firetime::Trigger::every(Duration::from_secs(900)).unwrap().starting(start).unwrap();
+    client.ensure(&firetime::Schedule::new("often", TEXT, &String::new(), often).unwrap()).run().unwrap();
+    let back = start.timestamp_millis();
+    let due = format!("prev_fire_time = {}, next_fire_time = {back}", back - 900_000);
+    database.batch(&format!("UPDATE QRTZ_EXECUTE SET {due} WHERE name = 'often'"));
+    let mut hourly = json!({ "schedule": "often", "set": { "trigger": { "every": "1h" } } });
+    assert_eq!(api.posted("/edit", &hourly)["withdraws"], json!({ "count": 1, "from": back, "to": back }));
+    hourly["yes"] = true.into();
+    let withdrew = api.posted("/edit", &hourly);
+    assert!(withdrew["said"].as_str().unwrap().contains("; it withdrew 1 due occurrence, of "), "{withdrew}");
+    let hidden = Api::new(&client, Options::new().hide_payloads("text<i>"));
+    let payload = hidden.posted("/edit", &json!({ "schedule": HOSTILE, "set": { "payload": "secret" } }));
+    assert_eq!(
+        payload["differences"],
+        json!([{ "field": "payload", "was": "(hidden)", "becomes": "(hidden)" }])
+    );
+}
+
+fn an_edit_sets_every_field_and_takes_it_away() {
+    let (_database, client) = hostile();
+    let api = Api::new(&client, Options::new());
+    let edit = |set: Value| {
+        let answer = api.posted("/edit", &json!({ "schedule": HOSTILE, "set": set, "yes": true }));
+        assert_eq!(answer["done"], true, "{answer}");
+        api.get(&format!("/schedule?{}", encoded(&[("name", HOSTILE)])))
+    };
+    let cron = edit(json!({ "trigger": { "cron": "0 30 2 * * ?", "zone": "Europe/Berlin" } }));
+    assert_eq!(cron["trigger"], "cron 0 30 2 * * ? [Europe/Berlin]");
+    assert_eq!(edit(json!({ "trigger": { "zone": "UTC" } }))["trigger"], "cron 0 30 2 * * ? [UTC]");
+    let set = json!({
+        "starts": 1_700_000_000_000_i64, "ends": "2099-01-31T10:05:00Z", "payload": null, "description": "so",
+        "priority": -3, "misfire": "DO_NOTHING", "misfire_threshold": 90_000, "time_limit": "15m",
+        "overlap": "QUEUE 3", "pause_after": 7, "expected_by": "2h"
+    });
+    let after = edit(set);
+    let of = |field: &str| after[field].clone();
+    assert_eq!((of("starts"), of("ends")), (json!(1_700_000_000_000_i64), json!(4_073_537_100_000_i64)));
+    assert_eq!(
+        [of("payload"), of("description"), of("misfire"), of("overlap")],
+        ["null", "so", "DO_NOTHING", "QUEUE 3"]
+    );
+    assert_eq!([of("priority"), of("misfire_threshold"), of("time_limit")], [-3, 90_000, 900_000]);
+    assert_eq!([of("pause_after"), of("expected_by")], [7, 7_200_000]);
+    let fields = [
+        "starts",
+        "ends",
+        "description",
+        "misfire_threshold",
+        "time_limit",
+        "overlap",
+        "pause_after",
+        "expected_by",
+    ];
+    let none: serde_json::Map<String, Value> =
+        fields.map(|it| (it.to_owned(), Value::Null)).into_iter().collect();
+    let taken = edit(none.into());
+    for field in ["starts", "ends", "time_limit", "pause_after", "expected_by"] {
+        assert_eq!(taken[field], Value::Null, "{field}");
+    }
+    assert_eq!(
+        (&taken["description"], &taken["overlap"], &taken["misfire_threshold"]),
+        (&json!(""), &json!("SKIP"), &json!(60_000))
+    );
+    for (rule, words) in [
+        (json!({ "every": "15m", "times": 7 }), "every 900000 ms, 7 times"),
+        (json!({ "after": 90_000 }), "90000 ms after each run"),
+        (json!({ "at": "2099-01-31T10:05:00Z" }), "once"),
+    ] {
+        assert_eq!(edit(json!({ "trigger": rule }))["trigger"], words);
+    }
+}
+
+fn an_edit_that_cannot_be_changes_nothing() {
+    let (_database, client) = hostile();
+    let api = Api::new(&client, Options::new());
+    let rule = |rule: Value| json!({ "trigger": rule });
+    for (set, said) in [
+        (json!({ "prioritiy": 7 }), "unknown field `prioritiy`, expected one of `trigger`"),
+        (json!({ "misfire": 7 }), "expected a string"),
+        (json!({ "misfire": "SKIP" }), "FIRE_ONCE"),
+        (json!({ "overlap": "QUEUE" }), "QUEUE 3"),
+        (json!({ "time_limit": "long" }), "time_limit: Write a whole number with its unit"),
+        (json!({ "ends": "soon" }), "ends: "),
+        (json!({ "ends": 99_999_999_999_999_999_i64 }), "beyond the calendar"),
+        (json!({ "starts": null }), "another start"),
+        (json!({ "description": "a\nb" }), "control character"),
+        (rule(json!({})), "one of cron, every, after and at"),
+        (rule(json!({ "cron": "0 0 2 * * ?", "every": "1h" })), "one of cron, every, after and at"),
+        (rule(json!({ "every": "1h", "zone": "UTC" })), "a zone goes with cron"),
+        (rule(json!({ "cron": "0 0 25 * * ?" })), "25"),
+        (rule(json!({ "zone": "UTC" })), "cron expression"),
+    ] {
+        let answer = api.post("/edit", &json!({ "schedule": HOSTILE, "set": set, "yes": true }));
+        let problem = problem(&answer);
+        assert!(
+            problem["status"] == 400 && problem["detail"].as_str().unwrap().contains(said),
+            "{set}: {problem}"
+        );
+    }
+    for (order, status) in [
+        (json!([]), 400),
+        (json!({ "set": {} }), 400),
+        (json!({ "schedule": HOSTILE, "give_back": ["colour"] }), 400),
+        (json!({ "schedule": "x", "set": { "priority": 7 }, "yes": true }), 404),
+    ] {
+        assert_eq!(problem(&api.post("/edit", &order))["status"], status, "{order}");
+    }
+    assert_eq!(last(&client).0, "ensure");
+}
+
+fn a_change_of_many_tells_what_it_means() {
+    let (_database, client) = hostile();
+    client.enqueue_many(TEXT, &vec![String::new(); 6]).run().unwrap();
+    let api = Api::of(&client, Role::Operator);
+    let filter = json!({ "job": "text<i>", "state": ["PENDING", "FAILED"], "until": 4_000_000_000_000_i64 });
+    let mut order = json!({ "each": "cancel", "filter": filter, "reason": "paid" });
+    let told = api.posted("/bulk", &order);
+    assert_eq!((told["done"].as_bool(), told["items"].as_array().unwrap().len()), (Some(false), 7), "{told}");
+    assert!(told["will"][0].as_str().unwrap().contains("7 executions have not begun"), "{told}");
+    client.enqueue_many(TEXT, &vec![String::new(); 2]).run().unwrap();
+    order["newest"] = told["newest"].clone();
+    order["yes"] = true.into();
+    let begun = api.posted("/bulk", &order);
+    assert_eq!(begun["said"], "Cancel: 7 executions, one by one.", "{begun}");
+    let task = format!("/task?id={}", begun["task"].as_str().unwrap());
+    let ended = until("the task has ended", || Some(api.get(&task)).filter(|it| it["ended"] == true));
+    assert_eq!(
+        (&ended["changed"], &ended["left"], &ended["why"], &ended["by"]),
+        (&json!(7), &json!(0), &json!(""), &json!("ann"))
+    );
+    let pending = ExecutionFilter { states: vec![firetime::ExecutionState::Pending], ..Default::default() };
+    assert_eq!(client.executions(&pending).unwrap().len(), 2, "what came later is left");
+    let stop = api.order(&json!({ "verb": "stop", "task": begun["task"] }));
+    assert!(stop.text.contains("it has ended"), "{}", stop.text);
+    let none = json!({ "each": "resume", "filter": { "state": "paused" }, "yes": true });
+    let none = api.posted("/bulk", &none);
+    assert_eq!((&none["done"], &none["task"]), (&json!(false), &Value::Null), "{none}");
+}
+
+fn a_change_of_many_that_cannot_be() {
+    let (_database, client) = hostile();
+    let api = Api::new(&client, Options::new());
+    for (order, said) in [
+        (json!({ "each": "cancel", "filter": {}, "yes": true }), "the filter is empty"),
+        (json!({ "each": "cancel", "filter": { "job": " " }, "yes": true }), "the filter is empty"),
+        (json!({ "each": "cancel", "yes": true }), "missing field `filter`"),
+        (json!({ "each": "remove", "filter": { "q": "a" }, "yes": true }), "write one of cancel, retry"),
+        (
+            json!({ "each": "pause", "filter": { "tag": "a" }, "yes": true }),
+            "no field \"tag\"; it has q, job",
+        ),
+        (json!({ "each": "cancel", "filter": { "jbo": "a" }, "yes": true }), "no field \"jbo\""),
+        (json!({ "each": "cancel", "filter": { "job": 7 }, "yes": true }), "is a text"),
+        (json!({ "each": "cancel", "filter": { "state": "LOST" }, "yes": true }), "LOST"),
+        (json!({ "each": "cancel", "filter": { "job": "a" }, "yse": true }), "unknown field `yse`"),
+    ] {
+        let problem = problem(&api.post("/bulk", &order));
+        assert!(
+            problem["status"] == 400 && problem["detail"].as_str().unwrap().contains(said),
+            "{order}: {problem}"
+        );
+    }
+    assert_eq!(last(&client).0, "ensure");
+}
+
+fn wide_changes_need_their_role() {
+    use Role::{Admin, Operator};
+    let (_database, client) = hostile();
+    let edit = json!({ "schedule": HOSTILE, "set": { "priority": 7 }, "yes": true });
+    let bulk = json!({ "each": "pause", "filter": { "q": "x" }, "yes": true });
+    for (path, order, needed) in [("/edit", &edit, Admin), ("/bulk", &bulk, Operator)] {
+        for role in Role::ALL {
+            for is_sure in [false, true] {
+                let mut order = order.clone();
+                order["yes"] = is_sure.into();
+                let status = Api::of(&client, role).post(path, &order).status;
+                let wanted = if role < needed { StatusCode::FORBIDDEN } else { StatusCode::OK };
+                assert_eq!(status, wanted, "{path} {role} {is_sure}");
+            }
+        }
+        let api = Api::of(&client, Admin);
+        let json = [("content-type", "application/json")];
+        assert_eq!(
+            api.send(Method::POST, path, &json, order).status,
+            StatusCode::FORBIDDEN,
+            "a cookie alone"
+        );
+        let text = [("content-type", "text/plain")];
+        assert_eq!(api.send(Method::POST, path, &text, order).status, StatusCode::BAD_REQUEST);
+        let read_only = Api::new(&client, Options::new().read_only(true));
+        assert_eq!(read_only.post(path, order).status, StatusCode::FORBIDDEN);
+    }
+}
+
+fn the_ledger_is_verified() {
+    let (database, client) = hostile();
+    let api = Api::new(&client, Options::new());
+    let schedule = encoded(&[("schedule", HOSTILE)]);
+    let whole = api.get(&format!("/verify?since=1h&{schedule}"));
+    assert_eq!((&whole["schedules"], &whole["flaws"]), (&json!(1), &json!([])), "{whole}");
+    let next = client.schedules().unwrap()[0].next.unwrap();
+    until("it is due", || (client.now().unwrap() > next).then_some(()));
+    client.skip(HOSTILE, next).run().unwrap();
+    let skipped = api.get("/verify?since=1h");
+    assert_eq!((&skipped["rows"], &skipped["flaws"]), (&json!(1), &json!([])), "{skipped}");
+    database.batch("DELETE FROM QRTZ_RUN WHERE state = 'SKIPPED'");
+    let flawed = api.get("/verify?since=1h");
+    assert_eq!(flawed["flaws"][0]["kind"], "missing", "{flawed}");
+    assert_eq!(api.get("/verify?since=2025-01-01T00:00:00Z")["rows"], flawed["rows"]);
 }
 
 fn each_verb_needs_its_role() {
@@ -355,6 +645,13 @@ fn troubles_are_problems() {
         ("/executions?since=soon", 400, "no instant"),
         ("/executions?since=99999999999999999", 400, "beyond the calendar"),
         ("/executions?after=x", 400, "follows"),
+        ("/audit?after=7", 400, "follows"),
+        ("/jobs?limit=0", 400, "from 1 to 1000"),
+        ("/verify", 400, "since is missing"),
+        ("/verify?since=1h&until=2h", 400, "the range begins"),
+        ("/verify?since=1h&schedule=x", 404, "no schedule"),
+        ("/task", 400, "id is missing"),
+        ("/task?id=x", 404, "The audit has"),
         ("/why", 400, "or for an execution"),
         ("/why?schedule=x", 400, "at is missing"),
         ("/why?schedule=x&execution=1", 400, "or for an execution"),

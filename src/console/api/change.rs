@@ -5,29 +5,26 @@ use std::collections::BTreeMap;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::super::asked::{Asked, Permit};
-use super::super::carried::one;
+use super::super::carried::carry;
 use super::super::order::Order;
 use super::super::query::Query;
 use super::super::state::Console;
 use super::super::trouble::Trouble;
 use super::super::words::first_line;
 use super::answer::{json, problem};
-
-/// Where whoever is known by a cookie, or by a proxy, repeats the token of the cookie `firetime_token`.
-pub(super) const TOKEN_HEADER: &str = "x-firetime-token";
+use super::ordered::is_ordered;
 
 /// What may be ordered.
-pub(super) const VERBS: [&str; 9] =
-    ["pause", "resume", "drain", "run", "skip", "rerun", "remove", "cancel", "retry"];
+pub(super) const VERBS: [&str; 10] =
+    ["pause", "resume", "drain", "run", "skip", "rerun", "remove", "cancel", "retry", "stop"];
 
 /// The fields of an order: those of a form.
-pub(super) const FIELDS: [&str; 9] =
-    ["verb", "schedule", "job", "node", "application", "execution", "at", "reason", "also"];
+pub(super) const FIELDS: [&str; 10] =
+    ["verb", "schedule", "job", "node", "application", "execution", "task", "at", "reason", "also"];
 
 /// Carries out an order, if it may be given, and tells what became of it.
 pub(super) async fn change(
@@ -42,25 +39,16 @@ pub(super) async fn change(
     };
     let reason = first_line(query.get("reason").unwrap_or_default());
     let also = query.get("also").is_some();
-    let carried = console.order(permit, move |client| one(client, &order, &reason, also)).await;
+    let tasks = console.tasks().clone();
+    let carried = console.order(permit, move |client| carry(client, &tasks, &order, (&reason, also))).await;
     match carried {
-        Ok(said) => json(&json!({ "done": said.is_done, "said": said.sentence })),
+        Ok((said, _)) => json(&json!({ "done": said.is_done, "said": said.sentence })),
         Err(trouble) => problem(trouble),
     }
 }
 
 fn permitted(asked: &Asked, headers: &HeaderMap, body: &[u8]) -> Result<(Order, Query, Permit), Trouble> {
-    let text = |name| headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or_default();
-    // A page elsewhere cannot send this kind unasked.
-    if !text(CONTENT_TYPE.as_str()).starts_with("application/json") {
-        return Err(Trouble::wrong("Nothing was changed: an order is JSON, of the type application/json."));
-    }
-    if !asked.is_program && !asked.token.is(text(TOKEN_HEADER)) {
-        return Err(Trouble::forbidden(format!(
-            "Send the header {TOKEN_HEADER} with what the cookie firetime_token holds; or ask with a token of the \
-             users file (`firetime console new-token`)."
-        )));
-    }
+    is_ordered(asked, headers)?;
     let query = read(body)?;
     let order = Order::read(&query)?;
     let permit = asked.permit(order.role())?;

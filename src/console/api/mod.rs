@@ -2,7 +2,10 @@
 //! roles.
 
 mod answer;
+mod bulk;
 mod change;
+mod edit;
+mod ordered;
 mod read;
 mod reads;
 
@@ -35,6 +38,9 @@ pub(super) fn routes() -> Router<Console> {
         .iter()
         .fold(Router::new(), read)
         .route("/change", post(change::change))
+        .route("/edit", post(edit::edit))
+        .route("/bulk", post(bulk::order))
+        .route("/task", get(bulk::task))
         .route("/openapi.json", get(document))
         .fallback(missing)
         .method_not_allowed_fallback(not_allowed)
@@ -70,9 +76,8 @@ pub(super) async fn missing() -> Response {
 }
 
 async fn not_allowed() -> Response {
-    problem(Trouble::not_allowed(format!(
-        "Questions are asked with GET, and changes with POST {BELOW}/change."
-    )))
+    let said = "Questions are asked with GET; changes are ordered with POST, at change, edit and bulk.";
+    problem(Trouble::not_allowed(said))
 }
 
 #[cfg(test)]
@@ -83,6 +88,7 @@ mod tests {
 
     use super::super::order::Order;
     use super::super::query::Query;
+    use super::ordered::TOKEN_HEADER;
     use super::*;
 
     fn document() -> Value {
@@ -107,7 +113,14 @@ mod tests {
         }
         let names = |list: &[&str]| list.iter().map(|it| (*it).to_owned()).collect::<BTreeSet<_>>();
         let reads = READS.iter().map(|it| (it.path.to_owned(), "get".to_owned(), names(it.parameters)));
-        let others = [("/openapi.json", "get", &[][..]), ("/change", "post", &[change::TOKEN_HEADER])];
+        let token = &[TOKEN_HEADER][..];
+        let others = [
+            ("/openapi.json", "get", &[][..]),
+            ("/task", "get", &["id"]),
+            ("/change", "post", token),
+            ("/edit", "post", token),
+            ("/bulk", "post", token),
+        ];
         let others = others.map(|(path, verb, list)| (path.to_owned(), verb.to_owned(), names(list)));
         assert_eq!(told, reads.chain(others).collect());
         assert_eq!(document["servers"][0]["url"], ".", "it is read beside the paths");
@@ -127,6 +140,7 @@ mod tests {
                 ("at", "2026-11-29T10:05:00Z"),
                 ("schedule", "s"),
                 ("node", "n"),
+                ("task", "t"),
             ];
             let query = all.iter().fold(Query::default(), |query, (name, value)| query.with(name, value));
             assert!(Order::read(&query.with("verb", &verb)).is_ok(), "{verb}");

@@ -1,14 +1,15 @@
 //! The questions, and their answers: views as the program writes them with `--output json`.
 
+use std::ops::Bound;
+
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::super::asked::Asked;
-use super::super::filter::filter;
+use super::super::filter;
 use super::super::instant::instant;
 use super::super::query::Query;
-use super::super::schedules;
 use super::super::trouble::Trouble;
 use super::read::Read;
 use crate::{AuditFilter, Client, ExecutionFilter, OutcomeFilter, ScheduleFilter};
@@ -17,7 +18,7 @@ use crate::{AuditFilter, Client, ExecutionFilter, OutcomeFilter, ScheduleFilter}
 const USUAL: usize = 100;
 const MOST: usize = 1_000;
 
-pub(super) static READS: [Read; 9] = [
+pub(super) static READS: [Read; 10] = [
     Read {
         path: "/schedules",
         parameters: &["q", "job", "state", "owner", "first", "after", "limit"],
@@ -34,9 +35,10 @@ pub(super) static READS: [Read; 9] = [
     },
     Read { path: "/execution", parameters: &["id"], make: execution },
     Read { path: "/why", parameters: &["schedule", "at", "execution"], make: why },
-    Read { path: "/jobs", parameters: &[], make: jobs },
-    Read { path: "/nodes", parameters: &[], make: nodes },
-    Read { path: "/audit", parameters: &["target", "actor", "verb", "since", "limit"], make: audit },
+    Read { path: "/jobs", parameters: &["after", "limit"], make: jobs },
+    Read { path: "/nodes", parameters: &["after", "limit"], make: nodes },
+    Read { path: "/audit", parameters: &["target", "actor", "verb", "since", "after", "limit"], make: audit },
+    Read { path: "/verify", parameters: &["schedule", "since", "until"], make: verify },
     Read { path: "/outcomes", parameters: &["since", "until", "job", "node", "by"], make: outcomes },
 ];
 
@@ -60,7 +62,7 @@ fn limit(query: &Query) -> Result<usize, Trouble> {
 }
 
 /// An instant as JSON has it, in epoch milliseconds, or as people write it.
-fn at(query: &Query, name: &str, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, Trouble> {
+pub(super) fn at(query: &Query, name: &str, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, Trouble> {
     let Some(text) = query.typed(name) else { return Ok(None) };
     match text.parse() {
         Ok(millis) => DateTime::from_timestamp_millis(millis).map(Some).ok_or_else(Trouble::beyond),
@@ -78,7 +80,7 @@ fn id(query: &Query, name: &str) -> Result<i64, Trouble> {
 }
 
 fn schedules(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
-    let filter = ScheduleFilter { limit: limit(&asked.query)?, ..schedules::filter(&asked.query)? };
+    let filter = ScheduleFilter { limit: limit(&asked.query)?, ..filter::schedules(&asked.query)? };
     let page = client.find_schedules(&filter)?;
     list(&page.schedules, page.next.map(|next| next.to_string()))
 }
@@ -93,7 +95,7 @@ fn executions(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
     let (query, limit, now) = (&asked.query, limit(&asked.query)?, client.now()?);
     let (since, until) = (at(query, "since", now)?, at(query, "until", now)?);
     let query = query.clone().without("since").without("until");
-    let filter = filter(&query, now)?;
+    let filter = filter::executions(&query, now)?;
     let mut found = client.executions(&ExecutionFilter { since, until, limit: limit + 1, ..filter })?;
     let has_more = found.len() > limit;
     found.truncate(limit);
@@ -126,25 +128,45 @@ fn why(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
     }
 }
 
-fn jobs(client: &Client, _: &Asked) -> Result<Value, Trouble> {
-    list(&client.jobs()?, None)
+/// A page of what is read whole: what follows the key that was last, by key.
+fn page<T: Serialize>(mut items: Vec<T>, query: &Query, key: fn(&T) -> &str) -> Result<Value, Trouble> {
+    let limit = limit(query)?;
+    items.retain(|it| query.get("after").is_none_or(|after| key(it) > after));
+    items.sort_by(|a, b| key(a).cmp(key(b)));
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    let after = items.last().filter(|_| has_more).map(|last| key(last).to_owned());
+    list(&items, after)
 }
 
-fn nodes(client: &Client, _: &Asked) -> Result<Value, Trouble> {
-    list(&client.nodes()?, None)
+fn jobs(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
+    page(client.jobs()?, &asked.query, |job| &job.name)
+}
+
+fn nodes(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
+    page(client.nodes()?, &asked.query, |node| &node.id)
 }
 
 fn audit(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
-    let query = &asked.query;
-    let mut entries = client.audit(&AuditFilter {
-        target: query.text("target"),
-        actor: query.text("actor"),
-        verb: query.text("verb"),
-        since: at(query, "since", client.now()?)?,
-        limit: limit(query)?,
-    })?;
+    let (query, limit) = (&asked.query, limit(&asked.query)?);
+    let filter = filter::audit(query, at(query, "since", client.now()?)?)?;
+    let mut entries = client.audit(&AuditFilter { limit: limit + 1, ..filter })?;
+    let has_more = entries.len() > limit;
+    entries.truncate(limit);
+    let after = entries.last().filter(|_| has_more).map(|it| it.place());
     asked.masks.audit(&mut entries);
-    list(&entries, None)
+    list(&entries, after.map(|place| format!("{}.{}", place.made, place.id)))
+}
+
+fn verify(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
+    let (query, now) = (&asked.query, client.now()?);
+    let since = at(query, "since", now)?;
+    let since =
+        since.ok_or_else(|| Trouble::wrong("The parameter since is missing: where the range begins."))?;
+    let until = at(query, "until", now)?.map_or(Bound::Unbounded, Bound::Excluded);
+    let verify = client.verify((Bound::Included(since), until));
+    let verify = query.get("schedule").into_iter().fold(verify, |verify, name| verify.schedule(name));
+    value(&verify.run()?)
 }
 
 fn outcomes(client: &Client, asked: &Asked) -> Result<Value, Trouble> {

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::response::Response;
 use chrono::{DateTime, Utc};
 
-pub(super) use self::order::{EditOrder, carry};
+pub(super) use self::order::{EditOrder, carry, said};
 use self::times::{Times, beside};
 use super::asked::Asked;
 use super::frame::Frame;
