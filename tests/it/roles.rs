@@ -209,7 +209,7 @@ fn a_role_without_ddl_says_who_is_to_migrate(kind: ServerKind) {
         assert_eq!(error.kind(), ErrorKind::Schema, "{error}");
         error.to_string()
     };
-    owners.batch("UPDATE QRTZ_SCHEMA SET version = 7000");
+    owners.batch("UPDATE QRTZ_SCHEMA SET version = 7000, needs = 7000");
     assert!(
         refused(false).contains("use a newer firetime") && refused(true).contains("use a newer firetime")
     );

@@ -22,6 +22,9 @@ use crate::store::{Result, StoreLimits};
 #[derive(Clone, Copy)]
 pub(crate) struct Migration<'a> {
     version: i64,
+    /// The version that a build must know at least to work on this one: the same, unless it only adds to what
+    /// that build uses.
+    needs: i64,
     name: &'a str,
     sqlite: &'a str,
     postgres: &'a str,
@@ -31,6 +34,7 @@ pub(crate) struct Migration<'a> {
 /// In the order of their versions.
 pub(crate) const MIGRATIONS: &[Migration<'_>] = &[Migration {
     version: 1,
+    needs: 1,
     name: "tables",
     sqlite: include_str!("../../../migrations/sqlite/0001_tables.sql"),
     postgres: include_str!("../../../migrations/postgres/0001_tables.sql"),
@@ -41,7 +45,7 @@ pub(crate) const MIGRATIONS: &[Migration<'_>] = &[Migration {
 const LOCK: i64 = -1;
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS QRTZ_SCHEMA (version BIGINT NOT NULL PRIMARY KEY, \
-     name VARCHAR(100) NOT NULL, applied_time BIGINT NOT NULL)";
+     needs BIGINT NOT NULL, name VARCHAR(100) NOT NULL, applied_time BIGINT NOT NULL)";
 
 /// The schema version this build works with.
 pub(crate) const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
@@ -66,10 +70,11 @@ impl<'a> Migration<'a> {
     }
 }
 
-/// Brings the database's schema to this build's version. Several nodes may do so at once.
+/// Brings the database's schema to this build's version. Several nodes may do so at once. A newer one that
+/// only adds to it is left as it is.
 ///
 /// # Errors
-/// [`ErrorKind::Schema`] if the schema is newer than this build; it is then left as it is.
+/// [`ErrorKind::Schema`] if the schema is newer in another way; it is then left as it is, too.
 /// [`ErrorKind::Config`] behind a pooler whose clients share sessions.
 pub fn migrate(url: &str) -> Result<MigrationReport> {
     migrate_by(url, MIGRATIONS)
@@ -81,10 +86,11 @@ fn migrate_by(url: &str, migrations: &[Migration<'_>]) -> Result<MigrationReport
     bring_up(session.as_mut(), migrations).map_err(|fault| failed(target.clean(fault)))
 }
 
-/// Whether the database's schema is the one this build works with.
+/// Whether the database's schema is one that this build works with: its own, or a newer one that only adds to
+/// it.
 ///
 /// # Errors
-/// [`ErrorKind::Schema`] if it is missing, older or newer; says which and what to do.
+/// [`ErrorKind::Schema`] if it is missing, older or too new; says which and what to do.
 /// [`ErrorKind::Config`] behind a pooler whose clients share sessions.
 pub(crate) fn check_schema(url: &str) -> Result<()> {
     let target = Target::parse(url)?;
@@ -94,18 +100,34 @@ pub(crate) fn check_schema(url: &str) -> Result<()> {
         return Err(Error::new(ErrorKind::Schema, message));
     }
     let mut session = target.connect_first(LIMITS).map_err(failed)?;
-    let version = installed(session.as_mut()).map_err(|fault| failed(target.clean(fault)))?;
-    fits(version, VERSION).map_err(|message| Error::new(ErrorKind::Schema, message))
+    let installed = installed(session.as_mut()).map_err(|fault| failed(target.clean(fault)))?;
+    fits(installed, VERSION).map_err(|message| Error::new(ErrorKind::Schema, message))
 }
 
-/// Whether the installed version is the needed one; the error says what to do if not.
-fn fits(installed: Option<i64>, needed: i64) -> std::result::Result<(), String> {
+/// A schema as its database has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Installed {
+    version: i64,
+    /// What a build must know at least.
+    needs: i64,
+}
+
+impl Installed {
+    const NONE: Self = Self { version: 0, needs: 0 };
+
+    fn suits(self, known: i64) -> bool {
+        self.version == known || (self.version > known && self.needs <= known)
+    }
+}
+
+/// Whether a build that knows this version works on the installed one; the error says what to do if not.
+fn fits(installed: Option<Installed>, needed: i64) -> std::result::Result<(), String> {
     let hint =
         "run `firetime migrate`, call firetime::migrate(url), or let the scheduler migrate at its start";
     match installed {
-        Some(version) if version == needed => Ok(()),
-        Some(version) if version > needed => Err(newer(version, needed)),
-        Some(version) => {
+        Some(installed) if installed.suits(needed) => Ok(()),
+        Some(Installed { version, .. }) if version > needed => Err(newer(version, needed)),
+        Some(Installed { version, .. }) => {
             Err(format!("the database's schema is version {version}, this firetime needs {needed}: {hint}"))
         }
         None => Err(format!(
@@ -147,21 +169,22 @@ pub(crate) fn bring_up(session: &mut dyn Session, migrations: &[Migration<'_>]) 
 
 fn apply(session: &mut dyn Session, migrations: &[Migration<'_>]) -> Step<MigrationReport> {
     let last = migrations.last().map_or(0, |migration| migration.version);
-    let before = installed(session)?.unwrap_or(0);
-    if before > last {
-        return Err(Fault::new(FaultKind::Refused, newer(before, last)));
+    let before = installed(session)?.unwrap_or(Installed::NONE);
+    if before.suits(last) {
+        return Ok(MigrationReport { version: before.version, applied: Vec::new() });
     }
-    if before == last {
-        return Ok(MigrationReport { version: last, applied: Vec::new() });
+    if before.version > last {
+        return Err(Fault::new(FaultKind::Refused, newer(before.version, last)));
     }
     session.wait();
     session.batch(VERSIONS).map_err(may_not)?;
     if !session.certifies() {
-        return add(session, migrations, before);
+        return add(session, migrations, before.version);
     }
     let unlock = lock_cluster(session)?;
     // Another member may have finished meanwhile.
-    let report = installed(session).and_then(|before| add(session, migrations, before.unwrap_or(0)));
+    let report =
+        installed(session).and_then(|before| add(session, migrations, before.map_or(0, |it| it.version)));
     let unlocked = session.execute(&unlock);
     report.and_then(|report| unlocked.map(|_| report))
 }
@@ -174,7 +197,9 @@ fn lock_cluster(session: &mut dyn Session) -> Step<Statement> {
     let (clock, owner) = (session.dialect().clock(), format!("locked by {}", uuid::Uuid::new_v4()));
     let stale =
         format!("DELETE FROM QRTZ_SCHEMA WHERE version = {LOCK} AND applied_time < {clock} - {STALE}");
-    let insert = format!("INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES ({LOCK}, ?, {clock})");
+    let insert = format!(
+        "INSERT INTO QRTZ_SCHEMA (version, needs, name, applied_time) VALUES ({LOCK}, 0, ?, {clock})"
+    );
     let unlock = format!("DELETE FROM QRTZ_SCHEMA WHERE version = {LOCK} AND name = ?");
     let faster = |fault: &Fault| fault.kind == FaultKind::Duplicate || fault.kind.passes();
     for _ in 0..2 * SCHEMA_WAIT {
@@ -199,10 +224,10 @@ fn add(session: &mut dyn Session, migrations: &[Migration<'_>], before: i64) -> 
             session.batch(statement).map_err(may_not)?;
         }
         let insert = format!(
-            "INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES (?, ?, {})",
+            "INSERT INTO QRTZ_SCHEMA (version, needs, name, applied_time) VALUES (?, ?, ?, {})",
             dialect.clock()
         );
-        session.execute(&sql(insert).bind(migration.version).bind(migration.name))?;
+        session.execute(&sql(insert).bind(migration.version).bind(migration.needs).bind(migration.name))?;
         applied.push((migration.version, migration.name.to_owned()));
     }
     Ok(MigrationReport { version: last, applied })
@@ -218,16 +243,23 @@ fn may_not(fault: Fault) -> Fault {
     }
 }
 
-/// The version in QRTZ_SCHEMA; `None` without that table or a row in it.
-fn installed(session: &mut dyn Session) -> Step<Option<i64>> {
+/// The schema as QRTZ_SCHEMA says; `None` without that table or a row in it.
+fn installed(session: &mut dyn Session) -> Step<Option<Installed>> {
     let exists = sql(session.dialect().schema_table());
     if single(session.rows(&exists)?)? == 0 {
         return Ok(None);
     }
-    let question = sql("SELECT COALESCE(MAX(version), 0) AS version FROM QRTZ_SCHEMA");
-    let rows = session.rows(&question).map_err(|fault| fault.with("its version cannot be read"))?;
-    let version = single(rows)?;
-    Ok((version > 0).then_some(version))
+    let question = "SELECT COALESCE(MAX(version), 0) AS version, COALESCE(MAX(needs), 0) AS needs \
+                    FROM QRTZ_SCHEMA";
+    let rows = session.rows(&sql(question)).map_err(|fault| fault.with("its version cannot be read"))?;
+    let Some(mut row) = rows.into_iter().next() else { return Ok(None) };
+    let installed = Installed { version: row.int()?, needs: row.int()? };
+    Ok(Some(installed).filter(|it| it.version > 0))
+}
+
+/// Whether a later release has changed the schema: rows may hold words that this build does not know.
+pub(crate) fn is_newer(session: &mut dyn Session) -> Step<bool> {
+    Ok(installed(session)?.is_some_and(|it| it.version > VERSION))
 }
 
 #[cfg(test)]

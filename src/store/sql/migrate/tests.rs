@@ -1,14 +1,19 @@
 //! Migrations on databases of their own: each test makes one and drops it.
 #![allow(clippy::disallowed_methods, reason = "several nodes boot at once")]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
+use crate::store::Definition;
+use crate::store::conformance::all_broken;
+use crate::trigger::Trigger;
 
 /// Versions that a later firetime might bring; the second needs the first.
 const LATER: &[Migration<'_>] = &[
     Migration {
         version: VERSION + 1,
+        needs: VERSION + 1,
         name: "a column",
         sqlite: "ALTER TABLE QRTZ_APP ADD COLUMN later BIGINT NOT NULL DEFAULT 7",
         postgres: "ALTER TABLE QRTZ_APP ADD COLUMN IF NOT EXISTS later BIGINT NOT NULL DEFAULT 7",
@@ -24,7 +29,7 @@ const LATER: &[Migration<'_>] = &[
 ];
 
 const fn on_each<'a>(version: i64, name: &'a str, text: &'a str) -> Migration<'a> {
-    Migration { version, name, sqlite: text, postgres: text, mysql: text }
+    Migration { version, needs: version, name, sqlite: text, postgres: text, mysql: text }
 }
 
 /// This build's versions, then the later ones.
@@ -124,6 +129,35 @@ fn a_newer_schema_is_refused_and_left_alone(own: &Own) {
     assert_eq!(own.versions(), added(&all()));
 }
 
+/// A build starts on a newer schema that only adds to its own, unless a still later version needs more.
+fn a_newer_schema_that_only_adds_is_worked_on(own: &Own) {
+    let adds = Migration { needs: VERSION, ..LATER[0] };
+    let newer = [MIGRATIONS, &[adds]].concat();
+    assert_eq!(migrate_by(&own.url, &newer).unwrap().version, VERSION + 1);
+    check_schema(&own.url).unwrap();
+    let report = migrate(&own.url).unwrap();
+    assert_eq!(report, MigrationReport { version: VERSION + 1, applied: Vec::new() });
+    migrate_by(&own.url, &[MIGRATIONS, &[adds], &LATER[1..]].concat()).unwrap();
+    assert_eq!(check_schema(&own.url).unwrap_err().kind(), ErrorKind::Schema);
+    assert_eq!(migrate(&own.url).unwrap_err().kind(), ErrorKind::Schema);
+}
+
+/// Nodes of a later release write words that this build does not know: it leaves their rows to them.
+fn words_of_a_later_release_are_left_to_its_nodes(own: &Own) {
+    migrate(&own.url).unwrap();
+    let store = Target::parse(&own.url).unwrap().open(LIMITS, Arc::default()).unwrap();
+    let hourly = Trigger::cron("@hourly", "UTC").unwrap();
+    store
+        .ensure(&Definition { application: "shop".to_owned(), ..Definition::new("s", "work", hourly) })
+        .unwrap();
+    run(&own.url, "UPDATE QRTZ_EXECUTE SET misfire = 'LATER' WHERE name = 's'");
+    let broken = || all_broken(store.as_ref(), "shop", 1_000, 10).len();
+    assert_eq!(broken(), 1);
+    let adds = Migration { needs: VERSION, ..LATER[0] };
+    migrate_by(&own.url, &[MIGRATIONS, &[adds]].concat()).unwrap();
+    assert_eq!(broken(), 0);
+}
+
 fn diesels_own_migrations_are_left_alone(own: &Own) {
     run(&own.url, "CREATE TABLE __diesel_schema_migrations (version VARCHAR(50) PRIMARY KEY, run_on BIGINT)");
     run(&own.url, "INSERT INTO __diesel_schema_migrations VALUES ('00000000000001', 7)");
@@ -150,7 +184,7 @@ fn a_crash_between_two_statements_is_mended(make: impl Fn() -> Own) {
             let kept = if dialect == Dialect::Mysql { at } else { 0 };
             let version = all[..kept].last().map(|migration| migration.version);
             assert_eq!(
-                installed(own.session().as_mut()).unwrap(),
+                installed(own.session().as_mut()).unwrap().map(|it| it.version),
                 version,
                 "{} after {done}",
                 migration.name
@@ -188,8 +222,11 @@ fn a_migration_that_takes_longer_than_a_statement_may_is_finished(own: &Own, slo
 
 #[test]
 fn an_older_schema_is_refused_with_what_to_do() {
-    assert_eq!(fits(Some(2), 2), Ok(()));
-    let said = fits(Some(1), 2).unwrap_err();
+    let installed = |version, needs| Some(Installed { version, needs });
+    assert_eq!(fits(installed(2, 2), 2), Ok(()));
+    assert_eq!(fits(installed(3, 2), 2), Ok(()));
+    assert!(fits(installed(3, 3), 2).unwrap_err().contains("newer than this firetime's 2"));
+    let said = fits(installed(1, 1), 2).unwrap_err();
     assert!(said.contains("version 1, this firetime needs 2: run `firetime migrate`"), "{said}");
 }
 
@@ -217,6 +254,16 @@ macro_rules! migrations {
             #[test]
             fn a_newer_schema_is_refused_and_left_alone() {
                 super::a_newer_schema_is_refused_and_left_alone(&$make);
+            }
+
+            #[test]
+            fn a_newer_schema_that_only_adds_is_worked_on() {
+                super::a_newer_schema_that_only_adds_is_worked_on(&$make);
+            }
+
+            #[test]
+            fn words_of_a_later_release_are_left_to_its_nodes() {
+                super::words_of_a_later_release_are_left_to_its_nodes(&$make);
             }
 
             #[test]

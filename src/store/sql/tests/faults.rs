@@ -268,11 +268,11 @@ fn a_connection_lost_during_the_commit_is_unknown_until_resolved(database: &Data
 /// A syntax error, a column that must have a value, and a key that is taken.
 fn what_the_database_says_is_the_cause_of_the_error(database: &Database) {
     let case = Case::new(database);
-    let insert = "INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES";
+    let insert = "INSERT INTO QRTZ_SCHEMA (version, needs, name, applied_time) VALUES";
     for (text, kind) in [
         ("SELECT FROM WHERE".to_owned(), ErrorKind::Refused),
-        (format!("{insert} (999, NULL, 1)"), ErrorKind::Data),
-        (format!("{insert} (1, 'again', 1)"), ErrorKind::Data),
+        (format!("{insert} (999, 1, NULL, 1)"), ErrorKind::Data),
+        (format!("{insert} (1, 1, 'again', 1)"), ErrorKind::Data),
     ] {
         let wrong = sql(text);
         let error = case.store.alone("try", |session| session.execute(&wrong)).unwrap_err().during("look");
