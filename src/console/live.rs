@@ -17,7 +17,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
 
 use super::asked::Asked;
@@ -25,6 +25,7 @@ use super::asker::{Question, Shown};
 use super::pages::make;
 use super::query::Query;
 use super::state::Console;
+use super::streams::Place;
 use super::trouble::Trouble;
 use super::watch::{Gone, Watch};
 use super::zone::{ZonePick, within};
@@ -59,13 +60,14 @@ pub(super) async fn stream(State(console): State<Console>, asked: Asked, parts: 
         let console = asking.clone();
         async move { console.call(Trouble::away, page_of(&console, &question)).await }
     };
-    let viewer = console.stream().and_then(|permit| Some((permit, console.askers().look(question, ask)?)));
-    let Some((permit, shown)) = viewer else {
+    let viewer = console.stream(asked.user.as_deref());
+    let viewer = viewer.and_then(|place| Some((place, console.askers().look(question, ask)?)));
+    let Some((place, shown)) = viewer else {
         return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "30")]).into_response();
     };
     let watch = Watch::new(console, parts);
     let over = Box::pin(sleep(if watch.is_elsewhere() { LONGEST_KNOWN } else { LONGEST }));
-    let viewer = Viewer { shown, sent: Vec::new(), is_new: true, watch, over, _permit: permit };
+    let viewer = Viewer { shown, sent: Vec::new(), is_new: true, watch, over, _place: place };
     sent(Events(Some(Box::pin(viewer.next()))))
 }
 
@@ -106,7 +108,7 @@ struct Viewer {
     watch: Watch,
     /// When the stream ends.
     over: Pin<Box<Sleep>>,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// Why a viewer waits no longer.

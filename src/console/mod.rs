@@ -65,6 +65,7 @@ mod show;
 mod span;
 mod standby;
 mod state;
+mod streams;
 mod strip;
 mod token;
 mod trouble;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use super::asker::Askers;
 use super::bulk::Tasks;
@@ -10,13 +10,12 @@ use super::clock;
 use super::logins::Logins;
 use super::options::Options;
 use super::standby::Standby;
+use super::streams::{Place, Streams};
 use super::trouble::Trouble;
 use crate::Client;
 
 /// So many requests ask the database at once; further ones wait for their turn.
 const MOST_CALLS: usize = 8;
-/// So many pages are kept up to date at once.
-const MOST_STREAMS: usize = 1_000;
 
 /// Who changes something, for the audit, if neither a login nor the client says.
 const ACTOR: &str = "console";
@@ -33,7 +32,7 @@ pub(super) struct Console {
     /// Changes of many that are under way.
     tasks: Tasks,
     askers: Askers,
-    streams: Arc<Semaphore>,
+    streams: Streams,
 }
 
 impl Console {
@@ -42,7 +41,6 @@ impl Console {
         let client = if client.actor().is_some() { client } else { client.acting_as(ACTOR) };
         let application = client.application().into();
         let calls = Arc::new(Semaphore::new(MOST_CALLS));
-        let streams = Arc::new(Semaphore::new(MOST_STREAMS));
         Self {
             client,
             application,
@@ -52,7 +50,7 @@ impl Console {
             calls,
             tasks: Tasks::default(),
             askers: Askers::default(),
-            streams,
+            streams: Streams::default(),
         }
     }
 
@@ -77,9 +75,9 @@ impl Console {
         &self.askers
     }
 
-    /// A place among the pages that are kept up to date, if there is one.
-    pub(super) fn stream(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.streams).try_acquire_owned().ok()
+    /// A place among the pages that are kept up to date, if there is one for this user.
+    pub(super) fn stream(&self, user: Option<&str>) -> Option<Place> {
+        self.streams.place(user)
     }
 
     pub(super) fn application(&self) -> &str {

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::body::{Body, BodyDataStream};
 use axum::http::{HeaderMap, Request, StatusCode};
 use diesel::connection::{InstrumentationEvent, set_default_instrumentation};
-use firetime::console::{Options, router};
+use firetime::console::{Options, Role, User, router};
 use firetime::{Client, Job, Schedule, Trigger};
 use futures_core::Stream;
 use libtest_mimic::Trial;
@@ -26,6 +26,7 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("a_stream_tells_what_has_changed", a_stream_tells_what_has_changed),
         ("two_hundred_pages_ask_as_often_as_one", two_hundred_pages_ask_as_often_as_one),
         ("a_stream_is_of_a_page", a_stream_is_of_a_page),
+        ("nobody_takes_all_streams_from_the_others", nobody_takes_all_streams_from_the_others),
     ];
     for (name, test) in tests {
         trials.push(trial(format!("live::{name}"), *test));
@@ -38,6 +39,31 @@ pub fn add_far(trials: &mut Vec<Trial>, kind: ServerKind) {
         let name = format!("{}::live::a_page_outlives_its_database", kind.name());
         trials.push(trial(name, move || a_page_outlives_its_database(kind)));
     }
+}
+
+fn nobody_takes_all_streams_from_the_others() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = crate::support::scheduler::client(&database);
+    let options = Options::new()
+        .user(|request| Some(User::new(request.headers.get("x-who")?.to_str().ok()?, Role::Viewer)));
+    let pages = router(client, options);
+    let open = |who: &'static str| {
+        let request = Request::get("/live?of=now").header("host", "localhost").header("x-who", who);
+        pages.clone().oneshot(request.body(Body::empty()).unwrap())
+    };
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let mut streams = Vec::new();
+        for _ in 0..32 {
+            streams.push(open("ann").await.unwrap());
+        }
+        assert!(streams.iter().all(|it| it.status() == StatusCode::OK));
+        let refused = open("ann").await.unwrap();
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(refused.headers().contains_key("retry-after"));
+        assert_eq!(open("bea").await.unwrap().status(), StatusCode::OK);
+        streams.pop();
+        assert_eq!(open("ann").await.unwrap().status(), StatusCode::OK);
+    });
 }
 
 /// An open page.
