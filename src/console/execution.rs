@@ -70,7 +70,8 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<ExecutionPage, Trou
     let frame = Frame::new(asked, client.application(), "executions", format!("Execution {id}"));
     let now = client.now()?;
     let mut details = client.execution(id)?;
-    let (why, mut logs) = (client.why(id)?, client.logs(id)?);
+    let (mut why, mut logs) = (client.why(id)?, client.logs(id)?);
+    asked.masks.why(&mut why);
     asked.masks.execution(client, &mut details, &mut logs)?;
     let last = details.last();
     let lines = logs.lines.iter().map(|line| Line {

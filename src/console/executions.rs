@@ -61,10 +61,11 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<ExecutionsPage, Tro
     let now = client.now()?;
     let filter = ExecutionFilter { limit: PAGE + 1, ..filter::executions(&asked.query, now)? };
     let is_lately = is_lately(&asked.query);
-    let found = match is_lately {
+    let mut found = match is_lately {
         true => client.failures(filter.schedule.as_deref())?.executions,
         false => client.executions(&filter)?,
     };
+    asked.masks.executions(&mut found);
     let nodes = client.nodes()?;
     let shown = if is_lately { &found[..] } else { &found[..found.len().min(PAGE)] };
     let rows = ExecutionLine::all(shown, &nodes, &frame, now);

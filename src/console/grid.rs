@@ -154,10 +154,12 @@ fn hours(
     let mut hours: BTreeMap<DateTime<Utc>, Hour> = BTreeMap::new();
     // Of all attempts at a fire time, reruns among them, one that has succeeded counts, or else the last.
     let mut decisive: BTreeMap<DateTime<Utc>, &ExecutionView> = BTreeMap::new();
+    let mut spans: Vec<(DateTime<Utc>, DateTime<Utc>)> = Vec::new();
     for row in rows.iter().filter(|row| row.cause != "by hand") {
         let Some(at) = row.fire_time else { continue };
         if let Some(until) = row.until.filter(|_| row.count > 1) {
             add_span(&mut hours, row.count, (at, until), now);
+            spans.push((at, until));
             continue;
         }
         let known = decisive.entry(at).or_insert(row);
@@ -168,6 +170,10 @@ fn hours(
     }
     for (at, row) in decisive {
         let hour = hours.entry(hour_of(at).0).or_default();
+        // A rerun of one of many counts in its place.
+        if row.origin != 0 && spans.iter().any(|(from, until)| (*from..=*until).contains(&at)) {
+            hour.skipped = (hour.skipped - 1).max(0);
+        }
         let is_late = row.started.zip(row.due).is_some_and(|(started, due)| started - due >= LATE);
         match row.state.as_str() {
             "SUCCEEDED" if is_late => hour.late += 1,

@@ -1,4 +1,4 @@
-//! Payloads, results and logs that nobody sees in a console.
+//! Payloads, results and logs that nobody sees in a console, and what quotes them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,10 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::trouble::Trouble;
-use crate::{AuditView, Client, ErrorKind, ExecutionDetails, ExecutionLogs, ScheduleDetails, ScheduleField};
+use crate::{
+    AuditView, Because, Check, Client, ErrorKind, ExecutionDetails, ExecutionLogs, ExecutionView,
+    ScheduleDetails, ScheduleField, ScheduleView, Why,
+};
 
 /// What is shown in the place of something hidden.
 pub(super) const HIDDEN: &str = "(hidden)";
+/// Words before a decoder's own: these quote what they cannot decode.
+const DECODING: [&str; 2] = ["decode its payload", "payload cannot be decoded"];
 /// A shorter value may be part of any word, and is not looked for in lines of a log.
 const SHORTEST: usize = 3;
 
@@ -58,6 +63,45 @@ impl Masks {
         if self.touches(&details.schedule.job) {
             details.payload = self.value(&details.schedule.job, &details.payload).into_owned();
         }
+        self.schedules(std::slice::from_mut(&mut details.schedule));
+    }
+
+    /// Hides what decoders say of payloads in a list of schedules.
+    pub(super) fn schedules(&self, list: &mut [ScheduleView]) {
+        for it in list.iter_mut().filter(|it| self.touches(&it.job)) {
+            cut(&mut it.left_alone);
+        }
+    }
+
+    /// The same in a list of executions.
+    pub(super) fn executions(&self, list: &mut [ExecutionView]) {
+        for it in list.iter_mut().filter(|it| self.touches(&it.job)) {
+            cut(&mut it.error);
+        }
+    }
+
+    /// The same in what needs people, of all jobs if anything of one is hidden.
+    pub(super) fn check(&self, check: &mut Check) {
+        for finding in check.findings.iter_mut().filter(|_| !self.is_empty()) {
+            cut(&mut finding.problem);
+        }
+    }
+
+    /// The same in an answer, and the payloads that the audit tells there, as [`Self::audit`] hides them.
+    pub(super) fn why(&self, why: &mut Why) {
+        if self.is_empty() {
+            return;
+        }
+        cut(&mut why.sentence);
+        if let Because::Undecodable { error, .. } = &mut why.because {
+            cut(error);
+        }
+        for fact in &mut why.evidence {
+            match fact.tells_payload {
+                true => HIDDEN.clone_into(&mut fact.known),
+                false => cut(&mut fact.known),
+            }
+        }
     }
 
     /// Hides what is to be hidden of an execution and of what its handlers have said. A payload of its own
@@ -69,6 +113,8 @@ impl Masks {
         logs: &mut ExecutionLogs,
     ) -> Result<(), Trouble> {
         let job = details.execution.job.clone();
+        self.executions(std::slice::from_mut(&mut details.execution));
+        self.executions(&mut details.attempts);
         if !self.touches(&job) {
             return Ok(());
         }
@@ -117,6 +163,17 @@ impl Masks {
                 HIDDEN.clone_into(text);
             }
         }
+    }
+}
+
+/// Hides what a decoder says in a text, and all that follows.
+fn cut(text: &mut String) {
+    let begin = DECODING.iter().filter_map(|words| text.find(words)).min();
+    let colon = begin.and_then(|begin| Some(begin + text.get(begin..)?.find(": ")?));
+    if let Some(colon) = colon {
+        text.truncate(colon);
+        text.push_str(": ");
+        text.push_str(HIDDEN);
     }
 }
 

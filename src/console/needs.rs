@@ -76,6 +76,9 @@ fn need(check: &Check, finding: &Finding, frame: &Frame) -> Option<Need> {
             (Mark::Failed, "Mend its job, then resume it.", schedule(), resume)
         }
         FindingKind::ScheduleUnmet => (Mark::Late, "", schedule(), None),
+        FindingKind::ScheduleLeftAlone => {
+            (Mark::Late, "Edit its payload, or start a node that takes it.", schedule(), None)
+        }
         FindingKind::Failing => (Mark::Failed, "", Some((failures(Some(name)), "Show them")), None),
         FindingKind::NodeDied => {
             let link = Some((address("executions", "node", name), "What it ran"));
@@ -114,6 +117,7 @@ fn unseen(finding: &Finding) -> Option<(String, &'static str)> {
         ("--state paused", "schedules?state=paused"),
         ("--state unmet", "schedules?state=unmet"),
         ("--state overdue", "schedules?state=overdue"),
+        ("--state left-alone", "schedules?state=left-alone"),
     ];
     let (_, list) = lists.into_iter().find(|(option, _)| finding.action.contains(option))?;
     Some((list.to_owned(), "Show all"))

@@ -94,7 +94,8 @@ pub(super) async fn page(State(console): State<Console>, asked: Asked) -> Respon
 
 pub(super) fn make(client: &Client, asked: &Asked) -> Result<NowPage, Trouble> {
     let frame = Frame::new(asked, client.application(), "now", "Now");
-    let check = client.check()?;
+    let mut check = client.check()?;
+    asked.masks.check(&mut check);
     let under_way = some(client, &[ExecutionState::Running, ExecutionState::Claimed])?;
     let waiting = some(client, &[ExecutionState::Pending])?;
     let needs = needs(&check, &frame);
@@ -105,11 +106,10 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<NowPage, Trouble> {
         1 => "One thing needs you".to_owned(),
         many => format!("{many} things need you"),
     };
-    let live = check.live().count();
     let (running, waits) = (capped(under_way.len()), capped(waiting.len()));
     let summary = format!(
-        "{} live, {running} running, {waits} waiting; {} in the last hour{}.",
-        counted(live, "node"),
+        "{}, {running} running, {waits} waiting; {} in the last hour{}.",
+        living(&check),
         match (check.failures.executions.len(), check.failures.is_cut) {
             (0, false) => "nothing failed".to_owned(),
             _ => format!("{} failed", failed(&check)),
@@ -133,6 +133,16 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<NowPage, Trouble> {
         bars: bars(&upcoming, check.now),
         day: Day::of(client, check.now)?,
     })
+}
+
+/// `3 nodes live, 1 of them out of service`
+fn living(check: &Check) -> String {
+    let away = check.live().filter(|node| node.state != "active").count();
+    let live = counted(check.live().count(), "node");
+    match away {
+        0 => format!("{live} live"),
+        away => format!("{live} live, {} of them out of service", number(away)),
+    }
 }
 
 /// `; 2 schedules are paused`
@@ -171,11 +181,14 @@ fn failed(check: &Check) -> String {
 fn figures(check: &Check, [running, waits]: [String; 2], schedules: usize) -> Vec<Figure> {
     let figure = |name, value, to: &str| Figure { name, value, to: to.to_owned() };
     let oldest = check.late.iter().filter_map(|it| Some(check.now - it.due?)).max();
-    let waits = oldest.map_or(waits.clone(), |oldest| format!("{waits} · {}", span(oldest)));
+    let (waiting, waits) = match oldest {
+        Some(oldest) => ("waiting, oldest", format!("{waits} · {}", span(oldest))),
+        None => ("waiting", waits),
+    };
     let more = if schedules >= SCHEDULES_COUNTED { " or more" } else { "" };
     vec![
         figure("running now", running, "executions?state=RUNNING&state=CLAIMED"),
-        figure("waiting, oldest", waits, "executions?state=PENDING&oldest=1"),
+        figure(waiting, waits, "executions?state=PENDING&oldest=1"),
         figure("failed in the last hour", failed(check), &failures(None)),
         figure("live nodes", number(check.live().count()), "nodes"),
         figure("schedules", format!("{}{more}", number(schedules)), "schedules"),

@@ -169,7 +169,8 @@ impl Options {
     /// everybody, whatever their role. The audit then shows no payload of any schedule. May be said several
     /// times. Default: nothing is hidden.
     ///
-    /// What a handler says of its failure is shown all the same, as are headers, keys, groups and tags.
+    /// What decoders say of these payloads is hidden too. What a handler says of its failure is shown all the
+    /// same, as are headers, keys, groups and tags.
     #[must_use]
     pub fn hide_payloads(mut self, job: &str) -> Self {
         Arc::make_mut(&mut self.masks).hide(job);

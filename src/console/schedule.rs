@@ -1,5 +1,7 @@
 //! One schedule: when it fires, what became of its occurrences, and who changed it.
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
@@ -18,10 +20,12 @@ use super::rows::ExecutionLine;
 use super::schedules::state_of;
 use super::state::Console;
 use super::trouble::Trouble;
-use super::words::{Badge, Glyph, Mark, Moment, clock, first_line, in_words, millis, number, trigger};
+use super::words::{Badge, Glyph, Mark, Moment, clock, exact, first_line, in_words, millis, number, trigger};
 use super::zone::{hour_of, shown};
 use crate::trigger::{Timing, Trigger};
-use crate::{AuditFilter, Client, ExecutionFilter, ExecutionView, Fate, ScheduleDetails, Target, Why};
+use crate::{
+    AuditFilter, Client, ExecutionFilter, ExecutionView, Fate, ScheduleDetails, ScheduleView, Target, Why,
+};
 
 /// So many fire times to come are listed.
 const NEXT: usize = 10;
@@ -51,13 +55,13 @@ pub(super) struct SchedulePage {
     grid_words: String,
     /// What the grid lacks.
     grid_note: String,
-    /// The occurrences of the hour that is explained: those that did not run on time, and those that did.
-    whys: Vec<WhyRow>,
-    plain: Vec<WhyRow>,
+    /// The occurrences of the hour that is explained.
+    whys: Whys,
     /// The hour that is explained.
     picked: String,
-    more_whys: bool,
     upcoming: Vec<(String, Moment)>,
+    /// Why nothing comes next.
+    never: String,
     /// How late its last executions began, and how long they took.
     lateness: Option<Plot>,
     duration: Option<Plot>,
@@ -70,11 +74,27 @@ pub(super) struct SchedulePage {
     all_audit: String,
 }
 
+/// What became of the occurrences of an hour.
+#[derive(Default)]
+struct Whys {
+    /// Those that people may wonder at.
+    odd: Vec<WhyRow>,
+    /// Those that ran on time.
+    plain: Vec<WhyRow>,
+    /// Those that are not due yet, and have nothing in their way.
+    planned: Vec<WhyRow>,
+    has_more: bool,
+}
+
+impl Whys {
+    fn is_empty(&self) -> bool {
+        self.odd.is_empty() && self.plain.is_empty() && self.planned.is_empty()
+    }
+}
+
 /// What became of one occurrence.
 struct WhyRow {
     glyph: Glyph,
-    /// Whether it ran, and on time.
-    is_plain: bool,
     sentence: String,
     /// Its last execution.
     to: Option<String>,
@@ -104,13 +124,13 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<SchedulePage, Troub
     let ledger = ledger(client, name, grid::begin(now), ROWS)?;
     let picked = asked.query.get("at").map(|at| instant(at, now)).transpose()?.map(|at| hour_of(at).0);
     let grid = Grid::new(&ledger, &fire_times(&details, now), now, picked, name);
-    let (whys, more_whys) = match picked {
-        Some(at) => whys(client, name, at, &frame)?,
-        None => (Vec::new(), false),
+    let whys = match picked {
+        Some(at) => whys(client, asked, (name, at), &frame, &mended(&ledger))?,
+        None => Whys::default(),
     };
-    let (plain, whys): (Vec<WhyRow>, Vec<WhyRow>) = whys.into_iter().partition(|why| why.is_plain);
     let nodes = client.nodes()?;
-    let last = ledger_of(client, name, PLOTTED)?;
+    let mut last = ledger_of(client, name, PLOTTED)?;
+    asked.masks.executions(&mut last);
     let rows = ExecutionLine::all(&last[..last.len().min(LISTED)], &nodes, &frame, now);
     let (badge, reason) = state_of(schedule, now);
     let is_active = schedule.state == "active";
@@ -134,11 +154,10 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<SchedulePage, Troub
             None => String::new(),
         },
         grid,
-        plain,
         whys,
         picked: picked.map(of_hour).unwrap_or_default(),
-        more_whys,
         upcoming: upcoming(&details, now),
+        never: never(schedule),
         lateness: plot(&last, ("late", "How late they began"), now, |it| (it.due, it.started)),
         duration: plot(&last, ("took", "How long they took"), now, |it| (it.started, it.finished)),
         facts: facts(&details),
@@ -173,8 +192,10 @@ fn buttons(details: &ScheduleDetails, now: DateTime<Utc>, frame: &Frame) -> Vec<
     let name = || schedule.name.clone();
     let target = || Target::schedule(&schedule.name);
     let run = || Button::new(frame, "Run now", &Order::Run(name()));
+    // What passes in a pause is skipped as it ends.
+    let is_active = schedule.state == "active";
     let skip = || {
-        let at = schedule.next?;
+        let at = schedule.next.filter(|at| is_active || *at > now)?;
         Button::new(frame, format!("Skip {}", clock(at)), &Order::Skip(name(), at))
     };
     let edit = || Button::new(frame, "Edit", &Order::Edit(Box::new(EditOrder::of(details, now))));
@@ -218,6 +239,17 @@ fn upcoming(details: &ScheduleDetails, now: DateTime<Utc>) -> Vec<(String, Momen
     coming(details).take(NEXT).map(|at| (Moment::exactly(at).said, Moment::new(at, now))).collect()
 }
 
+/// Why a schedule has no fire time to come that is known.
+fn never(schedule: &ScheduleView) -> String {
+    match (schedule.state.as_str(), schedule.paused_until) {
+        ("active", _) => "It fires again after the end of its run.".to_owned(),
+        ("paused", Some(until)) => format!("It is paused, and fires again after {}.", exact(until)),
+        ("paused", None) => "It is paused, and fires again once somebody resumes it.".to_owned(),
+        ("error", _) => "It is in error, and does not fire.".to_owned(),
+        _ => "It fires no more.".to_owned(),
+    }
+}
+
 /// `Sun 29 Nov 10:00 to 11:00 UTC`
 fn of_hour(begin: DateTime<Utc>) -> String {
     let [from, to] = [begin, hour_of(begin).1].map(|at| at.with_timezone(&shown()));
@@ -246,24 +278,40 @@ fn plot(
     Plot::new(id, title, &rows.iter().filter_map(point).collect::<Vec<_>>(), now)
 }
 
-/// What became of each occurrence of an hour, and whether there are more.
+/// The fire times whose rerun has succeeded, or has yet to end.
+fn mended(ledger: &[ExecutionView]) -> BTreeSet<DateTime<Utc>> {
+    let is_open = |state: &str| ["SUCCEEDED", "PENDING", "CLAIMED", "RUNNING"].contains(&state);
+    let reruns = ledger.iter().filter(|it| it.origin != 0 && it.cause != "by hand" && is_open(&it.state));
+    reruns.filter_map(|it| it.fire_time).collect()
+}
+
+/// What became of each occurrence of an hour.
 fn whys(
     client: &Client,
-    name: &str,
-    at: DateTime<Utc>,
+    asked: &Asked,
+    (name, at): (&str, DateTime<Utc>),
     frame: &Frame,
-) -> Result<(Vec<WhyRow>, bool), Trouble> {
+    mended: &BTreeSet<DateTime<Utc>>,
+) -> Result<Whys, Trouble> {
     at.checked_add_signed(TimeDelta::hours(1)).ok_or_else(Trouble::beyond)?;
-    let end = hour_of(at).1;
-    let list = client.why_between(name, at, end)?;
-    let rows = list.answers.iter().map(|why| WhyRow {
-        glyph: Glyph(mark(why)),
-        is_plain: mark(why) == Mark::Ran,
-        sentence: why.sentence.clone(),
-        to: why.executions.last().map(|id| query::execution(*id)),
-        button: remedy(name, why, frame),
-    });
-    Ok((rows.collect(), list.next.is_some()))
+    let mut list = client.why_between(name, at, hour_of(at).1)?;
+    let mut whys = Whys { has_more: list.next.is_some(), ..Whys::default() };
+    for why in &mut list.answers {
+        asked.masks.why(why);
+        let mark = mark(why);
+        let rows = match (why.fate, mark) {
+            (Fate::Planned, _) => &mut whys.planned,
+            (_, Mark::Ran) => &mut whys.plain,
+            _ => &mut whys.odd,
+        };
+        rows.push(WhyRow {
+            glyph: Glyph(mark),
+            sentence: why.sentence.clone(),
+            to: why.executions.last().map(|id| query::execution(*id)),
+            button: why.at.filter(|at| !mended.contains(at)).and_then(|at| remedy(name, at, why, frame)),
+        });
+    }
+    Ok(whys)
 }
 
 fn mark(why: &Why) -> Mark {
@@ -279,8 +327,7 @@ fn mark(why: &Why) -> Mark {
 }
 
 /// What repairs it.
-fn remedy(name: &str, why: &Why, frame: &Frame) -> Option<Button> {
-    let at = why.at?;
+fn remedy(name: &str, at: DateTime<Utc>, why: &Why, frame: &Frame) -> Option<Button> {
     match why.fate {
         Fate::Failed
         | Fate::Abandoned

@@ -91,7 +91,8 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<SchedulesPage, Trou
     let frame = Frame::new(asked, client.application(), "schedules", "Schedules");
     let text = |name| asked.query.text(name).unwrap_or_default();
     let filter = ScheduleFilter { limit: PAGE, ..filter::schedules(&asked.query)? };
-    let page = client.find_schedules(&filter)?;
+    let mut page = client.find_schedules(&filter)?;
+    asked.masks.schedules(&mut page.schedules);
     let (needing, total) = (needing(client)?, client.count_schedules(COUNTED)?);
     let first = filter.after.is_some().then(|| asked.query.clone().without("after").of("schedules"));
     let next = page.next.as_ref();

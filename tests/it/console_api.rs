@@ -8,12 +8,13 @@ use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 use chrono::{TimeDelta, Utc};
 use firetime::console::{NewToken, Options, Role, User, Users, router};
-use firetime::{Client, ExecutionFilter};
+use firetime::{Client, ExecutionFilter, Schedule, Trigger};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::console::{Answer, HOSTILE, TEXT, TOKEN, encoded, hostile, last, sent};
-use crate::support::scheduler::until;
+use crate::console::{Answer, HOSTILE, TEXT, TOKEN, ask, encoded, hostile, last, sent};
+use crate::support::database::ServerKind;
+use crate::support::scheduler::{NUMBER, TEXT as NOTE, builder, client, until};
 use crate::trial;
 
 pub fn add(trials: &mut Vec<Trial>) {
@@ -34,6 +35,7 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("a_cookie_alone_orders_nothing", a_cookie_alone_orders_nothing),
         ("troubles_are_problems_that_say_what_to_do", troubles_are_problems),
         ("hidden_payloads_are_in_no_answer_and_on_no_page", hidden_payloads_are_nowhere),
+        ("what_decoders_quote_of_a_hidden_payload_is_nowhere", what_decoders_quote_is_nowhere),
     ];
     for (name, test) in tests {
         trials.push(trial(format!("console_api::{name}"), *test));
@@ -739,4 +741,52 @@ fn hidden_payloads_are_nowhere() {
     let other = all(&Options::new().hide_payloads("another").mask("another", "iban"));
     assert!(count(&other, "DE89own") >= 2);
     assert_eq!(other["/audit"].matches("DE89").count(), 0, "a schedule may have had that job");
+}
+
+fn what_decoders_quote_is_nowhere() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    let secret = |what: &str| format!("DE89{what}");
+    let every = Trigger::every(Duration::from_secs(90)).unwrap();
+    client.ensure(&Schedule::new("nightly", NOTE, &secret("first"), every).unwrap()).run().unwrap();
+    client.edit("nightly").payload(&secret("edited")).run().unwrap();
+    let id = client.enqueue(NOTE, &secret("own")).run().unwrap().id();
+    let node = builder(&database).handler(NUMBER, |_, _| Ok(())).start().unwrap();
+    let next = until("both are left alone", || {
+        let schedule = client.schedule("nightly").unwrap().schedule;
+        let has_said = !client.execution(id).unwrap().last().error.is_empty();
+        schedule.next.filter(|_| has_said && !schedule.left_alone.is_empty())
+    });
+    let at = next.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+    let paths = [
+        "/now".to_owned(),
+        "/schedules".to_owned(),
+        "/schedule?name=nightly".to_owned(),
+        format!("/schedule?name=nightly&at={at}"),
+        "/executions".to_owned(),
+        format!("/execution?id={id}"),
+        "/api/v1/schedules".to_owned(),
+        "/api/v1/schedule?name=nightly".to_owned(),
+        "/api/v1/executions".to_owned(),
+        format!("/api/v1/execution?id={id}"),
+        format!("/api/v1/why?execution={id}"),
+        format!("/api/v1/why?schedule=nightly&at={at}"),
+    ];
+    let hidden = || Options::new().hide_payloads("text");
+    for path in &paths {
+        let shown = |options: Options| {
+            let answer = ask(&client, options, path, &[("host", "localhost")]);
+            assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text);
+            answer.text.matches("DE89").count()
+        };
+        assert!(shown(Options::new()) > 0, "{path}: it is shown unless somebody hides it");
+        assert_eq!(shown(hidden()), 0, "{path}");
+        // The payload itself has no such field, and is shown.
+        let has_payload = path.contains("name=") || path.contains("?id=");
+        assert!(has_payload || shown(Options::new().mask("text", "iban")) == 0, "{path}");
+    }
+    let why = ask(&client, hidden(), paths.last().unwrap(), &[("host", "localhost")]).text;
+    assert!(why.contains("its payload cannot be decoded on any live node: (hidden)"), "{why}");
+    assert!(why.contains(r#"{"known":"(hidden)","what":"audit"}"#), "{why}");
+    assert!(node.shutdown(Duration::from_secs(10)));
 }

@@ -66,6 +66,8 @@ pub enum FindingKind {
     ScheduleContained,
     /// An occurrence of a schedule has not succeeded in the time in which it was expected.
     ScheduleUnmet,
+    /// Live nodes leave a schedule alone, as they cannot decode its payload.
+    ScheduleLeftAlone,
     /// Somebody has paused a schedule.
     SchedulePaused,
     /// Executions of a schedule, or of a job without one, have failed for good within the last hour.
@@ -104,6 +106,7 @@ pub struct Check {
     pub(super) in_error: Vec<ScheduleView>,
     pub(super) unmet: Vec<ScheduleView>,
     pub(super) overdue: Vec<ScheduleView>,
+    pub(super) left_alone: Vec<ScheduleView>,
     /// Whether there may be more late executions.
     pub(super) is_late_cut: bool,
 }

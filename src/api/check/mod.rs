@@ -69,6 +69,7 @@ impl Client {
             in_error: standing(Standing::Error)?,
             unmet: standing(Standing::Unmet)?,
             overdue: standing(Standing::Overdue)?,
+            left_alone: standing(Standing::LeftAlone)?,
             is_late_cut,
             nodes,
         };

@@ -172,12 +172,16 @@ fn of_schedules(of: &Check) -> Vec<Finding> {
         let action = format!("`firetime why {}` or its last executions say what became of it", it.name);
         Some(schedule(FindingKind::ScheduleUnmet, it, problem, action))
     });
+    let left_alone = of.left_alone.iter().map(|it| {
+        let action = format!("`firetime schedules set {} --payload`, or start a node that takes it", it.name);
+        schedule(FindingKind::ScheduleLeftAlone, it, it.left_alone.clone(), action)
+    });
     let (paused, _) = of.paused();
     let paused = paused.into_iter().map(|it| {
         let problem = because("paused", &it.paused_by, &it.reason) + &since(it.paused);
         schedule(FindingKind::SchedulePaused, it, problem, "`firetime schedules resume`".to_owned()).note()
     });
-    in_error.chain(contained).chain(unmet).chain(paused).collect()
+    in_error.chain(contained).chain(unmet).chain(left_alone).chain(paused).collect()
 }
 
 /// The schedules, and jobs without one, whose executions failed for good lately, the most failures first.
@@ -253,6 +257,11 @@ fn unseen(of: &Check) -> Vec<Finding> {
             long(&of.unmet),
             "100 or more schedules have not succeeded in time",
             "`firetime schedules --state unmet`",
+        ),
+        (
+            long(&of.left_alone),
+            "nodes leave 100 or more schedules alone",
+            "`firetime schedules --state left-alone`",
         ),
         (long(&of.overdue), "100 or more schedules are overdue", "`firetime schedules --state overdue`"),
     ];

@@ -16,6 +16,9 @@ pub struct Evidence {
     pub what: String,
     /// The fact, in words.
     pub known: String,
+    /// Whether it is a change that tells a schedule's payload.
+    #[serde(skip)]
+    pub(crate) tells_payload: bool,
 }
 
 /// Why an occurrence, or an execution, ran or did not. Made by [`Client::why`] and [`Client::why_at`].

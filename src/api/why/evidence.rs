@@ -5,13 +5,14 @@ use super::expected::{Expected, known as known_of};
 use super::facts::{Facts, Plan};
 use super::fate::Fate;
 use super::holds::{Hold, holds};
-use crate::api::ExecutionView;
 use crate::api::words::{by_whom, counted, error, instant, known, node};
-use crate::domain::{ExecutionState, MisfirePolicy};
+use crate::api::{AuditView, ExecutionView};
+use crate::domain::{ExecutionState, MisfirePolicy, ScheduleField};
 
 pub(super) fn evidence(facts: &Facts, fate: Fate, expected: Option<&Expected>) -> Vec<Evidence> {
     let mut evidence = Vec::new();
-    let mut add = |what: String, known: String| evidence.push(Evidence { what, known });
+    let fact = |what: String, known: String| Evidence { what, known, tells_payload: false };
+    let mut add = |what: String, known: String| evidence.push(fact(what, known));
     for it in facts.attempts.iter().filter(|_| fate != Fate::NotDue) {
         add(format!("attempt {}", it.attempt), attempt(facts, it));
     }
@@ -43,21 +44,19 @@ pub(super) fn evidence(facts: &Facts, fate: Fate, expected: Option<&Expected>) -
             format!("{}, next fire time {}", view.state, view.next.map_or("none".to_owned(), instant)),
         );
     }
-    for it in facts.changes.iter().take(5) {
-        let states = format!("{} -> {}", it.was, it.became);
-        add(
-            "audit".to_owned(),
-            format!(
-                "{}: {} {} {:?} by {}: {states}",
-                known(it.made),
-                it.verb,
-                it.target_type,
-                it.target,
-                by_whom(it)
-            ),
-        );
-    }
+    evidence.extend(facts.changes.iter().take(5).map(change));
     evidence
+}
+
+/// One entry of the audit in words.
+fn change(it: &AuditView) -> Evidence {
+    let states = format!("{} -> {}", it.was, it.became);
+    let (made, whom) = (known(it.made), by_whom(it));
+    Evidence {
+        what: "audit".to_owned(),
+        known: format!("{made}: {} {} {:?} by {whom}: {states}", it.verb, it.target_type, it.target),
+        tells_payload: it.fields.contains(&ScheduleField::Payload),
+    }
 }
 
 /// One row of the ledger in words.

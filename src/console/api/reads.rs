@@ -81,7 +81,8 @@ fn id(query: &Query, name: &str) -> Result<i64, Trouble> {
 
 fn schedules(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
     let filter = ScheduleFilter { limit: limit(&asked.query)?, ..filter::schedules(&asked.query)? };
-    let page = client.find_schedules(&filter)?;
+    let mut page = client.find_schedules(&filter)?;
+    asked.masks.schedules(&mut page.schedules);
     list(&page.schedules, page.next.map(|next| next.to_string()))
 }
 
@@ -97,6 +98,7 @@ fn executions(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
     let query = query.clone().without("since").without("until");
     let filter = filter::executions(&query, now)?;
     let mut found = client.executions(&ExecutionFilter { since, until, limit: limit + 1, ..filter })?;
+    asked.masks.executions(&mut found);
     let has_more = found.len() > limit;
     found.truncate(limit);
     let after = found.last().filter(|_| has_more).map(|it| it.place());
@@ -116,16 +118,21 @@ fn execution(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
 
 fn why(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
     let query = &asked.query;
-    match (query.get("schedule"), query.get("execution")) {
-        (None, Some(_)) => value(&client.why(id(query, "execution")?)?),
+    let mut why = match (query.get("schedule"), query.get("execution")) {
+        (None, Some(_)) => client.why(id(query, "execution")?)?,
         (Some(name), None) => {
             let at = at(query, "at", client.now()?)?;
             let at =
                 at.ok_or_else(|| Trouble::wrong("The parameter at is missing: the occurrence's fire time."))?;
-            value(&client.why_at(name, at)?)
+            client.why_at(name, at)?
         }
-        _ => Err(Trouble::wrong("Ask for a schedule and the fire time at, or for an execution.")),
-    }
+        _ => {
+            let said = "Ask for a schedule and the fire time at, or for an execution.";
+            return Err(Trouble::wrong(said));
+        }
+    };
+    asked.masks.why(&mut why);
+    value(&why)
 }
 
 /// A page of what is read whole: what follows the key that was last, by key.
