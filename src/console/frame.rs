@@ -24,6 +24,8 @@ pub(super) struct Frame {
     pub(super) role: Role,
     /// Whether the database takes no changes.
     pub(super) is_standby: bool,
+    /// Whether it stays as it is, whatever changes.
+    is_still: bool,
     /// What forms must repeat.
     pub(super) token: String,
     /// Where forms lead back to.
@@ -52,12 +54,18 @@ impl Frame {
             has_session: asked.has_session,
             role: asked.role,
             is_standby: asked.is_standby,
+            is_still: false,
             token: asked.token.as_str().to_owned(),
             back: asked.here(),
             said: asked.said.clone(),
             zone: asked.zone,
             asks: asked.query.clone().without("zone"),
         }
+    }
+
+    /// The same of a page that stays as it is, whatever changes.
+    pub(super) fn still(self, is_still: bool) -> Self {
+        Self { is_still, ..self }
     }
 
     /// Whether nothing can be changed from here.
@@ -89,7 +97,8 @@ impl Frame {
     pub(super) fn is_live(&self) -> bool {
         let page = self.back.split('?').next().unwrap_or_default();
         let others = ["schedule", "execution"];
-        others.contains(&page) || self.pages().iter().any(|(_, to)| *to == page)
+        let is_page = others.contains(&page) || self.pages().iter().any(|(_, to)| *to == page);
+        is_page && !self.is_still
     }
 
     /// Says of a link in the rail that it is this page.

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::followed::followed;
 use super::frame::Frame;
+use super::missed::MissedOrder;
 use super::needs::name_of;
 use super::order::{Button, Order};
 use super::query;
@@ -134,6 +135,9 @@ pub(super) fn button(it: &ExecutionView, frame: &Frame) -> Option<Button> {
         "SKIPPED" | "WITHDRAWN" if it.count == 1 && it.origin == 0 => {
             let at = it.fire_time?;
             Button::new(frame, format!("Run it for {}", clock(at)), &Order::Rerun(it.schedule.clone(), at))
+        }
+        "SKIPPED" | "WITHDRAWN" if it.origin == 0 && !is_of_queue(it) => {
+            Button::new(frame, "Run what is missing", &Order::Missed(Box::new(MissedOrder::within(it)?)))
         }
         _ => None,
     }

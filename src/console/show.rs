@@ -76,7 +76,9 @@ impl Console {
     /// The page that says why there is no other.
     pub(super) fn refuse(&self, asked: &Asked, trouble: Trouble) -> Response {
         let (status, title) = (trouble.status, trouble.title);
-        let frame = Frame::new(asked, self.application(), "", title);
+        // A page that is wrong does not get right by itself; one that is away may come back.
+        let is_still = status.is_client_error();
+        let frame = Frame::new(asked, self.application(), "", title).still(is_still);
         match within(&asked.zone, || (TroublePage { frame, trouble }).render()) {
             Ok(page) => self.sent(asked, status, page),
             Err(_) => status.into_response(),

@@ -12,6 +12,7 @@ use super::carried::carry;
 use super::frame::Frame;
 use super::instant::instant;
 use super::missed::attempts;
+use super::needs::name_of;
 use super::order::{Button, Order};
 use super::query::{Query, is_page};
 use super::rows::name_of_schedule;
@@ -19,7 +20,7 @@ use super::said::Said;
 use super::state::Console;
 use super::trouble::Trouble;
 use super::words::{Moment, clock, counted, exact, first_line, span};
-use crate::{Client, ExecutionFilter, ExecutionState, RerunFate, Target};
+use crate::{Client, ExecutionFilter, ExecutionState, NodeView, RerunFate, Target};
 
 /// So many executions are counted; then there are more.
 const COUNTED: usize = 1_000;
@@ -89,13 +90,15 @@ fn told(client: &Client, order: &Order) -> Result<(String, Vec<String>, String),
         }
         Order::RunFor(name, text) => run_for(client, name, text)?,
         Order::Drain(node) => {
+            let (name, rest) = of_node(client, node)?;
             let will = vec![
                 "From its next poll on it claims nothing, and hands back what waits there; what runs there ends \
                  normally."
                     .to_owned(),
+                rest,
                 "Once it has drained it may be stopped without an interruption. Resume lets it claim again.".to_owned(),
             ];
-            (format!("Drain node {node}?"), will, "Drain it".to_owned())
+            (format!("Drain node {name}?"), will, "Drain it".to_owned())
         }
         Order::Cancel(id) => {
             let it = client.execution(*id)?.last().clone();
@@ -155,9 +158,10 @@ fn paused(client: &Client, target: &Target) -> Result<(String, Vec<String>), Tro
             (format!("job {name}"), vec![held, "What runs goes on.".to_owned(), until])
         }
         Target::Node(id) => {
-            let will = "From its next poll on it claims nothing; other nodes run what is due. What runs and waits \
-                        there goes on.";
-            (format!("node {id}"), vec![will.to_owned()])
+            let (name, rest) = of_node(client, id)?;
+            let will =
+                "From its next poll on it claims nothing. What runs and waits there goes on.".to_owned();
+            (format!("node {name}"), vec![will, rest])
         }
         _ => {
             let name = format!("the application {}", client.application());
@@ -169,6 +173,28 @@ fn paused(client: &Client, target: &Target) -> Result<(String, Vec<String>), Tro
             (name, vec![held, "What runs goes on.".to_owned(), until])
         }
     })
+}
+
+/// A node as people know it, and what becomes of its jobs without it.
+fn of_node(client: &Client, id: &str) -> Result<(String, String), Trouble> {
+    let nodes = client.nodes()?;
+    let it = nodes.iter().find(|it| it.id == id);
+    let name = it.map_or_else(|| id.to_owned(), name_of);
+    let claims = |it: &&NodeView| it.ended.is_none() && it.state == "active" && it.id != id;
+    let others: Vec<&NodeView> = nodes.iter().filter(claims).collect();
+    let jobs = it.into_iter().flat_map(|it| &it.jobs);
+    let alone: Vec<&str> =
+        jobs.filter(|job| !others.iter().any(|other| other.jobs.contains(job))).map(String::as_str).collect();
+    let rest = match (others.len(), &alone[..]) {
+        (0, _) => "No other live node claims: what is due waits until one does.".to_owned(),
+        (count, []) => format!("What is due runs elsewhere: {}.", counted(count, "other live node")),
+        (_, [job]) => format!("No other live node that claims runs the job {job}: it waits for one."),
+        (_, [job, more @ ..]) => format!(
+            "No other live node that claims runs the job {job}, nor {}: they wait for one.",
+            counted(more.len(), "other job")
+        ),
+    };
+    Ok((name, rest))
 }
 
 /// The question whether to end a rerun, and what that would do.

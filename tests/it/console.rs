@@ -3,6 +3,7 @@
 mod bulk;
 mod edit;
 mod run;
+mod shown;
 mod zone;
 
 use std::time::Duration;
@@ -54,7 +55,7 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("an_hour_of_the_grid_tells_why", an_hour_of_the_grid_tells_why),
         ("links_keep_the_prefix_it_is_mounted_under", links_keep_the_prefix_it_is_mounted_under),
     ];
-    for (name, test) in [tests, bulk::TESTS, edit::TESTS, run::TESTS, zone::TESTS].concat() {
+    for (name, test) in [tests, bulk::TESTS, edit::TESTS, run::TESTS, shown::TESTS, zone::TESTS].concat() {
         trials.push(trial(format!("console::{name}"), test));
     }
 }
@@ -846,6 +847,7 @@ fn a_database_that_is_away_is_a_banner() {
         assert!(page.text.contains("The database is away") && page.text.contains("role=\"alert\""), "{path}");
         assert!(page.text.contains("</html>"), "{path}: {}", page.text);
     }
+    assert!(ask("/now").text.contains("id=\"live\""), "it is made anew once the database is back");
     std::fs::rename(format!("{file}.gone"), file).unwrap();
     until("a page once it is back", || (ask("/now").status == StatusCode::OK).then_some(()));
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 use super::super::instant::instant;
 use super::super::query::Query;
 use super::super::span::span;
 use super::super::trouble::Trouble;
 use crate::request::Rerun;
-use crate::{Client, ExecutionState};
+use crate::{Client, ExecutionState, ExecutionView};
 
 /// The fields of the form.
 const FIELDS: [&str; 6] = ["name", "state", "state_reason", "since", "until", "pace"];
@@ -32,6 +32,14 @@ impl MissedOrder {
             query = query.and("state", state);
         }
         Self(list.get("reason").into_iter().fold(query, |query, reason| query.with("state_reason", reason)))
+    }
+
+    /// Those that one row of the ledger stands for.
+    pub(in super::super) fn within(row: &ExecutionView) -> Option<Self> {
+        let exact = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Millis, true);
+        let end = row.until?.checked_add_signed(TimeDelta::milliseconds(1))?;
+        let query = Query::default().with("name", &row.schedule).with("state", &row.state);
+        Some(Self(query.with("since", exact(row.fire_time?)).with("until", exact(end))))
     }
 
     pub(in super::super) fn read(query: &Query) -> Result<Self, Trouble> {
@@ -64,7 +72,7 @@ impl MissedOrder {
 
     /// The same with instants in place of spans from now: what was shown is what will be run.
     pub(super) fn fixed(&self, now: DateTime<Utc>) -> Result<Self, Trouble> {
-        let exact = |at: DateTime<Utc>| at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+        let exact = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Millis, true);
         let mut query = self.0.clone();
         if let Some(text) = self.0.get("since") {
             query = query.with("since", exact(instant(text, now)?));

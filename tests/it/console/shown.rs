@@ -1,0 +1,115 @@
+//! What pages say of schedules, nodes and rows at first sight.
+
+use super::*;
+
+pub const TESTS: &[(&str, fn())] = &[
+    ("a_paused_schedule_says_when_it_fires_again", a_paused_schedule_says_when_it_fires_again),
+    ("a_page_that_is_wrong_stays_as_it_is", a_page_that_is_wrong_stays_as_it_is),
+    ("a_node_that_leaves_is_named_with_what_it_leaves", a_node_that_leaves_is_named_with_what_it_leaves),
+    ("a_row_of_many_skipped_leads_to_their_rerun", a_row_of_many_skipped_leads_to_their_rerun),
+    ("what_is_to_come_in_an_hour_stands_apart", what_is_to_come_in_an_hour_stands_apart),
+];
+
+fn nightly() -> (Database, Client) {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    let trigger = Trigger::cron("0 30 2 * * ?", "UTC").unwrap();
+    client.ensure(&Schedule::new("nightly", TEXT, &String::new(), trigger).unwrap()).run().unwrap();
+    (database, client)
+}
+
+fn a_paused_schedule_says_when_it_fires_again() {
+    let (database, client) = nightly();
+    let page = || get(&client, "/schedule?name=nightly").text;
+    let until = Utc::now() + TimeDelta::days(9);
+    client.pause("nightly").until(until).run().unwrap();
+    let day = until.format("It is paused, and fires again after %Y-%m-%d ").to_string();
+    assert!(page().contains(&day), "{}", page());
+    client.resume("nightly").run().unwrap();
+    client.pause("nightly").run().unwrap();
+    assert!(page().contains("It is paused, and fires again once somebody resumes it."), "{}", page());
+    assert!(page().contains(">Skip 02:30<"), "it may be resumed before that: {}", page());
+    let past = (Utc::now() - TimeDelta::hours(1)).timestamp_millis();
+    database.batch(&format!("UPDATE QRTZ_EXECUTE SET next_fire_time = {past}"));
+    assert!(!page().contains(">Skip "), "its resuming skips that: {}", page());
+}
+
+fn a_page_that_is_wrong_stays_as_it_is() {
+    let (_database, client) = nightly();
+    let is_live = |path: &str| get(&client, path).text.contains("id=\"live\"");
+    assert!(is_live("/schedule?name=nightly") && !is_live("/schedule?name=none"));
+    assert!(!is_live("/executions?since=soon") && !is_live("/execution?id=7"));
+}
+
+fn a_node_that_leaves_is_named_with_what_it_leaves() {
+    /// What the ids of nodes begin with.
+    const NODE: &str = "00000000-0000-4000-8000-00000000000";
+    let (database, client) = nightly();
+    let beat = Utc::now().timestamp_millis();
+    let add = |id: &str, jobs: &str| {
+        database.batch(&format!(
+            "INSERT INTO QRTZ_NODE (uuid, application, host_name, pid, jobs, beat_time, silent_after) \
+             VALUES ('{NODE}{id}', '{APPLICATION}', 'web', 7{id}, '{jobs}', {beat}, 60000)"
+        ));
+    };
+    let ask = |verb: &str| get(&client, &format!("/confirm?verb={verb}&node={NODE}1")).text;
+    add("1", "[\"mail\",\"report\",\"bill\"]");
+    let none = "No other live node claims: what is due waits until one does.";
+    assert!(ask("drain").contains("Drain node web/71?") && ask("drain").contains(none), "{}", ask("drain"));
+    assert!(ask("pause").contains("Pause node web/71?") && ask("pause").contains(none), "{}", ask("pause"));
+    add("2", "[\"report\"]");
+    let some = "No other live node that claims runs the job mail, nor 1 other job: they wait for one.";
+    assert!(ask("drain").contains(some), "{}", ask("drain"));
+    add("3", "[\"mail\"]");
+    let one = "No other live node that claims runs the job bill: it waits for one.";
+    assert!(ask("pause").contains(one), "{}", ask("pause"));
+    add("4", "[\"bill\"]");
+    assert!(ask("drain").contains("What is due runs elsewhere: 3 other live nodes."), "{}", ask("drain"));
+    client.drain(&format!("{NODE}2")).run().unwrap();
+    let now = get(&client, "/now").text;
+    assert!(now.contains("4 nodes live, 1 of them out of service, "), "{now}");
+}
+
+fn a_row_of_many_skipped_leads_to_their_rerun() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    let every = Trigger::every(Duration::from_secs(1)).unwrap();
+    let begun = Utc::now() - TimeDelta::seconds(60);
+    let schedule = Schedule::new("often", TEXT, &String::new(), every).unwrap().starting(begun);
+    client.ensure(&schedule).run().unwrap();
+    client.pause("often").run().unwrap();
+    let next = client.schedules().unwrap()[0].next.unwrap();
+    until("some have passed", || (client.now().unwrap() > next + TimeDelta::seconds(2)).then_some(()));
+    client.resume("often").run().unwrap();
+    let row = client.executions(&ExecutionFilter::default()).unwrap().remove(0);
+    assert!(row.count > 1 && row.state == "SKIPPED", "{row:?}");
+    let page = get(&client, &format!("/execution?id={}", row.id));
+    let to = links(&page, "Run what is missing");
+    let missed = get(&client, &to[0]).text;
+    assert!(missed.contains(&format!("{} occurrences would run", row.count)), "{missed}");
+    // Once they have run the grid has no hole, and offers no second rerun.
+    let hour = || links(&get(&client, "/schedule?name=often"), "skipped");
+    let picked = hour()[0].trim_end_matches("#why").to_owned();
+    let offers = || get(&client, &picked).text.matches("value=\"rerun\"").count();
+    assert!(offers() > 1);
+    client.rerun("often").run().unwrap();
+    let now = Utc::now().timestamp_millis();
+    let filter = ExecutionFilter { cause: Some("rerun".to_owned()), ..ExecutionFilter::default() };
+    for it in client.executions(&filter).unwrap() {
+        let set = format!("state = 'SUCCEEDED', finished_time = {now}");
+        database.batch(&format!("UPDATE QRTZ_RUN SET {set} WHERE id = {}", it.id));
+    }
+    assert_eq!(hour(), Vec::<String>::new());
+    assert_eq!(offers(), 0);
+}
+
+fn what_is_to_come_in_an_hour_stands_apart() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    let every = Trigger::every(Duration::from_secs(60)).unwrap();
+    client.ensure(&Schedule::new("often", TEXT, &String::new(), every).unwrap()).run().unwrap();
+    let begin = (Utc::now() + TimeDelta::hours(1)).format("%Y-%m-%dT%H:00:00Z");
+    let page = get(&client, &format!("/schedule?name=often&at={begin}")).text;
+    assert!(page.contains("to come</summary>") && page.contains("will run in "), "{page}");
+    assert!(page.contains("the list of executions</a> has all that began"), "{page}");
+}
