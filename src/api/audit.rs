@@ -8,6 +8,8 @@ use crate::domain::ScheduleField;
 use crate::store::audit::AuditRow;
 
 /// Which changes to show. Default: all, the newest 1,000.
+///
+/// End a literal with `..Default::default()`: releases may add fields.
 #[derive(Clone, Debug)]
 pub struct AuditFilter {
     /// Only of the schedule, job or node of this name.

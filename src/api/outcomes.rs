@@ -9,6 +9,8 @@ use crate::domain::{Error, Timestamp};
 use crate::store::outcomes::{OutcomeCounts, OutcomeQuery, OutcomeSpan};
 
 /// Which outcomes [`Client::outcomes`] counts, and what it tells apart. Default: all, told apart by nothing.
+///
+/// End a literal with `..Default::default()`: releases may add fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutcomeFilter {
     /// From the hour of this instant on, or its day by UTC where hours are no longer kept. Default: all that

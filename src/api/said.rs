@@ -40,8 +40,8 @@ pub struct LogLine {
     pub text: String,
 }
 
-impl From<Vec<SaidBy>> for ExecutionLogs {
-    fn from(attempts: Vec<SaidBy>) -> Self {
+impl ExecutionLogs {
+    fn of(attempts: Vec<SaidBy>) -> Self {
         let progress = attempts.iter().rev().find_map(|it| it.said.progress);
         let lines = attempts.into_iter().flat_map(|SaidBy { execution, attempt, said }| {
             said.lines.into_iter().map(move |(fence, line)| {
@@ -77,6 +77,6 @@ impl Client {
     pub fn logs(&self, execution: impl Into<ExecutionId>) -> Result<ExecutionLogs, Error> {
         let id = execution.into();
         let said = self.store.said(&self.application, id)?;
-        if said.is_empty() { Err(self.unknown_execution(id)) } else { Ok(said.into()) }
+        if said.is_empty() { Err(self.unknown_execution(id)) } else { Ok(ExecutionLogs::of(said)) }
     }
 }

@@ -36,6 +36,8 @@ use crate::store::schedules::{Among, ScheduleKey, ScheduleQuery};
 /// assert_eq!(client.find_schedules(&filter)?.schedules.len(), 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// End a literal with `..Default::default()`: releases may add fields.
 #[derive(Clone, Debug)]
 pub struct ScheduleFilter {
     /// Only with this text in their name, their job's name or their description, in any case.
@@ -94,7 +96,7 @@ pub enum Standing {
 
 impl Standing {
     /// All there are.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: &'static [Self] = &[
         Self::Neglected,
         Self::Error,
         Self::Contained,
@@ -159,8 +161,8 @@ impl FromStr for Standing {
     type Err = Error;
 
     fn from_str(word: &str) -> Result<Self, Error> {
-        Self::ALL.into_iter().find(|standing| standing.as_str() == word).ok_or_else(|| {
-            let words = Self::ALL.map(Self::as_str).join(", ");
+        Self::ALL.iter().copied().find(|standing| standing.as_str() == word).ok_or_else(|| {
+            let words = Self::ALL.iter().map(|it| it.as_str()).collect::<Vec<_>>().join(", ");
             Error::new(ErrorKind::Config, format!("schedules do not stand {word:?}: one of {words}"))
         })
     }
@@ -565,7 +567,7 @@ mod tests {
     #[test]
     fn a_standing_is_read_as_it_is_written() {
         for standing in Standing::ALL {
-            assert_eq!(standing.as_str().parse::<Standing>().unwrap(), standing);
+            assert_eq!(standing.as_str().parse::<Standing>().unwrap(), *standing);
         }
         let error = "late".parse::<Standing>().unwrap_err().to_string();
         assert!(error.contains("neglected, error, contained"), "{error}");

@@ -57,6 +57,8 @@ pub(super) use view;
 /// assert_eq!((page.len(), client.executions(&filter)?.len()), (5, 2));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// End a literal with `..Default::default()`: releases may add fields.
 #[derive(Clone, Debug)]
 pub struct ExecutionFilter {
     /// Only of the schedule of this name.

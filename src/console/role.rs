@@ -11,6 +11,7 @@ use std::str::FromStr;
 /// assert_eq!("operator".parse(), Ok(Role::Operator));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Role {
     /// Look at everything, and change nothing.
     Viewer,
@@ -27,7 +28,7 @@ pub struct NoRole(String);
 
 impl Role {
     /// All of them, from the least on.
-    pub const ALL: [Self; 3] = [Self::Viewer, Self::Operator, Self::Admin];
+    pub const ALL: &'static [Self] = &[Self::Viewer, Self::Operator, Self::Admin];
 
     /// Its word: `viewer`, `operator` or `admin`.
     #[must_use]
@@ -50,6 +51,6 @@ impl FromStr for Role {
     type Err = NoRole;
 
     fn from_str(word: &str) -> Result<Self, NoRole> {
-        Self::ALL.into_iter().find(|role| role.as_str() == word).ok_or_else(|| NoRole(word.to_owned()))
+        Self::ALL.iter().copied().find(|role| role.as_str() == word).ok_or_else(|| NoRole(word.to_owned()))
     }
 }

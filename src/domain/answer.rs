@@ -47,6 +47,7 @@ pub struct Receipt {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[must_use = "a handler returns its answer"]
 pub enum Answer {
     /// SUCCEEDED.
     Done,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::states::UnknownWord;
 use super::user_code::with_causes;
 use crate::trigger::TriggerError;
 
@@ -172,6 +173,13 @@ impl Error {
 /// ```
 impl From<TriggerError> for Error {
     fn from(error: TriggerError) -> Self {
+        Self::new(ErrorKind::Config, error.to_string())
+    }
+}
+
+/// A word that is none, in an argument.
+impl From<UnknownWord> for Error {
+    fn from(error: UnknownWord) -> Self {
         Self::new(ErrorKind::Config, error.to_string())
     }
 }

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use uuid::Uuid;
 
+use super::states::UnknownWord;
+
 /// The row id of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ScheduleId(pub(crate) i64);
@@ -47,6 +49,20 @@ impl From<i64> for ExecutionId {
     }
 }
 
+/// The number stored in `QRTZ_EXECUTE.id`, for a column of your own.
+impl From<ScheduleId> for i64 {
+    fn from(id: ScheduleId) -> Self {
+        id.0
+    }
+}
+
+/// A number from a listing or a log.
+impl From<i64> for ScheduleId {
+    fn from(id: i64) -> Self {
+        Self(id)
+    }
+}
+
 /// One running incarnation of a node: fresh for every start, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub(crate) Uuid);
@@ -63,10 +79,10 @@ impl NodeId {
 }
 
 impl FromStr for NodeId {
-    type Err = uuid::Error;
+    type Err = UnknownWord;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Uuid::parse_str(text).map(Self)
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        Uuid::parse_str(text).map(Self).map_err(|_| UnknownWord::new("NodeId", text))
     }
 }
 

@@ -30,7 +30,8 @@ pub enum LogLevel {
 
 impl LogLevel {
     /// All of them, the weightiest first.
-    pub const ALL: [Self; 5] = [Self::Error, Self::Warn, Self::Info, Self::Debug, Self::Trace];
+    pub const ALL: &'static [Self] =
+        &[Self::Error, Self::Warn, Self::Info, Self::Debug, Self::Trace];
 
     /// Its name, in capitals.
     #[must_use]
@@ -49,7 +50,7 @@ impl FromStr for LogLevel {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|level| level.as_str() == text).ok_or(())
+        Self::ALL.iter().copied().find(|level| level.as_str() == text).ok_or(())
     }
 }
 

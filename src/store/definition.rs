@@ -201,6 +201,7 @@ impl Definition {
 
 /// What `ensure` came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ensured {
     /// The schedule is new, or was made again after its removal.
     Created,

@@ -480,7 +480,7 @@ fn each_role_may_give_the_orders_of_its_own_alone() {
         (&[("verb", "remove"), ("schedule", "x")], Admin),
     ];
     for (fields, needed) in verbs {
-        for role in Role::ALL {
+        for &role in Role::ALL {
             let mut form = fields.to_vec();
             form.push(("token", TOKEN));
             let answer = post(&client, as_role(role), &form, &[("cookie", &cookie)]);
@@ -524,7 +524,7 @@ fn admins_alone_edit() {
     let fields = names.map(|name| (name, field(name))).into_iter();
     let fields: Vec<_> =
         [("verb", "edit"), ("name", HOSTILE), ("token", TOKEN)].into_iter().chain(fields).collect();
-    for role in Role::ALL {
+    for &role in Role::ALL {
         let sent = post(&client, as_role(role), &fields, &[("cookie", &cookie)]).status;
         let shown = ask(&client, as_role(role), &edit, &[("host", "localhost")]).status;
         assert_eq!([sent, shown].map(|it| it == StatusCode::FORBIDDEN), [role < Admin; 2], "{role}");

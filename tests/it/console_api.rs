@@ -493,7 +493,7 @@ fn wide_changes_need_their_role() {
     let edit = json!({ "schedule": HOSTILE, "set": { "priority": 7 }, "yes": true });
     let bulk = json!({ "each": "pause", "filter": { "q": "x" }, "yes": true });
     for (path, order, needed) in [("/edit", &edit, Admin), ("/bulk", &bulk, Operator)] {
-        for role in Role::ALL {
+        for &role in Role::ALL {
             for is_sure in [false, true] {
                 let mut order = order.clone();
                 order["yes"] = is_sure.into();
@@ -554,7 +554,7 @@ fn each_verb_needs_its_role() {
         (json!({ "verb": "remove", "schedule": HOSTILE, "also": true }), Admin, Some(true)),
     ];
     for (order, needed, is_done) in &verbs {
-        for role in Role::ALL {
+        for &role in Role::ALL {
             let answer = Api::of(&client, role).order(order);
             if role < *needed {
                 assert_eq!(problem(&answer)["status"], 403, "{order} {role}: {}", answer.text);

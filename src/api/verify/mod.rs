@@ -117,6 +117,21 @@ impl Verify<'_> {
     }
 }
 
+/// Verifies on the blocking pool of the tokio runtime that it is awaited in, with the errors of
+/// [`run`](Verify::run); [`ErrorKind::Config`] outside of one.
+#[cfg(feature = "tokio")]
+impl IntoFuture for Verify<'_> {
+    type Output = Result<Verification, Error>;
+    type IntoFuture = std::pin::Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { client, range, schedule } = self;
+        let client = client.clone();
+        let run = move || Verify { client: &client, range, schedule }.run();
+        Box::pin(crate::api::awaited::run("verifying the ledger", run))
+    }
+}
+
 /// The ledger of an application within a span, as far as retention has left it.
 fn verified(
     store: &dyn Store,

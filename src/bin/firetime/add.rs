@@ -358,6 +358,7 @@ fn tell(
         Ensured::Unchanged => "nothing was changed, it is so",
         Ensured::Quarantined => "it stays in error: give it another trigger",
         Ensured::Differs => return Err(raced(name)),
+        _ => "stored",
     };
     writeln!(out, "{}: {said}", escaped(name))?;
     was.map_or(Ok(()), |was| show_differences(was, schedule, out))

@@ -56,6 +56,7 @@ const LIMITS: StoreLimits = StoreLimits { call: 60_000, connections: 1, spare: 0
 
 /// What a migration did.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MigrationReport {
     /// The schema's version now.
     pub version: i64,

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 /// What happens to a wall-clock time that the clocks skip when they go forward.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Gap {
     /// It fires at the first instant after the gap. Several skipped times make one occurrence.
     #[default]
@@ -25,6 +26,7 @@ pub enum Gap {
 
 /// What happens to a wall-clock time that comes twice when the clocks go back (PEP 495: in a fold).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Fold {
     /// It fires in the first pass only.
     #[default]

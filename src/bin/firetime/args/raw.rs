@@ -357,7 +357,7 @@ pub(super) struct RawSchedules {
 }
 
 fn standings() -> impl TypedValueParser<Value = Standing> {
-    let words = PossibleValuesParser::new(Standing::ALL.map(Standing::as_str));
+    let words = PossibleValuesParser::new(Standing::ALL.iter().map(|it| it.as_str()));
     words.try_map(|word| word.parse::<Standing>())
 }
 

@@ -29,6 +29,13 @@ use crate::store::sql::session::{Session, Work};
 ///   (`diesel::r2d2`). Without an open transaction the request has one of its own. Begin yours with diesel's
 ///   `transaction`: a request refuses one that diesel does not know of, as `BEGIN` in a text or
 ///   `autocommit = 0` make one, with [`ErrorKind::Config`], and leaves it open.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no database connection that firetime can work on",
+    label = "not a connection of a driver that is switched on",
+    note = "give it diesel's `SqliteConnection`, `PgConnection` or `MysqlConnection`, `&mut *transaction` of SQLx \
+            (feature `sqlx`), a transaction of tokio-postgres (feature `tokio-postgres`) or a connection of \
+            diesel-async (feature `diesel-async`), and switch its database on: `sqlite`, `postgres`, `mysql`"
+)]
 #[cfg_attr(
     feature = "tokio",
     doc = "* every [`AsyncConnection`](crate::driver::AsyncConnection), such as those of SQLx, where `run_in`
