@@ -30,8 +30,7 @@ pub enum LogLevel {
 
 impl LogLevel {
     /// All of them, the weightiest first.
-    pub const ALL: &'static [Self] =
-        &[Self::Error, Self::Warn, Self::Info, Self::Debug, Self::Trace];
+    pub const ALL: &'static [Self] = &[Self::Error, Self::Warn, Self::Info, Self::Debug, Self::Trace];
 
     /// Its name, in capitals.
     #[must_use]

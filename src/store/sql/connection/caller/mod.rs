@@ -32,9 +32,10 @@ use crate::store::sql::session::{Session, Work};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no database connection that firetime can work on",
     label = "not a connection of a driver that is switched on",
-    note = "give it diesel's `SqliteConnection`, `PgConnection` or `MysqlConnection`, `&mut *transaction` of SQLx \
-            (feature `sqlx`), a transaction of tokio-postgres (feature `tokio-postgres`) or a connection of \
-            diesel-async (feature `diesel-async`), and switch its database on: `sqlite`, `postgres`, `mysql`"
+    note = "give it diesel's `SqliteConnection`, `PgConnection` or `MysqlConnection`, `&mut *transaction` \
+            of SQLx (feature `sqlx`), a transaction of tokio-postgres (feature `tokio-postgres`) or a \
+            connection of diesel-async (feature `diesel-async`), and switch its database on: `sqlite`, \
+            `postgres`, `mysql`"
 )]
 #[cfg_attr(
     feature = "tokio",
