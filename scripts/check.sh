@@ -52,7 +52,7 @@ step package
 step python3 benches/peers/run.py --list
 # clippy checks all that cargo check does: without a database, with one server alone, with one async driver, as
 # README's first command and "cargo test" have it, and all.
-for features in '' postgres mysql,tokio,testing sqlx,postgres tokio-postgres console; do
+for features in '' postgres mysql,tokio testing sqlx,postgres tokio-postgres console; do
     step cargo clippy --locked --no-default-features --features "$features" -- -D warnings
 done
 step cargo clippy --locked --tests --features cli -- -D warnings

@@ -64,13 +64,13 @@ impl Bounds {
     }
 
     /// Whether they apply to executions of this group; to those without a group only the job's do.
-    #[cfg(any(feature = "sql", test))]
+    #[cfg(any(feature = "sql", feature = "testing", test))]
     pub(crate) fn apply_to(&self, group: Option<&str>) -> bool {
         !self.job.is_none() || group.is_some()
     }
 
     /// How long a beginning counts towards a rate.
-    #[cfg(any(feature = "sql", test))]
+    #[cfg(any(feature = "sql", feature = "testing", test))]
     pub(crate) fn span(&self) -> Millis {
         let per = |bound: &Bound| bound.rate().map_or(0, |rate| rate.per);
         per(&self.job).max(per(&self.group))

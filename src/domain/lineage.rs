@@ -14,10 +14,10 @@ pub struct Lineage {
 }
 
 /// Fences of one timeline begin so far above those of the one before: a schedule has fewer claims on each.
-#[cfg(any(test, feature = "sql"))]
+#[cfg(any(feature = "sql", feature = "testing", test))]
 const FENCES_OF_A_TIMELINE: i64 = 1_000_000_000_000;
 
-#[cfg(any(test, feature = "sql"))]
+#[cfg(any(feature = "sql", feature = "testing", test))]
 impl Lineage {
     pub(crate) fn new(system: i64, timeline: i64) -> Self {
         Self { system, timeline }
@@ -30,6 +30,7 @@ impl Lineage {
     }
 
     /// Whether another copy was promoted before this one's server: it has been replaced.
+    #[cfg(any(feature = "sql", test))]
     pub(crate) fn is_behind(self, seen: Self) -> bool {
         self.system == seen.system && self.timeline < seen.timeline
     }

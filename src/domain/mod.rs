@@ -24,7 +24,7 @@ mod overlap;
 mod pause_after;
 pub(crate) mod payload;
 mod policy;
-#[cfg(any(feature = "sql", test))]
+#[cfg(any(feature = "sql", feature = "testing", test))]
 mod room;
 mod said;
 mod seat_wait;
@@ -42,7 +42,7 @@ pub use attempt_span::SpanOrigin;
 pub(crate) use bounds::Bound;
 pub(crate) use bounds::{BoundOf, BoundScope, Bounds, Full, MOST_AHEAD, Rate};
 pub use cause::Cause;
-#[cfg(any(feature = "sql", test))]
+#[cfg(any(feature = "sql", feature = "testing", test))]
 pub(crate) use covers::LastAttempt;
 pub use covers::{Covers, LeftOut};
 pub(crate) use entry::{Candidate, Cursor, DEFAULT_PRIORITY, Entry, Occurrence, Pending};
@@ -64,7 +64,7 @@ pub use overlap::Overlap;
 pub(crate) use pause_after::PauseAfter;
 pub use policy::Retry;
 pub(crate) use policy::{JobPolicy, JobSettings, JobSpec, LONGEST_ERROR};
-#[cfg(any(feature = "sql", test))]
+#[cfg(any(feature = "sql", feature = "testing", test))]
 pub(crate) use room::{Noted, Room};
 pub(crate) use said::{LONGEST_LINE, Line, MOST_LINES};
 pub use said::{LogLevel, Progress};
@@ -72,5 +72,5 @@ pub(crate) use seat_wait::{SeatKind, SeatWait};
 pub(crate) use states::Reason;
 pub use states::{ExecutionState, MisfirePolicy, ScheduleState, UnknownWord};
 pub(crate) use timing::NextFire;
-#[cfg(any(feature = "sql", test))]
+#[cfg(any(feature = "sql", feature = "testing", test))]
 pub(crate) use timing::after_run;

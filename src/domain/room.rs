@@ -58,6 +58,7 @@ impl Room {
         (Self::new(bounds, now, counted.into_iter().map(|(_, it)| it)), over)
     }
 
+    #[cfg(any(feature = "sql", test))]
     pub(crate) fn bounds(&self) -> &Bounds {
         &self.bounds
     }
@@ -81,6 +82,7 @@ impl Room {
     }
 
     /// Gives back a place that was taken: the execution could not be claimed.
+    #[cfg(any(feature = "sql", test))]
     pub(crate) fn leave(&mut self, group: Option<&str>) {
         self.job.leave();
         if let Some(used) = group.and_then(|group| self.groups.get_mut(group)) {
@@ -118,6 +120,7 @@ impl Used {
         }
     }
 
+    #[cfg(any(feature = "sql", test))]
     fn leave(&mut self) {
         self.running = self.running.saturating_sub(1);
         self.begins.pop_back();

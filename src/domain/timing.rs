@@ -39,7 +39,7 @@ impl NextFire {
 
 /// The next fire time of a schedule with this delay and this window, whose run of the occurrence `at` ended
 /// at `ended`. A clock that was set back does not lead it back.
-#[cfg(any(feature = "sql", test))]
+#[cfg(any(feature = "sql", feature = "testing", test))]
 pub(crate) fn after_run(
     delay: Millis,
     (start, end): (Option<Timestamp>, Option<Timestamp>),

@@ -25,8 +25,10 @@ use crate::pipeline::complete::CompleteInput;
 use crate::pipeline::complete::saying::Speaker;
 use crate::store::Store;
 use crate::store::order::too_large;
+#[cfg(any(feature = "sql", feature = "testing", test))]
+use crate::store::{Applied, ExecutionChange, Transition};
 #[cfg(feature = "sql")]
-use crate::store::{Applied, CallerConnection, Completed, ExecutionChange, Transition, joined};
+use crate::store::{CallerConnection, Completed, joined};
 use crate::time::{Clock, Now};
 
 /// A handler's view of the execution it runs.
@@ -47,7 +49,7 @@ pub struct Context {
     pub(crate) stopping: Arc<Stopping>,
     pub(crate) ledger: Ledger,
     /// What a transaction of the handler's own stores, but for the time.
-    #[cfg(feature = "sql")]
+    #[cfg(any(feature = "sql", feature = "testing", test))]
     pub(crate) outcome: ExecutionChange,
     /// What it has said beside its answer.
     pub(crate) speaker: Speaker,
@@ -163,7 +165,7 @@ fn json(what: &str, value: &impl Serialize) -> Result<String, Error> {
 }
 
 /// What a handler is told of its checkpoint.
-#[cfg(feature = "sql")]
+#[cfg(any(feature = "sql", feature = "testing", test))]
 fn stored(execution: ExecutionId, applied: Applied) -> Result<(), Error> {
     match applied {
         Applied::Done => Ok(()),
@@ -490,12 +492,12 @@ impl Context {
     /// [`ErrorKind::Conflict`] if the execution is no longer this handler's: its time limit has passed, or
     /// it was taken from this node, and nothing is stored; [`ErrorKind::Config`] if the value has more than
     /// 8 KiB of JSON or cannot be written as JSON; or the database's failure.
-    #[cfg(feature = "sql")]
+    #[cfg(any(feature = "sql", feature = "testing", test))]
     pub fn checkpoint(&self, value: &impl Serialize) -> Result<(), Error> {
         self.store_checkpoint(&self.checkpoint_of(value)?)
     }
 
-    #[cfg(feature = "sql")]
+    #[cfg(any(feature = "sql", feature = "testing", test))]
     pub(crate) fn store_checkpoint(&self, checkpoint: &ExecutionChange) -> Result<(), Error> {
         stored(self.execution(), self.ledger.0.checkpoint(checkpoint)?)
     }
@@ -517,7 +519,7 @@ impl Context {
         })
     }
 
-    #[cfg(feature = "sql")]
+    #[cfg(any(feature = "sql", feature = "testing", test))]
     pub(crate) fn checkpoint_of(&self, value: &impl Serialize) -> Result<ExecutionChange, Error> {
         let text = json("a checkpoint", value)?;
         let (transition, now) = (Transition::Checkpoint(text), self.clock.now().db);

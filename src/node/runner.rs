@@ -166,7 +166,7 @@ impl Runner {
             clock: Arc::clone(&self.clock),
             stopping: Arc::clone(&self.stopping),
             ledger: self.ledger.clone(),
-            #[cfg(feature = "sql")]
+            #[cfg(any(feature = "sql", feature = "testing", test))]
             outcome: claimed.complete(claimed.due()),
             speaker: Speaker {
                 execution: claimed.execution(),

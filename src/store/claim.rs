@@ -216,7 +216,7 @@ impl Claimed {
     }
 
     /// Its handler's outcome as a transaction of the handler's own stores it.
-    #[cfg(any(test, feature = "sql"))]
+    #[cfg(any(feature = "sql", feature = "testing", test))]
     pub(crate) fn complete(&self, now: Timestamp) -> ExecutionChange {
         self.change(Transition::Complete, now)
     }

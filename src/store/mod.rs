@@ -61,7 +61,7 @@ pub use definition::Ensured;
 pub(crate) use definition::Prepared;
 pub(crate) use definition::{Author, Definition, Described, OnlyIf};
 pub(crate) use limits::StoreLimits;
-#[cfg(any(feature = "sql", test))]
+#[cfg(any(feature = "sql", feature = "testing", test))]
 pub(crate) use listing::PauseRow;
 pub(crate) use listing::{
     ApplicationRow, ExecutionQuery, ExecutionRow, JobRow, ListPlace, NodeRow, ScheduleRow,

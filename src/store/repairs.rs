@@ -36,7 +36,7 @@ pub(crate) struct OverduePage {
 
 /// What people are told of a schedule: its name, or its id if its row is gone or has no name that can be
 /// read.
-#[cfg(any(feature = "sql", test))]
+#[cfg(any(feature = "sql", feature = "testing", test))]
 pub(crate) fn called(name: &str, id: ScheduleId) -> Arc<str> {
     if name.is_empty() { format!("id {id}").into() } else { name.into() }
 }

@@ -266,7 +266,7 @@ impl Rule {
     }
 
     /// The values of the change that the assignments need, each once.
-    #[cfg(any(feature = "sql", test))]
+    #[cfg(any(feature = "sql", feature = "testing", test))]
     pub(crate) fn brings(&self) -> impl Iterator<Item = ChangeValue> {
         let all = ChangeValue::ALL.iter().copied().chain(JobColumn::ALL.map(ChangeValue::Job));
         all.filter(|value| self.assignments().any(|(_, set)| set.needs(*value)))
@@ -274,7 +274,7 @@ impl Rule {
 }
 
 impl Set {
-    #[cfg(any(feature = "sql", test))]
+    #[cfg(any(feature = "sql", feature = "testing", test))]
     fn needs(self, value: ChangeValue) -> bool {
         match self {
             Give(brought) | Unless(_, brought) | More(brought) => brought == value,

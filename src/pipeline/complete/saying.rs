@@ -45,7 +45,7 @@ pub(crate) struct Speaker {
 
 impl Saying {
     /// The handler begins to store its outcome in a transaction of its own.
-    #[cfg(any(test, feature = "sql"))]
+    #[cfg(any(feature = "sql", test))]
     pub(crate) fn complete(&self) {
         self.0.is_completing.store(true, Ordering::Release);
     }
