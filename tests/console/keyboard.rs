@@ -82,9 +82,9 @@ pub fn scripts_are_not_needed(kind: ServerKind) {
     page.follow(".head button | Resume");
     assert_eq!(shop.client.schedule("report-stock").unwrap().schedule.state, "active");
     page.open(&shop.console.at("executions"));
-    page.click("summary");
+    page.click("summary | More filters");
     page.fill("input[name=tag]", "checkout");
     page.follow("form.filter button");
-    assert!(page.has("td | job billing") && !page.has("td a | rates"), "{}", page.text());
+    assert!(page.has("td | enqueued: billing") && !page.has("td a | rates"), "{}", page.text());
     assert_is_quiet(&page, "without scripts");
 }
