@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::asked::{Asked, Permit};
-use super::super::bulk::{BulkOrder, BulkVerb, Meant, Tasks, meant};
+use super::super::bulk::{BulkOrder, BulkVerb, End, Meant, Tasks, meant};
 use super::super::carried::bulk;
 use super::super::order::Order;
 use super::super::query::Query;
@@ -156,6 +156,6 @@ pub(super) async fn task(State(console): State<Console>, asked: Asked) -> Respon
         "left": it.left,
         "told": it.told,
         "ended": it.ended.is_some(),
-        "why": it.ended.unwrap_or_default(),
+        "why": it.ended.as_ref().map_or("", End::why),
     }))
 }

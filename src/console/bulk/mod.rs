@@ -16,7 +16,7 @@ use axum::response::Response;
 pub(super) use self::executions::states;
 pub(super) use self::meant::meant;
 pub(super) use self::order::{BulkOrder, Item, Meant};
-pub(super) use self::tasks::{Progress, Tasks, What};
+pub(super) use self::tasks::{End, Progress, Tasks, What};
 pub(super) use self::verb::BulkVerb;
 use super::asked::Asked;
 use super::frame::Frame;
@@ -133,13 +133,15 @@ fn progress_page(
     let (label, of) = (what.verb.label(), counted(progress.total, what.verb.noun()));
     let heading = match &progress.ended {
         None => format!("{label}: {} of {of}", number(progress.done)),
-        Some(_) => format!("{label}: done"),
+        Some(End::Done) => format!("{label}: done"),
+        Some(End::Stopped) => format!("{label}: stopped"),
+        Some(End::Failed(_)) => format!("{label}: failed"),
     };
     let changed =
         format!("{} changed, {} left as they were", number(progress.changed), number(progress.left));
     let summary = match &progress.ended {
         None => format!("{changed} so far. It goes on also if you leave this page."),
-        Some(why) => format!("{changed}, of {of}. {why}"),
+        Some(end) => format!("{changed}, of {of}. {}", end.why()),
     };
     let by = Query::default().with("actor", &what.by).with("verb", what.verb.word());
     Ok(ProgressPage {

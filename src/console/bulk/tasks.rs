@@ -1,5 +1,6 @@
 //! Changes of many, under way: they go on whoever looks.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
@@ -36,8 +37,29 @@ pub(in super::super) struct Progress {
     /// Why the first of them were left as they were.
     pub(in super::super) told: Vec<String>,
     /// How it ended; none while it goes on.
-    pub(in super::super) ended: Option<String>,
+    pub(in super::super) ended: Option<End>,
     is_to_stop: bool,
+}
+
+/// How a change ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) enum End {
+    Done,
+    /// Somebody has stopped it.
+    Stopped,
+    /// Before the end, for this reason.
+    Failed(String),
+}
+
+impl End {
+    /// Why it was before the last of them; empty if it was not.
+    pub(in super::super) fn why(&self) -> &str {
+        match self {
+            Self::Done => "",
+            Self::Stopped => "It was stopped; what it had changed stays so.",
+            Self::Failed(why) => why,
+        }
+    }
 }
 
 /// The changes under way, and the last that have ended.
@@ -90,20 +112,27 @@ impl Tasks {
     }
 
     fn run(&self, id: &str, items: &[Item], step: impl Fn(&Item) -> Result<Said, Trouble>) {
-        let end = |why: String| self.change(id, |it| it.ended = Some(why.clone()));
+        let end = |end: End| self.change(id, |it| it.ended = Some(end.clone()));
         for item in items {
             if self.progress(id).is_none_or(|it| it.is_to_stop) {
-                return end("It was stopped; what it had changed stays so.".to_owned());
+                return end(End::Stopped);
             }
-            match step(item) {
-                Ok(said) => self.change(id, |it| it.count(&said)),
-                Err(trouble) if trouble.status.is_client_error() => {
+            // A change that panics would be under way for good. The panic itself is in the process's log.
+            match catch_unwind(AssertUnwindSafe(|| step(item))) {
+                Ok(Ok(said)) => self.change(id, |it| it.count(&said)),
+                Ok(Err(trouble)) if trouble.status.is_client_error() => {
                     self.change(id, |it| it.count(&Said::not_done(trouble.said.clone())));
                 }
-                Err(trouble) => return end(format!("It stopped at {}: {}", item.name, trouble.said)),
+                Ok(Err(trouble)) => {
+                    return end(End::Failed(format!("It stopped at {}: {}", item.name, trouble.said)));
+                }
+                Err(_) => {
+                    log::error!("console: a change of many panicked at {}", item.name);
+                    return end(End::Failed(panicked(item)));
+                }
             }
         }
-        end(String::new());
+        end(End::Done);
     }
 
     fn change(&self, id: &str, change: impl Fn(&mut Progress)) {
@@ -111,6 +140,15 @@ impl Tasks {
             change(it);
         }
     }
+}
+
+/// What people are told of a panic; the panic's own words are for the log.
+fn panicked(item: &Item) -> String {
+    format!(
+        "It stopped at {}, which may have been changed: something in the console itself went wrong, and the log \
+         of its process says what.",
+        item.name
+    )
 }
 
 impl Progress {
@@ -156,6 +194,13 @@ mod tests {
         ids.iter().map(item).collect()
     }
 
+    fn failed(it: Progress) -> String {
+        match it.ended {
+            Some(End::Failed(why)) => why,
+            ended => panic!("{ended:?}"),
+        }
+    }
+
     #[test]
     fn each_is_counted_as_changed_or_left() {
         let tasks = tasks("a", 3);
@@ -166,7 +211,7 @@ mod tests {
         };
         tasks.run("a", &items(&[1, 2, 3]), step);
         let it = tasks.progress("a").unwrap();
-        assert_eq!((it.done, it.changed, it.left, it.ended.as_deref()), (3, 1, 2, Some("")));
+        assert_eq!((it.done, it.changed, it.left, it.ended.clone()), (3, 1, 2, Some(End::Done)));
         assert_eq!(it.told, ["it was so", "it is gone"]);
     }
 
@@ -179,11 +224,38 @@ mod tests {
         };
         stopped.run("a", &items(&[1, 2]), stop);
         let it = stopped.progress("a").unwrap();
-        assert!(it.done == 1 && it.ended.unwrap().starts_with("It was stopped"));
+        assert_eq!((it.done, it.ended), (1, Some(End::Stopped)));
         assert!(!stopped.stop("a") && !stopped.stop("b"), "it has ended");
         let away = tasks("a", 2);
         away.run("a", &items(&[1, 2]), |_| Err(Trouble::away()));
         let it = away.progress("a").unwrap();
-        assert!(it.done == 0 && it.ended.unwrap().starts_with("It stopped at 1: The database"));
+        assert!(it.done == 0 && failed(it).starts_with("It stopped at 1: The database"));
+    }
+
+    #[tokio::test]
+    async fn one_that_panics_has_failed_and_keeps_no_further_ones_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+        crate::migrate(&url).unwrap();
+        let client = Client::connect("shop", &url).unwrap();
+        let what = What { verb: BulkVerb::Cancel, by: "ann".to_owned() };
+        let tasks = Tasks::default();
+        for _ in 0..=MOST_RUNNING {
+            let step = |_: &Client, item: &Item| match item.id {
+                1 => Ok(Said::done("it is")),
+                _ => panic!("a secret"),
+            };
+            let id = tasks.start(&client, what.clone(), items(&[1, 2, 3]), step).unwrap();
+            while tasks.progress(&id).unwrap().ended.is_none() {
+                tokio::task::yield_now().await;
+            }
+            let it = tasks.progress(&id).unwrap();
+            assert_eq!((it.done, it.changed), (1, 1));
+            let why = failed(it);
+            assert!(
+                why.starts_with("It stopped at 2, which may have been") && !why.contains("secret"),
+                "{why}"
+            );
+        }
     }
 }
