@@ -106,7 +106,7 @@ fn is_change(method: &Method) -> bool {
 }
 
 /// What people who have not logged in may ask for.
-fn is_open(path: &str) -> bool {
+pub(super) fn is_open(path: &str) -> bool {
     path == "/login" || path.starts_with("/assets/")
 }
 

@@ -143,5 +143,9 @@ async fn missing(State(console): State<Console>, asked: Asked) -> Response {
     if api::is_below(&format!("/{}", asked.path)) {
         return api::missing().await;
     }
+    // Whoever has not logged in may ask for files, and sees no page.
+    if guard::is_open(&format!("/{}", asked.path)) {
+        return StatusCode::NOT_FOUND.into_response();
+    }
     console.refuse(&asked, Trouble::not_found("The console has no such page."))
 }

@@ -223,6 +223,14 @@ fn pages_are_for_those_who_have_logged_in() {
     }
     assert_eq!(location(&browser.get("/a/b/c")), "../../login");
     assert_eq!(browser.get("/assets/console.css").status, StatusCode::OK);
+    for path in ["/assets/nothing.js", "/assets/a/b", "/assets/"] {
+        let answer = browser.get(path);
+        assert_eq!(
+            (answer.status, &*answer.text),
+            (StatusCode::NOT_FOUND, ""),
+            "it names no application: {path}"
+        );
+    }
     browser.get("/login");
     assert_eq!(browser.pause(), StatusCode::FORBIDDEN);
     assert_eq!(site.state(), "active");
