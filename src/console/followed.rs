@@ -1,6 +1,8 @@
-//! Attempts that others have followed.
+//! Attempts that others have followed, and occurrences that have been run again.
 
 use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
 
 use crate::ExecutionView;
 
@@ -11,4 +13,11 @@ pub(super) fn followed(list: &[ExecutionView]) -> BTreeSet<i64> {
     sorted.sort_by_cached_key(|it| (occurrence(it), it.attempt));
     let pairs = sorted.windows(2).filter(|pair| occurrence(pair[0]) == occurrence(pair[1]));
     pairs.filter(|pair| pair[0].attempt < pair[1].attempt).map(|pair| pair[0].id).collect()
+}
+
+/// The schedules and fire times of a list whose rerun has succeeded, or has yet to end.
+pub(super) fn mended(list: &[ExecutionView]) -> BTreeSet<(&str, DateTime<Utc>)> {
+    let is_open = |state: &str| ["SUCCEEDED", "PENDING", "CLAIMED", "RUNNING"].contains(&state);
+    let reruns = list.iter().filter(|it| it.origin != 0 && it.cause != "by hand" && is_open(&it.state));
+    reruns.filter_map(|it| Some((it.schedule.as_str(), it.fire_time?))).collect()
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::followed::followed;
+use super::followed::{followed, mended};
 use super::frame::Frame;
 use super::missed::MissedOrder;
 use super::needs::name_of;
@@ -35,11 +35,17 @@ impl ExecutionLine {
         frame: &Frame,
         now: DateTime<Utc>,
     ) -> Vec<Self> {
-        let followed = followed(list);
+        let (followed, mended) = (followed(list), mended(list));
+        // One that was skipped, and has been run since.
+        let is_mended = |it: &ExecutionView| {
+            let is_one = ["SKIPPED", "WITHDRAWN"].contains(&&*it.state) && it.count == 1;
+            is_one && it.fire_time.is_some_and(|at| mended.contains(&(&it.schedule, at)))
+        };
         let row = |it: &ExecutionView| {
             let row = Self::new(it, nodes, frame, now);
             // Another attempt has been made.
-            Self { button: row.button.filter(|_| !followed.contains(&it.id)), ..row }
+            let is_over = followed.contains(&it.id) || is_mended(it);
+            Self { button: row.button.filter(|_| !is_over), ..row }
         };
         list.iter().map(row).collect()
     }

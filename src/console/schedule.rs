@@ -9,6 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::asked::Asked;
 use super::edit::EditOrder;
+use super::followed::mended;
 use super::frame::Frame;
 use super::grid::{self, Grid};
 use super::instant::instant;
@@ -133,7 +134,6 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<SchedulePage, Troub
     asked.masks.executions(&mut last);
     let rows = ExecutionLine::all(&last[..last.len().min(LISTED)], &nodes, &frame, now);
     let (badge, reason) = state_of(schedule, now);
-    let is_active = schedule.state == "active";
     let counts =
         details.counts.iter().map(|(state, count)| (state.to_lowercase().replace('_', " "), number(*count)));
     Ok(SchedulePage {
@@ -144,7 +144,7 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<SchedulePage, Troub
         trigger: trigger(schedule),
         badge,
         reason,
-        next: if is_active { Moment::some(schedule.next, now) } else { None },
+        next: if schedule.state == "active" { Moment::some(schedule.next, now) } else { None },
         buttons: buttons(&details, now, &frame),
         grid_words: grid::described(&grid),
         grid_note: match ledger.last().and_then(|row| row.fire_time).filter(|_| ledger.len() == ROWS) {
@@ -278,20 +278,13 @@ fn plot(
     Plot::new(id, title, &rows.iter().filter_map(point).collect::<Vec<_>>(), now)
 }
 
-/// The fire times whose rerun has succeeded, or has yet to end.
-fn mended(ledger: &[ExecutionView]) -> BTreeSet<DateTime<Utc>> {
-    let is_open = |state: &str| ["SUCCEEDED", "PENDING", "CLAIMED", "RUNNING"].contains(&state);
-    let reruns = ledger.iter().filter(|it| it.origin != 0 && it.cause != "by hand" && is_open(&it.state));
-    reruns.filter_map(|it| it.fire_time).collect()
-}
-
 /// What became of each occurrence of an hour.
 fn whys(
     client: &Client,
     asked: &Asked,
     (name, at): (&str, DateTime<Utc>),
     frame: &Frame,
-    mended: &BTreeSet<DateTime<Utc>>,
+    mended: &BTreeSet<(&str, DateTime<Utc>)>,
 ) -> Result<Whys, Trouble> {
     at.checked_add_signed(TimeDelta::hours(1)).ok_or_else(Trouble::beyond)?;
     let mut list = client.why_between(name, at, hour_of(at).1)?;
@@ -308,7 +301,10 @@ fn whys(
             glyph: Glyph(mark),
             sentence: why.sentence.clone(),
             to: why.executions.last().map(|id| query::execution(*id)),
-            button: why.at.filter(|at| !mended.contains(at)).and_then(|at| remedy(name, at, why, frame)),
+            button: why
+                .at
+                .filter(|at| !mended.contains(&(name, *at)))
+                .and_then(|at| remedy(name, at, why, frame)),
         });
     }
     Ok(whys)
