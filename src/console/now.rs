@@ -224,7 +224,7 @@ fn next_row(fire: &Fire, now: DateTime<Utc>) -> NextRow {
         name: fire.schedule.clone(),
         to: query::schedule(&fire.schedule),
         job: fire.job.clone(),
-        at: Moment::new(fire.at, now),
+        at: Moment::next(fire.at, now),
         trigger: fire.trigger.clone(),
     }
 }

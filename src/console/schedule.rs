@@ -18,7 +18,7 @@ use super::order::{Button, Order};
 use super::plot::{Plot, Point};
 use super::query;
 use super::rows::ExecutionLine;
-use super::schedules::state_of;
+use super::schedules::{next_of, state_of};
 use super::state::Console;
 use super::trouble::Trouble;
 use super::words::{Badge, Glyph, Mark, Moment, clock, exact, first_line, in_words, millis, number, trigger};
@@ -144,7 +144,7 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<SchedulePage, Troub
         trigger: trigger(schedule),
         badge,
         reason,
-        next: if schedule.state == "active" { Moment::some(schedule.next, now) } else { None },
+        next: next_of(schedule, now),
         buttons: buttons(&details, now, &frame),
         grid_words: grid::described(&grid),
         grid_note: match ledger.last().and_then(|row| row.fire_time).filter(|_| ledger.len() == ROWS) {
@@ -236,7 +236,9 @@ fn fire_times(details: &ScheduleDetails, now: DateTime<Utc>) -> Vec<DateTime<Utc
 }
 
 fn upcoming(details: &ScheduleDetails, now: DateTime<Utc>) -> Vec<(String, Moment)> {
-    coming(details).take(NEXT).map(|at| (Moment::exactly(at).said, Moment::new(at, now))).collect()
+    let is_held = !details.schedule.held_by.is_empty();
+    let near = |at| if is_held { Moment::new(at, now) } else { Moment::next(at, now) };
+    coming(details).take(NEXT).map(|at| (Moment::exactly(at).said, near(at))).collect()
 }
 
 /// Why a schedule has no fire time to come that is known.

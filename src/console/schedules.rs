@@ -185,7 +185,7 @@ fn row(schedule: &ScheduleView, strips: &mut BTreeMap<i64, Strip>, frame: &Frame
         reason,
         strip: strips.remove(&schedule.id).unwrap_or_default(),
         last: Moment::some(schedule.prev, now),
-        next: if schedule.state == "active" { Moment::some(schedule.next, now) } else { None },
+        next: next_of(schedule, now),
         never: match schedule.state.as_str() {
             "active" => "once its run has ended",
             "paused" => "paused",
@@ -193,6 +193,12 @@ fn row(schedule: &ScheduleView, strips: &mut BTreeMap<i64, Strip>, frame: &Frame
         },
         button,
     }
+}
+
+/// When it fires next; while something holds it, nobody expects it to.
+pub(super) fn next_of(schedule: &ScheduleView, now: DateTime<Utc>) -> Option<Moment> {
+    let at = schedule.next.filter(|_| schedule.state == "active")?;
+    Some(if schedule.held_by.is_empty() { Moment::next(at, now) } else { Moment::new(at, now) })
 }
 
 /// A schedule's state, and why it is in it, or does not what its state says.
@@ -211,7 +217,8 @@ pub(super) fn state_of(schedule: &ScheduleView, now: DateTime<Utc>) -> (Badge, S
         }
         "active" if schedule.nodes == 0 => {
             let since = schedule.nobody_since.map(|at| format!(" for {}", span(now - at)));
-            let reason = format!("no live node has a handler for its job{}", since.unwrap_or_default());
+            let reason =
+                format!("no live node that claims has a handler for its job{}", since.unwrap_or_default());
             (Badge::new(Mark::Failed, "nobody can run it"), reason)
         }
         "active" if !left_alone.is_empty() => (Badge::new(Mark::Late, "left alone"), left_alone.clone()),

@@ -7,6 +7,9 @@ use chrono::{DateTime, Datelike, TimeDelta, Utc};
 use super::zone::shown;
 use crate::ScheduleView;
 
+/// For so long what is to happen may be under way; from then on it is overdue.
+const DUE: TimeDelta = TimeDelta::seconds(5);
+
 /// What a state means: its colour, and the shape that says the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
@@ -87,13 +90,15 @@ impl Badge {
 /// An instant: near ones as a span from now, all exactly on demand.
 #[derive(Clone, Debug, Template)]
 #[template(
-    source = r#"<time datetime="{{ iso }}" title="{{ exact }}"{% if is_near %} data-near="1"{% endif %}>{{ said }}</time>"#,
+    source = r#"<time datetime="{{ iso }}" title="{{ exact }}"{% if is_near %} data-near="{% if is_next %}next{% else %}1{% endif %}"{% endif %}>{{ said }}</time>"#,
     ext = "html"
 )]
 pub(super) struct Moment {
     iso: String,
     /// Whether it is told as a span from now, which goes on.
     is_near: bool,
+    /// Whether something is to happen then.
+    is_next: bool,
     /// With its zone.
     pub(super) exact: String,
     pub(super) said: String,
@@ -114,12 +119,24 @@ impl Moment {
             _ if wall.year() == today.year() => wall.format("%a %-d %b %H:%M").to_string(),
             _ => wall.format("%-d %b %Y %H:%M").to_string(),
         };
-        Self { iso: at.to_rfc3339(), is_near: away.abs() < TimeDelta::hours(1), exact: exact(at), said }
+        let is_near = away.abs() < TimeDelta::hours(1);
+        Self { iso: at.to_rfc3339(), is_near, is_next: false, exact: exact(at), said }
+    }
+
+    /// When something is to happen: once that has passed, it is due, and then overdue.
+    pub(super) fn next(at: DateTime<Utc>, now: DateTime<Utc>) -> Self {
+        let (late, known) = (now - at, Self::new(at, now));
+        let said = match late < DUE {
+            _ if late < TimeDelta::zero() => known.said,
+            true => "now".to_owned(),
+            false => format!("overdue by {}", span(late)),
+        };
+        Self { is_next: true, said, ..known }
     }
 
     /// The same, shown exactly.
     pub(super) fn exactly(at: DateTime<Utc>) -> Self {
-        Self { iso: at.to_rfc3339(), is_near: false, exact: exact(at), said: exact(at) }
+        Self { iso: at.to_rfc3339(), is_near: false, is_next: false, exact: exact(at), said: exact(at) }
     }
 
     /// An instant that may be unknown.
@@ -246,6 +263,18 @@ mod tests {
         assert_eq!(said("2027-01-01T00:00:00Z"), "1 Jan 2027 00:00");
         let shown = Moment::new(at("2026-11-29T10:04:10Z"), now).to_string();
         assert!(shown.contains("title=\"2026-11-29 10:04:10.000 UTC\""), "{shown}");
+    }
+
+    #[test]
+    fn what_is_to_happen_is_due_and_then_overdue() {
+        let now = at("2026-11-29T10:00:00Z");
+        let said = |text: &str| Moment::next(at(text), now).said;
+        assert_eq!(said("2026-11-29T10:04:10Z"), "in 4 min 10 s");
+        assert_eq!(said("2026-11-29T09:59:55.001Z"), "now");
+        assert_eq!(said("2026-11-29T09:59:46Z"), "overdue by 14 s");
+        assert_eq!(said("2026-11-29T07:55:00Z"), "overdue by 2 h 5 min");
+        let shown = Moment::next(now, now).to_string();
+        assert!(shown.contains(" data-near=\"next\""), "{shown}");
     }
 
     #[test]

@@ -28,7 +28,9 @@
     // Tenths would flicker: whole seconds do.
     const whole = Math.abs(away) < 1000 ? 1000 : Math.floor(Math.abs(away) / 1000) * 1000;
     const said = span(whole).replace('.0 s', ' s');
-    const text = away < 0 ? `${said} ago` : `in ${said}`;
+    const late = away < -5000 ? `overdue by ${said}` : 'now';
+    const past = time.dataset.near === 'next' ? late : `${said} ago`;
+    const text = away < 0 ? past : `in ${said}`;
     if (time.textContent !== text) time.textContent = text;
   };
   const tick = () => {
