@@ -6,6 +6,7 @@ use super::bulk::{BulkOrder, BulkVerb, Item, Tasks, What, meant};
 use super::edit;
 use super::instant::instant;
 use super::missed::MissedOrder;
+use super::needs::name_of;
 use super::order::Order;
 use super::query::{self, Query};
 use super::said::Said;
@@ -62,10 +63,10 @@ pub(super) fn bulk(
     let step = move |client: &Client, item: &Item| -> Result<Said, Trouble> {
         let (id, target) = (item.id, Target::schedule(&item.name));
         Ok(match verb {
-            BulkVerb::Cancel => cancelled(id, client.cancel(id).reason(&why).run()?),
+            BulkVerb::Cancel => cancelled(client, id, client.cancel(id).reason(&why).run()?),
             BulkVerb::Retry => retried(id, client.retry(id).reason(&why).run()?),
-            BulkVerb::Pause => paused(&target, client.pause(target.clone()).reason(&why).run()?),
-            BulkVerb::Resume => resumed(&target, client.resume(target.clone()).reason(&why).run()?),
+            BulkVerb::Pause => paused(client, &target, client.pause(target.clone()).reason(&why).run()?),
+            BulkVerb::Resume => resumed(client, &target, client.resume(target.clone()).reason(&why).run()?),
         })
     };
     let what = What { verb, by: client.actor().unwrap_or_default().to_owned() };
@@ -105,9 +106,9 @@ fn end_rerun(client: &Client, origin: i64, reason: &str) -> Result<Said, Trouble
 /// Carries out an order that is one request of the client.
 pub(super) fn one(client: &Client, order: &Order, reason: &str, also: bool) -> Result<Said, Trouble> {
     Ok(match order {
-        Order::Pause(target) => paused(target, client.pause(target.clone()).reason(reason).run()?),
-        Order::Resume(target) => resumed(target, client.resume(target.clone()).reason(reason).run()?),
-        Order::Drain(node) => drained(node, client.drain(node).reason(reason).run()?),
+        Order::Pause(target) => paused(client, target, client.pause(target.clone()).reason(reason).run()?),
+        Order::Resume(target) => resumed(client, target, client.resume(target.clone()).reason(reason).run()?),
+        Order::Drain(node) => drained(client, node, client.drain(node).reason(reason).run()?),
         Order::Run(name) => triggered(name, client.trigger(name).reason(reason).run()?),
         Order::Skip(name, at) => skipped(name, *at, client.skip(name, *at).reason(reason).run()?),
         Order::Rerun(name, at) => rerun(client, name, *at, reason)?,
@@ -118,7 +119,7 @@ pub(super) fn one(client: &Client, order: &Order, reason: &str, also: bool) -> R
             let removal = client.remove(name).reason(reason);
             removed(name, (if also { removal.cancel_running() } else { removal }).run()?)
         }
-        Order::Cancel(id) => cancelled(*id, client.cancel(*id).reason(reason).run()?),
+        Order::Cancel(id) => cancelled(client, *id, client.cancel(*id).reason(reason).run()?),
         Order::Retry(id) => retried(*id, client.retry(*id).reason(reason).run()?),
     })
 }
@@ -148,11 +149,17 @@ fn run_for(client: &Client, name: &str, text: &str, reason: &str) -> Result<Said
     })
 }
 
-fn of(target: &Target) -> String {
+/// A node as lists name it. The change has been made: that its row is gone, or cannot be read, is no trouble.
+fn node(client: &Client, id: &str) -> String {
+    let named = client.nodes().ok().and_then(|nodes| nodes.iter().find(|it| it.id == id).map(name_of));
+    named.unwrap_or_else(|| id.to_owned())
+}
+
+fn of(client: &Client, target: &Target) -> String {
     match target {
         Target::Schedule(name) => name.clone(),
         Target::Job(name) => format!("Job {name}"),
-        Target::Node(id) => format!("Node {id}"),
+        Target::Node(id) => format!("Node {}", node(client, id)),
         Target::Application => "The application".to_owned(),
     }
 }
@@ -161,21 +168,22 @@ fn unchanged(name: &str, state: ScheduleState) -> Said {
     Said::not_done(format!("Nothing was changed: {name} is {}.", state.label()))
 }
 
-fn paused(target: &Target, answer: Paused) -> Said {
+fn paused(client: &Client, target: &Target, answer: Paused) -> Said {
     match answer {
-        Paused::NotActive(state) => unchanged(&of(target), state),
-        _ => Said::done(format!("{} is paused.", of(target))),
+        Paused::NotActive(state) => unchanged(&of(client, target), state),
+        _ => Said::done(format!("{} is paused.", of(client, target))),
     }
 }
 
-fn resumed(target: &Target, answer: Resumed) -> Said {
+fn resumed(client: &Client, target: &Target, answer: Resumed) -> Said {
     match answer {
-        Resumed::NotPaused(state) => unchanged(&of(target), state),
-        _ => Said::done(format!("{} is resumed.", of(target))),
+        Resumed::NotPaused(state) => unchanged(&of(client, target), state),
+        _ => Said::done(format!("{} is resumed.", of(client, target))),
     }
 }
 
-fn drained(node: &str, answer: Draining) -> Said {
+fn drained(client: &Client, id: &str, answer: Draining) -> Said {
+    let node = node(client, id);
     match answer {
         Draining::Begun => Said::done(format!("Node {node} drains from its next poll on.")),
         Draining::UnderWay => Said::not_done(format!("Nothing was changed: node {node} drains already.")),
@@ -233,14 +241,16 @@ fn removed(name: &str, answer: Removed) -> Said {
     }
 }
 
-fn cancelled(id: i64, answer: Cancelled) -> Said {
+fn cancelled(client: &Client, id: i64, answer: Cancelled) -> Said {
     match answer {
         Cancelled::Cancelled => Said::done(format!("Execution {id} is cancelled: it had not begun.")),
-        Cancelled::Asked { node } => {
-            Said::done(format!("Execution {id} runs on node {node}, which is asked to end it."))
-        }
-        Cancelled::AlreadyAsked { node } => Said::not_done(format!(
-            "Nothing was changed: execution {id} runs on node {node}, which had been asked to end it before."
+        Cancelled::Asked { node: it } => Said::done(format!(
+            "Execution {id} runs on node {}, which is asked to end it.",
+            node(client, &it)
+        )),
+        Cancelled::AlreadyAsked { node: it } => Said::not_done(format!(
+            "Nothing was changed: execution {id} runs on node {}, which had been asked to end it before.",
+            node(client, &it)
         )),
         Cancelled::AlreadyEnded(state) => Said::not_done(format!(
             "Nothing was changed: execution {id} is {}.",

@@ -6,7 +6,9 @@ pub const TESTS: &[(&str, fn())] = &[
     ("a_paused_schedule_says_when_it_fires_again", a_paused_schedule_says_when_it_fires_again),
     ("a_page_that_is_wrong_stays_as_it_is", a_page_that_is_wrong_stays_as_it_is),
     ("a_node_that_leaves_is_named_with_what_it_leaves", a_node_that_leaves_is_named_with_what_it_leaves),
+    ("a_node_that_drains_is_named_as_lists_name_it", a_node_that_drains_is_named_as_lists_name_it),
     ("a_row_of_many_skipped_leads_to_their_rerun", a_row_of_many_skipped_leads_to_their_rerun),
+    ("a_skipped_row_that_has_been_run_offers_nothing", a_skipped_row_that_has_been_run_offers_nothing),
     ("what_is_to_come_in_an_hour_stands_apart", what_is_to_come_in_an_hour_stands_apart),
 ];
 
@@ -41,17 +43,38 @@ fn a_page_that_is_wrong_stays_as_it_is() {
     assert!(!is_live("/executions?since=soon") && !is_live("/execution?id=7"));
 }
 
-fn a_node_that_leaves_is_named_with_what_it_leaves() {
-    /// What the ids of nodes begin with.
-    const NODE: &str = "00000000-0000-4000-8000-00000000000";
-    let (database, client) = nightly();
+/// What the ids of nodes begin with.
+const NODE: &str = "00000000-0000-4000-8000-00000000000";
+
+/// A node of `web`, by the last figure of its id, that was heard of just now.
+fn add_node(database: &Database, id: &str, jobs: &str) {
     let beat = Utc::now().timestamp_millis();
-    let add = |id: &str, jobs: &str| {
-        database.batch(&format!(
-            "INSERT INTO QRTZ_NODE (uuid, application, host_name, pid, jobs, beat_time, silent_after) \
-             VALUES ('{NODE}{id}', '{APPLICATION}', 'web', 7{id}, '{jobs}', {beat}, 60000)"
-        ));
-    };
+    database.batch(&format!(
+        "INSERT INTO QRTZ_NODE (uuid, application, host_name, pid, jobs, beat_time, silent_after) \
+         VALUES ('{NODE}{id}', '{APPLICATION}', 'web', 7{id}, '{jobs}', {beat}, 60000)"
+    ));
+}
+
+fn a_node_that_drains_is_named_as_lists_name_it() {
+    let (database, client) = nightly();
+    let id = format!("{NODE}1");
+    add_node(&database, "1", "[]");
+    let said = |verb: &str| told(&client, &[("verb", verb), ("node", &id), ("back", "nodes")]);
+    assert_eq!(said("drain"), "Node web/71 drains from its next poll on.");
+    assert_eq!(said("drain"), "Nothing was changed: node web/71 drains already.");
+    assert_eq!(said("resume"), "Node web/71 is resumed.");
+    assert_eq!(said("pause"), "Node web/71 is paused.");
+    client.enqueue(TEXT, &String::new()).run().unwrap();
+    database.batch(&format!("UPDATE QRTZ_RUN SET state = 'RUNNING', node = '{id}'"));
+    let execution = client.executions(&ExecutionFilter::default()).unwrap()[0].id.to_string();
+    let cancelled = || told(&client, &[("verb", "cancel"), ("execution", &execution), ("back", "now")]);
+    assert!(cancelled().ends_with(" runs on node web/71, which is asked to end it."));
+    assert!(cancelled().ends_with(" runs on node web/71, which had been asked to end it before."));
+}
+
+fn a_node_that_leaves_is_named_with_what_it_leaves() {
+    let (database, client) = nightly();
+    let add = |id: &str, jobs: &str| add_node(&database, id, jobs);
     let ask = |verb: &str| get(&client, &format!("/confirm?verb={verb}&node={NODE}1")).text;
     add("1", "[\"mail\",\"report\",\"bill\"]");
     let none = "No other live node claims: what is due waits until one does.";
@@ -101,6 +124,29 @@ fn a_row_of_many_skipped_leads_to_their_rerun() {
     }
     assert_eq!(hour(), Vec::<String>::new());
     assert_eq!(offers(), 0);
+}
+
+fn a_skipped_row_that_has_been_run_offers_nothing() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    let every = Trigger::every(Duration::from_secs(1)).unwrap();
+    client.ensure(&Schedule::new("often", TEXT, &String::new(), every).unwrap()).run().unwrap();
+    let next = client.schedules().unwrap()[0].next.unwrap();
+    client.skip("often", next).run().unwrap();
+    until("it has passed", || (client.now().unwrap() > next).then_some(()));
+    let offers = || get(&client, "/executions").text.contains("Run it for");
+    assert!(offers());
+    client.rerun("often").since(next).until(next + TimeDelta::milliseconds(1)).run().unwrap();
+    assert!(!offers(), "it waits");
+    let ends = |state: &str| {
+        let now = Utc::now().timestamp_millis();
+        let set = format!("state = '{state}', finished_time = {now}");
+        database.batch(&format!("UPDATE QRTZ_RUN SET {set} WHERE cause = 'rerun'"));
+    };
+    ends("FAILED");
+    assert!(offers());
+    ends("SUCCEEDED");
+    assert!(!offers());
 }
 
 fn what_is_to_come_in_an_hour_stands_apart() {
