@@ -12,6 +12,11 @@ pub(super) fn instant(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%d %H:%M:%S%.3f UTC").to_string()
 }
 
+/// The same, to the second.
+pub(super) fn second(at: DateTime<Utc>) -> String {
+    at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
 /// An instant that a row may lack.
 pub(super) fn known(at: Option<DateTime<Utc>>) -> String {
     at.map_or_else(|| "an unknown instant".to_owned(), instant)

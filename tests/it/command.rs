@@ -739,7 +739,7 @@ fn what_was_expected_and_has_not_come_is_shown(kind: ServerKind) {
     assert!(!checked().contains("not succeeded in time"), "nobody waits for it");
     database.batch("UPDATE QRTZ_EXECUTE SET expected_by = 600000 WHERE name = 'nightly'");
     let problem =
-        "problem: schedule nightly: its occurrence of 2023-11-14 22:13:20.000 UTC has not succeeded in time";
+        "problem: schedule nightly: its occurrence of 2023-11-14 22:13:20 UTC has not succeeded in time";
     assert!(checked().contains(problem), "{}", checked());
     let shown = succeeded(&on(&database, &["schedules", "show", "nightly"]));
     assert!(shown.contains("600000 ms") && shown.contains("2023-11-14 22:13:20.000"), "{shown}");
@@ -761,10 +761,7 @@ fn why_a_schedule_does_not_fire_is_shown(kind: ServerKind) {
     assert!(jobs().contains("no live node has a handler for it since 2023-11-14 22:13:20.000"), "{}", jobs());
     assert!(why.contains("has a handler for job \"work\", since 2023-11-14 22:13:20.000 UTC"), "{why}");
     let checked = text(&on(&database, &["check"]).stdout);
-    assert!(
-        checked.contains("has a handler for it since 2023-11-14 22:13:20.000 UTC; 1 active"),
-        "{checked}"
-    );
+    assert!(checked.contains("has a handler for it since 2023-11-14 22:13:20 UTC; 1 active"), "{checked}");
     assert_eq!(client.pause("nightly").actor("Ada").reason("stock-taking").run().unwrap(), Paused::Paused);
     assert!(shown().contains("Ada") && shown().contains("stock-taking"), "{}", shown());
     let json = succeeded(&on(&database, &["schedules", "--output", "json"]));

@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::found::{Check, Finding, FindingKind, FindingLevel, MOST_SCHEDULES};
 use super::outage::Outage;
-use crate::api::words::{instant, span};
+use crate::api::words::{second, span};
 use crate::api::{ApplicationView, ExecutionView, JobView, NodeView, ScheduleView, Standing};
 
 /// So long a node may be silent whose row does not say how long: written by hand.
@@ -49,7 +49,7 @@ fn because(state: &str, by: &str, reason: &str) -> String {
 
 /// ` since` an instant, if that is known.
 fn since(at: Option<DateTime<Utc>>) -> String {
-    at.map_or_else(String::new, |at| format!(" since {}", instant(at)))
+    at.map_or_else(String::new, |at| format!(" since {}", second(at)))
 }
 
 /// `1 schedule`, `2 schedules`, `1000 or more schedules`.
@@ -168,7 +168,7 @@ fn of_schedules(of: &Check) -> Vec<Finding> {
         schedule(FindingKind::ScheduleContained, it, format!("it has paused itself: {}", it.reason), action)
     });
     let unmet = of.unmet.iter().filter_map(|it| {
-        let problem = format!("its occurrence of {} has not succeeded in time", instant(it.unmet?));
+        let problem = format!("its occurrence of {} has not succeeded in time", second(it.unmet?));
         let action = format!("`firetime why {}` or its last executions say what became of it", it.name);
         Some(schedule(FindingKind::ScheduleUnmet, it, problem, action))
     });
@@ -214,10 +214,9 @@ fn deaths(of: &Check) -> Vec<Finding> {
     let finding = |node: &NodeView| {
         let heard = node.last_beat.map_or_else(
             || "never heard from".to_owned(),
-            |beat| format!("last heard from at {}", instant(beat)),
+            |beat| format!("last heard from at {}", second(beat)),
         );
-        let declared =
-            node.ended.map_or_else(String::new, |at| format!(", declared dead at {}", instant(at)));
+        let declared = node.ended.map_or_else(String::new, |at| format!(", declared dead at {}", second(at)));
         let action = "other nodes have taken over its work: look into its log";
         Finding::new(FindingKind::NodeDied, ("node", &node.id), heard + &declared, action).note()
     };
@@ -226,8 +225,8 @@ fn deaths(of: &Check) -> Vec<Finding> {
 
 fn outage(of: &Check, outage: &Outage) -> Finding {
     let problem = match outage.until {
-        Some(until) => format!("no node lived between {} and {}", instant(outage.from), instant(until)),
-        None => format!("no node lives since {}", instant(outage.from)),
+        Some(until) => format!("no node lived between {} and {}", second(outage.from), second(until)),
+        None => format!("no node lives since {}", second(outage.from)),
     };
     let action = "what was due then was missed, or began late: `firetime verify` accounts for it";
     Finding::new(FindingKind::Outage, ("application", name_of(of)), problem, action).note()
