@@ -103,8 +103,8 @@ pub use api::{metrics, request};
 pub use domain::SpanOrigin;
 pub use domain::{
     Answer, Attempt, Cause, Covers, Difference, Error, ErrorKind, Event, ExecutionId, ExecutionState,
-    HandlerError, LaneHealth, LeftOut, Lineage, LogLevel, MisfirePolicy, NodeId, Overlap, Progress, Receipt,
-    Retry, ScheduleField, ScheduleId, ScheduleState, UnknownWord,
+    HandlerError, IntoAnswer, LaneHealth, LeftOut, Lineage, LogLevel, MisfirePolicy, NodeId, Overlap,
+    Progress, Receipt, Retry, ScheduleField, ScheduleId, ScheduleState, UnknownWord,
 };
 #[cfg(doc)]
 #[doc(inline)]

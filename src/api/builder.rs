@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::api::job::check_job;
 use crate::api::request::written::carrier;
 use crate::api::undecodable;
 use crate::api::{Client, Job, Lane, Scheduler, Undecodable};
-use crate::domain::{Answer, Error, ErrorKind, Event, HandlerError};
+use crate::domain::{Answer, Error, ErrorKind, Event, HandlerError, IntoAnswer};
 use crate::node::Node;
 #[cfg(feature = "tokio")]
 use crate::node::around::HandlerFuture;
@@ -58,19 +59,21 @@ impl Scheduler {
 
 impl Builder {
     /// Runs `job`'s executions with `run`. Each job has one handler; a node claims only what it has handlers
-    /// for. It returns an [`Answer`], or `()` for [`Answer::Done`]; an error is a failure.
+    /// for. It returns an [`Answer`], or `()` for [`Answer::Done`] ([`IntoAnswer`]); an error is a failure.
     ///
     /// The payload is decoded before the claim: what this node cannot decode it leaves to others.
-    pub fn handler<P: DeserializeOwned + 'static, A: Into<Answer>>(
-        self,
-        job: Job<P>,
-        run: impl Fn(&Context, P) -> Result<A, HandlerError> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn handler<P, A, F>(self, job: Job<P>, run: F) -> Self
+    where
+        P: for<'de> Deserialize<'de> + 'static,
+        A: IntoAnswer,
+        // Who gives it an async function is shown this line by the compiler.
+        F: Fn(&Context, P) -> Result<A, HandlerError> + Send + Sync + 'static, // async: `async_handler`
+    {
         self.serve(job.served(), run)
     }
 
     /// As [`handler`](Self::handler), of a job that may be known by its name alone.
-    pub(crate) fn serve<P: DeserializeOwned + 'static, A: Into<Answer>>(
+    pub(crate) fn serve<P: DeserializeOwned + 'static, A: IntoAnswer>(
         mut self,
         served: impl Into<Served<P>>,
         run: impl Fn(&Context, P) -> Result<A, HandlerError> + Send + Sync + 'static,
@@ -127,8 +130,8 @@ impl Builder {
         run: impl Fn(Context, P) -> F + Send + Sync + 'static,
     ) -> Self
     where
-        P: DeserializeOwned + 'static,
-        A: Into<Answer>,
+        P: for<'de> Deserialize<'de> + 'static,
+        A: IntoAnswer,
         F: Future<Output = Result<A, HandlerError>> + Send + 'static,
     {
         if let Err(twice) = self.handlers.add_async(job.served(), job.own_grace(), run) {

@@ -112,6 +112,38 @@ impl From<()> for Answer {
     }
 }
 
+/// What a handler may return in `Ok`: an [`Answer`]; `()`, which is [`Answer::Done`]; a [`Receipt`], which is
+/// [`Answer::Completed`]. A type of yours may be one more.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot answer with `{Self}`",
+    label = "the handler returns `Ok` of `{Self}`",
+    note = "a handler returns `Ok(())`, `Ok` of an `Answer`, or `Ok` of the `Receipt` of `complete_in`",
+    note = "`context.result(&value)?` stores a value with the execution, for others to read",
+    note = "a handler with `async` is given to `async_handler`"
+)]
+pub trait IntoAnswer {
+    /// The answer that it stands for.
+    fn into_answer(self) -> Answer;
+}
+
+impl IntoAnswer for Answer {
+    fn into_answer(self) -> Answer {
+        self
+    }
+}
+
+impl IntoAnswer for Receipt {
+    fn into_answer(self) -> Answer {
+        self.into()
+    }
+}
+
+impl IntoAnswer for () {
+    fn into_answer(self) -> Answer {
+        self.into()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

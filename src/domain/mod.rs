@@ -35,7 +35,7 @@ mod timing;
 pub(crate) mod user_code;
 
 pub(crate) use answer::UNCOMMITTED;
-pub use answer::{Answer, HandlerError, Receipt};
+pub use answer::{Answer, HandlerError, IntoAnswer, Receipt};
 #[cfg(feature = "tracing")]
 pub use attempt_span::SpanOrigin;
 #[cfg(any(test, feature = "testing"))]

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::domain::payload;
 use crate::domain::user_code::{brief, guarded, with_causes};
-use crate::domain::{Answer, Boot, ExecutionId, HandlerError, JobPolicy, JobSpec, Token};
+use crate::domain::{Answer, Boot, ExecutionId, HandlerError, IntoAnswer, JobPolicy, JobSpec, Token};
 #[cfg(feature = "tokio")]
 use crate::node::around::HandlerFuture;
 use crate::node::around::{Around, Layer, Layers, Next, Wrapping};
@@ -106,7 +106,7 @@ impl Drop for Handlers {
 
 impl Handlers {
     /// Adds a handler. The first of its names that has one already is the error.
-    pub(crate) fn add<P: DeserializeOwned + 'static, A: Into<Answer>>(
+    pub(crate) fn add<P: DeserializeOwned + 'static, A: IntoAnswer>(
         &mut self,
         served: impl Into<Served<P>>,
         run: impl Fn(&Context, P) -> Result<A, HandlerError> + Send + Sync + 'static,
@@ -116,7 +116,7 @@ impl Handlers {
         let run: BlockingFn = Box::new(move |context, text, around| {
             let mut payload = Some(decoded(text, upgrade).map_err(NoAnswer::Undecodable)?);
             let mut handler = || match payload.take() {
-                Some(payload) => run(context, payload).map(Into::into),
+                Some(payload) => run(context, payload).map(IntoAnswer::into_answer),
                 None => Err("the handler has run already".into()),
             };
             Ok(Next::new(context, around, &mut handler).run()?)
@@ -126,7 +126,7 @@ impl Handlers {
 
     /// As [`add`](Self::add), of an async handler, which has so long to end once it is told to.
     #[cfg(feature = "tokio")]
-    pub(crate) fn add_async<P: DeserializeOwned + 'static, A: Into<Answer>, F>(
+    pub(crate) fn add_async<P: DeserializeOwned + 'static, A: IntoAnswer, F>(
         &mut self,
         served: impl Into<Served<P>>,
         grace: Duration,
@@ -139,7 +139,7 @@ impl Handlers {
         let upgrade = served.upgrade;
         let begin: AsyncFn = Box::new(move |context, text| {
             let running = run(context, decoded(text, upgrade).map_err(NoAnswer::Undecodable)?);
-            Ok(Box::pin(async move { running.await.map(Into::into) }))
+            Ok(Box::pin(async move { running.await.map(IntoAnswer::into_answer) }))
         });
         self.insert(served, Body::Async { begin, grace })
     }

@@ -55,6 +55,8 @@ mod live;
 mod logins;
 #[cfg(feature = "mysql")]
 mod members;
+#[cfg(all(feature = "sqlite", feature = "postgres", feature = "mysql", feature = "tokio"))]
+mod misuse;
 mod news;
 mod observed;
 #[cfg(all(feature = "sqlite", feature = "console"))]
@@ -95,15 +97,7 @@ fn main() {
     }
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
-    architecture::add(&mut trials);
-    #[cfg(all(feature = "sqlite", feature = "tokio"))]
-    examples::add(&mut trials);
-    #[cfg(all(feature = "sqlite", feature = "console"))]
-    add_consoles(&mut trials);
-    cron::add(&mut trials);
-    chaos::add_own(&mut trials);
-    #[cfg(any(feature = "postgres", feature = "mysql"))]
-    chaos::add_together(&mut trials);
+    add_single(&mut trials);
     for database in support::database::all() {
         chaos::add(&mut trials, database);
         cluster::add(&mut trials, database);
@@ -146,6 +140,21 @@ fn main() {
         arguments::add(&mut trials, database);
     }
     libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// What is there once, not on each database.
+fn add_single(trials: &mut Vec<Trial>) {
+    architecture::add(trials);
+    #[cfg(all(feature = "sqlite", feature = "tokio"))]
+    examples::add(trials);
+    #[cfg(all(feature = "sqlite", feature = "console"))]
+    add_consoles(trials);
+    #[cfg(all(feature = "sqlite", feature = "postgres", feature = "mysql", feature = "tokio"))]
+    misuse::add(trials);
+    cron::add(trials);
+    chaos::add_own(trials);
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    chaos::add_together(trials);
 }
 
 #[cfg(all(feature = "sqlite", feature = "console"))]

@@ -240,7 +240,7 @@ macro_rules! options {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "a request does nothing until it is run"]
+#[must_use = "a request does nothing until it is run: `.run()`, `.run_in(..)` or `.await`"]
 pub struct Enqueue<'a> {
     client: &'a Client,
     order: Enqueuing,
@@ -398,7 +398,7 @@ impl Enqueue<'_> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "a request does nothing until it is run"]
+#[must_use = "a request does nothing until it is run: `.run()`, `.run_in(..)` or `.await`"]
 pub struct EnqueueMany<'a> {
     client: &'a Client,
     order: Enqueuing,

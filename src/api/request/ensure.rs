@@ -46,7 +46,7 @@ use crate::store::{Definition, Ensured, OnlyIf, Verbs};
 /// [`Trigger::once`]: crate::Trigger::once
 /// [`Trigger::every`]: crate::Trigger::every
 #[derive(Debug)]
-#[must_use = "a request does nothing until it is run"]
+#[must_use = "a request does nothing until it is run: `.run()`, `.run_in(..)` or `.await`"]
 pub struct Ensure<'a> {
     client: &'a Client,
     definition: Definition,

@@ -164,7 +164,7 @@ macro_rules! request {
     ($(#[$about:meta])* $Request:ident { $($field:ident: $Type:ty),* } -> $Answer:ty) => {
         $(#[$about])*
         #[derive(Debug)]
-        #[must_use = "a request does nothing until it is run"]
+        #[must_use = "a request does nothing until it is run: `.run()`, `.run_in(..)` or `.await`"]
         pub struct $Request<'a> {
             client: &'a crate::api::Client,
             $($field: $Type,)*

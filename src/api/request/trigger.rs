@@ -37,7 +37,7 @@ use crate::store::order::{Ordered, RunOrder, implausible, too_large};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "a request does nothing until it is run"]
+#[must_use = "a request does nothing until it is run: `.run()`, `.run_in(..)` or `.await`"]
 pub struct TriggerNow<'a> {
     client: &'a Client,
     name: String,

@@ -39,7 +39,7 @@ use crate::time::boot;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "a request does nothing until it is run"]
+#[must_use = "a request does nothing until it is run: `.run()` or `.await`"]
 pub struct Wait<'a> {
     client: &'a Client,
     execution: ExecutionId,

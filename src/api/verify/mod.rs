@@ -29,7 +29,7 @@ const NAMED: usize = 1_000;
 
 /// Verifies the ledger. Made by [`Client::verify`].
 #[derive(Debug)]
-#[must_use = "a request does nothing until it is run"]
+#[must_use = "a request does nothing until it is run: `.run()` or `.await`"]
 pub struct Verify<'a> {
     client: &'a Client,
     range: (Bound<DateTime<Utc>>, Bound<DateTime<Utc>>),

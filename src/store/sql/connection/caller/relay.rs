@@ -15,6 +15,8 @@ use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
 use crate::store::sql::session::statement::{Row, Statement, Value, sql};
 
+// What is no connection is told of `CallerConnection`, not of this trait.
+#[diagnostic::do_not_recommend]
 impl<C: AsyncConnection> CallerConnection for C {
     type Outcome<'c, T>
         = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'c>>
