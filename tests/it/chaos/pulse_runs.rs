@@ -102,17 +102,18 @@ impl Cluster {
     }
 }
 
-/// A job fails with a long text while the database refuses writes for a minute.
+/// A job fails with a long text while the database refuses writes, for less than the misfire threshold: no
+/// pulse waits for the misfire handler.
 pub fn a_failure_while_writes_are_refused_stays_small(kind: ServerKind) {
     let mut cluster = Cluster::start("refused_failures", kind, 1, PATIENT);
     let from = now() + 3_000;
-    cluster.load.pulse(&cluster.client, from, from + 100_000);
+    cluster.load.pulse(&cluster.client, from, from + 85_000);
     // Between two pulses: its outcome alone is tried again and again.
     cluster.load.failing(&cluster.client, 1, from + 6_500, 5_000);
     cluster.await_begin("failing");
     let down = now();
     cluster.refuse_writes(true);
-    while now() < down + 60_000 && cluster.peak_memory() <= MEMORY {
+    while now() < down + 45_000 && cluster.peak_memory() <= MEMORY {
         cluster.during(SECOND);
     }
     cluster.refuse_writes(false);
