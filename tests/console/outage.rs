@@ -13,6 +13,11 @@ use crate::page::Page;
 use crate::shop::{APPLICATION, Server, Shop};
 use crate::tab;
 
+/// That a page hears of changes.
+const IS_LIVE: &str = "document.getElementById('live')?.dataset.state === 'on'";
+/// That it tells of an outage.
+const SAYS_AWAY: &str = "!document.getElementById('away').hidden";
+
 /// The way to a database, which can be cut.
 enum Way {
     Proxy(Proxy),
@@ -68,8 +73,11 @@ pub fn a_page_tells_of_an_outage_and_is_well_again(kind: ServerKind) {
     assert_is_away(&page, "a schedule");
     way.mend();
     page.reload_until("it is back", "document.querySelector('h1').textContent === 'report-stock'");
-    // A form that is sent meanwhile says that nothing is known of it, and leads to the audit.
+    // A form that is sent meanwhile says that nothing is known of it, and leads to the audit. The banner moves
+    // the form: it is clicked where it then is.
+    page.until("it is live", IS_LIVE);
     way.cut();
+    page.until("a banner says so", SAYS_AWAY);
     page.follow(".head button | Run now");
     assert!(page.has(".banner[role=alert]"), "{}", page.text());
     assert!(page.has("a | Show the audit"), "{}", page.text());
@@ -88,12 +96,12 @@ pub fn an_open_page_hears_of_changes_and_of_an_outage(kind: ServerKind) {
     let console = Server::start(&client, Options::new().patience(Duration::from_secs(2)));
     let page = tab();
     page.open(&console.at("schedule?name=report-stock"));
-    page.until("it is live", "document.getElementById('live')?.dataset.state === 'on'");
+    page.until("it is live", IS_LIVE);
     page.run("window.isTheSame = true");
     shop.client.pause("report-stock").reason("stock-taking").run().unwrap();
     page.until("the pause is seen", "document.querySelector('main').textContent.includes('stock-taking')");
     way.cut();
-    page.until("a banner says so", "!document.getElementById('away').hidden");
+    page.until("a banner says so", SAYS_AWAY);
     assert!(page.has("h1 | report-stock"), "what it knew is still there: {}", page.text());
     way.mend();
     page.until("it is well again", "document.getElementById('away').hidden");

@@ -113,8 +113,11 @@ impl Page {
         }
     }
 
+    /// A page that is live hears of something again and again, whether another is loaded or not.
     fn wait_for_load(&self, before: usize, what: &str) {
+        let deadline = Instant::now() + SOON;
         while *self.loads.borrow() == before {
+            assert!(Instant::now() < deadline, "{what} leads to no page");
             self.next(what);
         }
     }
