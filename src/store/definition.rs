@@ -122,6 +122,26 @@ impl Definition {
         }
     }
 
+    /// A schedule as these columns of its row have it, with this trigger, which has no window. What a column
+    /// does not say, or in a word that is none, is by default.
+    pub(crate) fn stored(name: &str, job: &str, settings: &Settings, trigger: Trigger) -> Self {
+        let default = Self::new(name, job, trigger);
+        let priority = settings.priority.and_then(|priority| i32::try_from(priority).ok());
+        let pause_after = settings.pause_after.and_then(|count| u32::try_from(count).ok());
+        Self {
+            payload: settings.payload.to_string(),
+            priority: priority.unwrap_or(default.priority),
+            misfire: settings.misfire.parse().unwrap_or(default.misfire),
+            threshold: settings.threshold.unwrap_or(default.threshold),
+            time_limit: settings.time_limit,
+            overlap: settings.overlap.parse().ok(),
+            pause_after: PauseAfter::of(pause_after),
+            expected_by: settings.expected_by,
+            description: settings.description.to_string(),
+            ..default
+        }
+    }
+
     /// Why it cannot be stored.
     pub(crate) fn check(&self) -> Result<(), String> {
         let limits = [

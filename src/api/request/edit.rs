@@ -15,7 +15,7 @@ use crate::domain::{
 };
 use crate::store::sync::{PlannedEdit, SyncRow, edited};
 use crate::store::{Author, Definition, Ensured, OnlyIf, ScheduleRow, SyncStep, Verbs, Withdraws};
-use crate::time::millis;
+use crate::time::{Window, millis};
 use crate::trigger::{Cron, Timing, Trigger};
 
 request! {
@@ -322,28 +322,27 @@ impl Edit<'_> {
         check_job(&job)?;
         let refused = |text: String| Error::new(ErrorKind::Config, format!("payload: {text}"));
         let payload = changes.payload.clone().transpose().map_err(refused)?;
-        let settings = &row.settings;
-        let priority = settings.priority.and_then(|priority| i32::try_from(priority).ok());
-        let pause_after = settings.pause_after.and_then(|count| u32::try_from(count).ok());
-        let default = Definition::new(&self.name, "", trigger);
+        let stored = Definition::stored(&self.name, &row.job, &row.settings, trigger);
         Ok(Definition {
             application: self.client.application.clone(),
             job,
-            payload: payload.unwrap_or_else(|| settings.payload.to_string()),
+            payload: payload.unwrap_or(stored.payload),
             start,
             end,
-            priority: changes.priority.or(priority).unwrap_or(default.priority),
-            misfire: changes.misfire.or(settings.misfire.parse().ok()).unwrap_or(default.misfire),
-            threshold: changes.threshold.unwrap_or(settings.threshold).unwrap_or(default.threshold),
-            time_limit: changes.time_limit.unwrap_or(settings.time_limit),
-            overlap: changes.overlap.unwrap_or(settings.overlap.parse().ok()),
-            pause_after: changes.pause_after.unwrap_or(PauseAfter::of(pause_after)),
-            expected_by: changes.expected_by.unwrap_or(settings.expected_by),
-            description: changes.description.clone().unwrap_or_else(|| settings.description.to_string()),
+            priority: changes.priority.unwrap_or(stored.priority),
+            misfire: changes.misfire.unwrap_or(stored.misfire),
+            threshold: changes
+                .threshold
+                .map_or(stored.threshold, |it| it.unwrap_or(Window::default().threshold)),
+            time_limit: changes.time_limit.unwrap_or(stored.time_limit),
+            overlap: changes.overlap.unwrap_or(stored.overlap),
+            pause_after: changes.pause_after.unwrap_or(stored.pause_after),
+            expected_by: changes.expected_by.unwrap_or(stored.expected_by),
+            description: changes.description.clone().unwrap_or(stored.description),
             only_if: OnlyIf::Version(row.version),
             author: Author::Hand { gives_back: self.gives_back.clone() },
             by: self.by.clone(),
-            ..default
+            ..stored
         })
     }
 

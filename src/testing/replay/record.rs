@@ -7,10 +7,9 @@ use chrono::{DateTime, Utc};
 
 use crate::api::{Client, ExecutionFilter, ExecutionView};
 use crate::domain::{
-    Error, ErrorKind, ExecutionState, JobSpec, Millis, MisfirePolicy, PauseAfter, ScheduleState, Timestamp,
+    Error, ErrorKind, ExecutionState, JobSpec, Millis, MisfirePolicy, ScheduleState, Timestamp,
 };
 use crate::store::{Definition, ScheduleRow};
-use crate::time::Window;
 
 /// The most executions that are read.
 const MOST: usize = 200_000;
@@ -35,7 +34,7 @@ pub(super) struct Asked {
     pub(super) of_schedule: Option<String>,
 }
 
-/// An attempt: of which schedule, at which fire time, of which origin (0 if it was planned), the how manieth.
+/// An attempt: its schedule, its fire time, its origin (0 if it was planned), and its number.
 type Attempt = (String, Timestamp, i64, i64);
 
 /// The past of an application.
@@ -111,22 +110,14 @@ fn definition(application: &str, row: &ScheduleRow) -> Option<Definition> {
         return None;
     }
     let (timing, settings) = (row.when.timing().ok()?, &row.settings);
-    let policies = [MisfirePolicy::FireOnce, MisfirePolicy::DoNothing, MisfirePolicy::FireAll];
-    let misfire = policies.into_iter().find(|it| it.as_str() == settings.misfire)?;
-    let pause_after = settings.pause_after.and_then(|count| u32::try_from(count).ok());
+    // A policy of a later release: nobody here knows what it does.
+    settings.misfire.parse::<MisfirePolicy>().ok()?;
     Some(Definition {
         application: application.to_owned(),
-        payload: settings.payload.to_string(),
         start: timing.start(),
         end: timing.end(),
-        priority: settings.priority.and_then(|it| i32::try_from(it).ok()).unwrap_or_default(),
-        misfire,
-        threshold: settings.threshold.unwrap_or_else(|| Window::default().threshold),
-        time_limit: settings.time_limit,
-        overlap: settings.overlap.parse().ok(),
-        pause_after: PauseAfter::of(pause_after),
         expected_by: None,
-        ..Definition::new(&row.name, &row.job, timing.trigger().clone())
+        ..Definition::stored(&row.name, &row.job, settings, timing.trigger().clone())
     })
 }
 
@@ -159,7 +150,7 @@ pub(super) fn listed(
     }
 }
 
-/// The instant of an attempt's start, and how long it took, if it has ended.
+/// How long an attempt took, milliseconds, if it has ended.
 fn took(it: &ExecutionView) -> Option<Millis> {
     let (started, finished) = (it.started?, it.finished?);
     Some((finished - started).num_milliseconds().max(0))
@@ -167,14 +158,13 @@ fn took(it: &ExecutionView) -> Option<Millis> {
 
 fn went(executions: &[ExecutionView]) -> BTreeMap<Attempt, Went> {
     let of = |it: &ExecutionView| {
-        let is = |state: ExecutionState| it.state == state.as_str();
         let took = took(it)?;
-        // What a death or a cancel cut short would have ended well.
-        let (millis, has_failed) = match () {
-            () if is(ExecutionState::Succeeded) => (took, false),
-            () if is(ExecutionState::Failed) => (took, true),
-            () if is(ExecutionState::TimedOut) => (2 * took, false),
-            () => return None,
+        let (millis, has_failed) = match it.state.parse() {
+            Ok(ExecutionState::Succeeded) => (took, false),
+            Ok(ExecutionState::Failed) => (took, true),
+            Ok(ExecutionState::TimedOut) => (2 * took, false),
+            // What a death or a cancel cut short would have ended well.
+            _ => return None,
         };
         Some((key(it), Went { millis, has_failed }))
     };
