@@ -35,33 +35,27 @@ impl ExecutionId {
     }
 }
 
-/// The number stored in `QRTZ_RUN.id`, for a column of your own.
-impl From<ExecutionId> for i64 {
-    fn from(id: ExecutionId) -> Self {
-        id.0
-    }
+/// Lets an id be stored in a column of the application's own, and read from there.
+macro_rules! is_a_number {
+    ($Id:ident, $column:literal) => {
+        #[doc = concat!("The number stored in `", $column, "`, for a column of your own.")]
+        impl From<$Id> for i64 {
+            fn from(id: $Id) -> Self {
+                id.0
+            }
+        }
+
+        /// A number from a listing or a log.
+        impl From<i64> for $Id {
+            fn from(id: i64) -> Self {
+                Self(id)
+            }
+        }
+    };
 }
 
-/// A number from a listing or a log.
-impl From<i64> for ExecutionId {
-    fn from(id: i64) -> Self {
-        Self(id)
-    }
-}
-
-/// The number stored in `QRTZ_EXECUTE.id`, for a column of your own.
-impl From<ScheduleId> for i64 {
-    fn from(id: ScheduleId) -> Self {
-        id.0
-    }
-}
-
-/// A number from a listing or a log.
-impl From<i64> for ScheduleId {
-    fn from(id: i64) -> Self {
-        Self(id)
-    }
-}
+is_a_number!(ScheduleId, "QRTZ_EXECUTE.id");
+is_a_number!(ExecutionId, "QRTZ_RUN.id");
 
 /// One running incarnation of a node: fresh for every start, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -104,7 +104,7 @@ impl Fire {
 
     pub(super) fn fate_of_call(&mut self, at: Boot) -> CallFate {
         if self.away.iter().any(|span| span.contains(&Timestamp::at(at.millis()))) {
-            return CallFate::Failed(unreachable());
+            return CallFate::Failed(away());
         }
         let Some(Burning { dice, is_away_until, .. }) = &mut self.burning else { return CallFate::Answered };
         let is_away = at < *is_away_until;
@@ -114,7 +114,7 @@ impl Fire {
         let unknown =
             || Error::new(ErrorKind::Unknown, "the database's answer was lost: a fault of the test");
         match dice.below(3) {
-            0 => CallFate::Failed(unreachable()),
+            0 => CallFate::Failed(away()),
             1 => CallFate::Failed(unknown()),
             _ => CallFate::Unheard(unknown()),
         }
@@ -125,7 +125,7 @@ impl Fire {
         let Some(Burning { dice, .. }) = &mut self.burning else { return NodeFate::GoesOn };
         match dice.below(50) {
             0 => NodeFate::Dies,
-            1 => NodeFate::Freezes(MINUTE + dice.below(14 * MINUTE)),
+            1 => standstill(dice),
             _ => NodeFate::GoesOn,
         }
     }
@@ -142,7 +142,7 @@ impl Fire {
         let victim = victim.and_then(|it| usize::try_from(it).ok());
         match (dice.below(10), victim) {
             (0..=2, Some(node)) => Strike::Node(node, NodeFate::Dies),
-            (3..=4, Some(node)) => Strike::Node(node, NodeFate::Freezes(MINUTE + dice.below(14 * MINUTE))),
+            (3..=4, Some(node)) => Strike::Node(node, standstill(dice)),
             (5..=6, Some(node)) => Strike::ShutDown(node),
             (7, _) => Strike::Clock(dice.below(20 * SECOND) - 10 * SECOND),
             _ => {
@@ -162,6 +162,11 @@ impl Fire {
     }
 }
 
-fn unreachable() -> Error {
+/// Shorter, or longer, than others need to find it dead.
+fn standstill(dice: &mut Dice) -> NodeFate {
+    NodeFate::Freezes(MINUTE + dice.below(14 * MINUTE))
+}
+
+fn away() -> Error {
     Error::new(ErrorKind::Unavailable, "the database cannot be reached: a fault of the test")
 }

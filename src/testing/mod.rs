@@ -260,12 +260,10 @@ impl TestCluster {
         let now = self.time.at();
         match self.fire.strike(now, self.nodes.len()) {
             Strike::Node(place, fate) => {
-                let mut world = World { store: &*self.store, fire: &mut self.fire };
-                self.nodes[place].meets(fate, &mut world);
+                self.nodes[place].meets(fate, &mut self.fire);
             }
             Strike::ShutDown(place) => {
-                let mut world = World { store: &*self.store, fire: &mut self.fire };
-                self.nodes[place].tell(None, "shuts down", &mut world);
+                self.nodes[place].tell(None, "shuts down", &mut self.fire);
                 self.nodes[place].leave();
             }
             Strike::Clock(error) => {

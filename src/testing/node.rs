@@ -6,7 +6,7 @@ use crossbeam::channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
 use uuid::Uuid;
 
 use super::actor::Actor;
-use super::fire::{Line, NodeFate, World};
+use super::fire::{Fire, Line, NodeFate, World};
 use super::floors::{Floors, Permit, hire};
 use super::time::{HandlerThread, TestTime, Told};
 use crate::domain::attempt_span::AttemptSpan;
@@ -47,20 +47,21 @@ struct Arrivals {
 pub(super) struct Plan {
     config: Config,
     handlers: Arc<Handlers>,
-    observers: Arc<Vec<Observer>>,
+    observers: Vec<Arc<Observer>>,
 }
 
 impl Plan {
     pub(super) fn new((config, handlers, observers): (Config, Handlers, Vec<Observer>)) -> Self {
-        Self { config, handlers: Arc::new(handlers), observers: Arc::new(observers) }
+        let observers = observers.into_iter().map(Arc::new).collect();
+        Self { config, handlers: Arc::new(handlers), observers }
     }
 
     fn observers(&self) -> Vec<Observer> {
-        let each = |n: usize| -> Observer {
-            let all = Arc::clone(&self.observers);
-            Box::new(move |event| all[n](event))
+        let shared = |it: &Arc<Observer>| -> Observer {
+            let it = Arc::clone(it);
+            Box::new(move |event| it(event))
         };
-        (0..self.observers.len()).map(each).collect()
+        self.observers.iter().map(shared).collect()
     }
 }
 
@@ -298,15 +299,15 @@ impl TestNode {
             match running.wake.send(()).ok().and_then(|()| running.told.recv().ok()) {
                 Some(Told::Sleeps(wakes_at)) => running.wakes_at = wakes_at,
                 Some(Told::Did(what)) => {
-                    self.tell(Some(running.execution), &what, world);
+                    self.tell(Some(running.execution), &what, world.fire);
                     world.fire.effects.count(what, running.execution);
                     running.wakes_at = Boot::MIN;
-                    if self.meets(world.fire.fate_of_node(), world) {
+                    if self.meets(world.fire.fate_of_node(), world.fire) {
                         continue;
                     }
                 }
                 Some(Told::Ended) | None => {
-                    self.tell(Some(running.execution), "its handler ends", world);
+                    self.tell(Some(running.execution), "its handler ends", world.fire);
                     self.floors.of(running.lane).finished(hire);
                     return self.take_arrivals();
                 }
@@ -317,24 +318,24 @@ impl TestNode {
     }
 
     /// Meets its fate; whether it goes on.
-    pub(super) fn meets(&mut self, fate: NodeFate, world: &mut World<'_>) -> bool {
+    pub(super) fn meets(&mut self, fate: NodeFate, fire: &mut Fire) -> bool {
         match fate {
             NodeFate::GoesOn => return true,
             NodeFate::Dies => {
                 self.is_dead = true;
-                self.tell(None, "dies", world);
+                self.tell(None, "dies", fire);
             }
             NodeFate::Freezes(span) => {
                 self.freeze(self.clock.now().boot + span);
-                self.tell(None, &format!("stands still for {} s", span / 1_000), world);
+                self.tell(None, &format!("stands still for {} s", span / 1_000), fire);
             }
         }
         false
     }
 
-    pub(super) fn tell(&self, execution: Option<ExecutionId>, text: &str, world: &mut World<'_>) {
+    pub(super) fn tell(&self, execution: Option<ExecutionId>, text: &str, fire: &mut Fire) {
         let (at, node) = (Timestamp::at(self.clock.now().boot.millis()), Some(self.number));
-        world.fire.tell(|| Line { at, node, execution, text: text.to_owned() });
+        fire.tell(|| Line { at, node, execution, text: text.to_owned() });
     }
 
     fn perform(&mut self, lane: LaneId, next: Lifecycle, world: &mut World<'_>) {
@@ -358,7 +359,7 @@ impl TestNode {
         let claimed = started.claimed();
         let execution = claimed.execution();
         let begins = format!("{}, attempt {}: its handler begins", claimed.entry().name, claimed.attempt());
-        self.tell(Some(execution), &begins, world);
+        self.tell(Some(execution), &begins, world.fire);
         let runner = Arc::clone(&self.runners[lane.place()]);
         let body = move || {
             if (HandlerThread { tells, woken }).enter() {
@@ -369,7 +370,7 @@ impl TestNode {
         let spawned = driver::spawn("firetime-test-handler", body);
         assert!(spawned.is_ok(), "a handler needs a thread of its own: {spawned:?}");
         let running = Running { execution, lane, wakes_at: Boot::MIN, told, wake };
-        if self.meets(world.fire.fate_of_node(), world) {
+        if self.meets(world.fire.fate_of_node(), world.fire) {
             self.give_turn(running, world);
         } else {
             self.running.push(running);

@@ -173,7 +173,7 @@ pub(super) fn picture(client: &Client, states: &[ExecutionState]) -> String {
         text.push_str("  (empty)\n");
     }
     for it in all.iter().take(SHOWN) {
-        let at = it.fire_time.map_or_else(|| "?".to_owned(), |at| at.format("%F %T%.3f").to_string());
+        let at = shown(it.fire_time);
         let (id, schedule, attempt, state) = (it.id, &it.schedule, it.attempt, &it.state);
         let why = if it.error.is_empty() { &it.reason } else { &it.error };
         let payload = client.execution(it.id).ok().and_then(|details| details.payload).unwrap_or_default();
@@ -183,6 +183,11 @@ pub(super) fn picture(client: &Client, states: &[ExecutionState]) -> String {
         text.push_str("  ...\n");
     }
     text
+}
+
+/// An instant, UTC; one beyond the calendar is a question mark.
+pub(super) fn shown(at: Option<DateTime<Utc>>) -> String {
+    at.map_or_else(|| "?".to_owned(), |at| at.format("%F %T%.3f").to_string())
 }
 
 /// The store in memory refuses no list.

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::TestCluster;
 use super::effects::Effects;
 use super::fire::Line;
-use super::seen::picture;
+use super::seen::{picture, shown};
 use crate::domain::{ExecutionId, ExecutionState};
 
 /// So many effects are told of.
@@ -122,14 +122,14 @@ impl TestCluster {
             let is_of_node = line.execution.is_none() && (line.node.is_none() || nodes.contains(&line.node));
             is_of_node || is_theirs(line)
         };
-        let mut shown = history[first..=last].iter().filter(is_meant);
-        for Line { at, node, execution, text: what } in shown.by_ref().take(LINES) {
-            let at = at.utc().map_or_else(|| "?".to_owned(), |at| at.format("%F %T%.3f").to_string());
+        let mut lines = history[first..=last].iter().filter(is_meant);
+        for Line { at, node, execution, text: what } in lines.by_ref().take(LINES) {
+            let at = shown(at.utc());
             let who = node.map_or_else(|| "database".to_owned(), |node| format!("node {node}"));
             let of = execution.map_or_else(String::new, |it| format!("execution {it}: "));
             writeln!(text, "  {at}  {who:<8}  {of}{what}").ok();
         }
-        let untold = shown.count();
+        let untold = lines.count();
         if untold > 0 {
             writeln!(text, "  and {untold} more").ok();
         }

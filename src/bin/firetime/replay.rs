@@ -14,7 +14,7 @@ use crate::output::{self, Output};
 use crate::target::Target;
 use crate::when::utc;
 
-/// Which past is played, and what is otherwise.
+/// The span of the past that is played, and the changes to it.
 #[derive(Debug)]
 pub(crate) struct Changes {
     pub(crate) span: Range<DateTime<Utc>>,

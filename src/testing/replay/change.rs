@@ -1,4 +1,4 @@
-//! What is otherwise in a past that is played again.
+//! The changes of a past that is played again.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::domain::Timestamp;
 use crate::trigger::Trigger;
 
-/// What is otherwise than it was.
+/// The changes of a replay; none by default.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Change {
     pub(super) triggers: BTreeMap<String, Trigger>,

@@ -8,7 +8,7 @@ use clap::Args;
 use crate::replay::Changes;
 use crate::when::{self, When};
 
-/// Which past is played, and what is otherwise.
+/// The span of the past that is played, and the changes to it.
 #[derive(Debug, Args)]
 pub(super) struct RawReplay {
     /// From then on: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 7d ago
