@@ -13,8 +13,8 @@ use super::said::Said;
 use super::trouble::Trouble;
 use super::words::{counted, exact};
 use crate::{
-    Cancelled, Client, Draining, Paused, Removed, Reran, RerunCancelled, Resumed, Retried, ScheduleState,
-    Skipped, Target, Triggered,
+    Cancelled, Client, Draining, NodeView, Paused, Removed, Reran, RerunCancelled, Resumed, Retried,
+    ScheduleState, Skipped, Target, Triggered,
 };
 
 /// Carries out an order, for this reason; what runs is asked to end with it, if that is wanted too. With it
@@ -60,10 +60,14 @@ pub(super) fn bulk(
         return Ok((Said::not_done("Nothing was changed: there is none any more."), None));
     }
     let (verb, why, count) = (order.verb, reason.to_owned(), order.counted(items.len()));
+    // Asked once: each of thousands that run may be on one of a few nodes.
+    let nodes = if verb == BulkVerb::Cancel { client.nodes().unwrap_or_default() } else { Vec::new() };
     let step = move |client: &Client, item: &Item| -> Result<Said, Trouble> {
         let (id, target) = (item.id, Target::schedule(&item.name));
         Ok(match verb {
-            BulkVerb::Cancel => cancelled(client, id, client.cancel(id).reason(&why).run()?),
+            BulkVerb::Cancel => {
+                cancelled(id, client.cancel(id).reason(&why).run()?, |node| named(&nodes, node))
+            }
             BulkVerb::Retry => retried(id, client.retry(id).reason(&why).run()?),
             BulkVerb::Pause => paused(client, &target, client.pause(target.clone()).reason(&why).run()?),
             BulkVerb::Resume => resumed(client, &target, client.resume(target.clone()).reason(&why).run()?),
@@ -119,7 +123,7 @@ pub(super) fn one(client: &Client, order: &Order, reason: &str, also: bool) -> R
             let removal = client.remove(name).reason(reason);
             removed(name, (if also { removal.cancel_running() } else { removal }).run()?)
         }
-        Order::Cancel(id) => cancelled(client, *id, client.cancel(*id).reason(reason).run()?),
+        Order::Cancel(id) => cancelled(*id, client.cancel(*id).reason(reason).run()?, |it| node(client, it)),
         Order::Retry(id) => retried(*id, client.retry(*id).reason(reason).run()?),
     })
 }
@@ -151,8 +155,12 @@ fn run_for(client: &Client, name: &str, text: &str, reason: &str) -> Result<Said
 
 /// A node as lists name it. The change has been made: that its row is gone, or cannot be read, is no trouble.
 fn node(client: &Client, id: &str) -> String {
-    let named = client.nodes().ok().and_then(|nodes| nodes.iter().find(|it| it.id == id).map(name_of));
-    named.unwrap_or_else(|| id.to_owned())
+    named(&client.nodes().unwrap_or_default(), id)
+}
+
+/// The same, of these nodes; one that is not among them by its id.
+fn named(nodes: &[NodeView], id: &str) -> String {
+    nodes.iter().find(|it| it.id == id).map_or_else(|| id.to_owned(), name_of)
 }
 
 fn of(client: &Client, target: &Target) -> String {
@@ -241,16 +249,16 @@ fn removed(name: &str, answer: Removed) -> Said {
     }
 }
 
-fn cancelled(client: &Client, id: i64, answer: Cancelled) -> Said {
+fn cancelled(id: i64, answer: Cancelled, named: impl Fn(&str) -> String) -> Said {
     match answer {
         Cancelled::Cancelled => Said::done(format!("Execution {id} is cancelled: it had not begun.")),
-        Cancelled::Asked { node: it } => Said::done(format!(
-            "Execution {id} runs on node {}, which is asked to end it.",
-            node(client, &it)
-        )),
-        Cancelled::AlreadyAsked { node: it } => Said::not_done(format!(
+        Cancelled::Asked { node } => {
+            let node = named(&node);
+            Said::done(format!("Execution {id} runs on node {node}, which is asked to end it."))
+        }
+        Cancelled::AlreadyAsked { node } => Said::not_done(format!(
             "Nothing was changed: execution {id} runs on node {}, which had been asked to end it before.",
-            node(client, &it)
+            named(&node)
         )),
         Cancelled::AlreadyEnded(state) => Said::not_done(format!(
             "Nothing was changed: execution {id} is {}.",

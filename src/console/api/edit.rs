@@ -250,7 +250,7 @@ fn made(client: &Client, fields: &Fields, masks: &Masks) -> Result<Value, Troubl
     let edited = request(client, fields)?.run()?;
     let plan = match &edited {
         Edited::Changed(plan) | Edited::Quarantined(plan) => told(client, fields, plan, masks)?,
-        _ => json!({}),
+        _ => nothing_planned(),
     };
     let said = said(&fields.schedule, edited);
     Ok(with(plan, said.is_done, &said.sentence))
@@ -268,15 +268,16 @@ fn planned(client: &Client, fields: &Fields, masks: &Masks) -> Result<Value, Tro
     Ok(with(told(client, fields, &plan, masks)?, false, &said))
 }
 
-/// The keys that every answer has: of an edit that was not made they are null.
 fn with(mut plan: Value, is_done: bool, said: &str) -> Value {
     plan["done"] = is_done.into();
     plan["said"] = said.into();
-    for key in ["version", "differences", "trigger", "withdraws", "owner", "by_hand"] {
-        let known = plan[key].take();
-        plan[key] = known;
-    }
     plan
+}
+
+/// What is told of an edit that was not made: the keys of [`told`], without values.
+fn nothing_planned() -> Value {
+    let keys = ["version", "differences", "trigger", "withdraws", "owner", "by_hand"];
+    keys.into_iter().map(|key| (key.to_owned(), Value::Null)).collect()
 }
 
 fn told(client: &Client, fields: &Fields, plan: &EditPlan, masks: &Masks) -> Result<Value, Trouble> {

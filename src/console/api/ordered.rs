@@ -7,7 +7,8 @@ use serde::de::DeserializeOwned;
 use super::super::asked::Asked;
 use super::super::trouble::Trouble;
 
-/// Where whoever is known by a cookie, or by a proxy, repeats the token of the cookie `firetime_token`.
+/// The header in which a client that a cookie or a proxy identifies repeats the value of the cookie
+/// `firetime_token`.
 pub(super) const TOKEN_HEADER: &str = "x-firetime-token";
 
 /// Refuses what a page elsewhere could have made a browser send.

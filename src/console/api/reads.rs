@@ -135,7 +135,7 @@ fn why(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
     value(&why)
 }
 
-/// A page of what is read whole: what follows the key that was last, by key.
+/// A page of a list that is read whole: at most `limit` items behind the key `after`, in the order of keys.
 fn page<T: Serialize>(mut items: Vec<T>, query: &Query, key: fn(&T) -> &str) -> Result<Value, Trouble> {
     let limit = limit(query)?;
     items.retain(|it| query.get("after").is_none_or(|after| key(it) > after));

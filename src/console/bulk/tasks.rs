@@ -18,7 +18,7 @@ const REMEMBERED: usize = 50;
 /// So many of those that were left as they were are told.
 const TOLD: usize = 20;
 
-/// What is done to each, and by whom.
+/// The change that each item gets, and its author.
 #[derive(Clone, Debug)]
 pub(in super::super) struct What {
     pub(in super::super) verb: BulkVerb,

@@ -1,6 +1,6 @@
 //! What is done to each of many.
 
-/// What is done to each.
+/// The change that each item gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum BulkVerb {
     /// Of executions.
