@@ -137,6 +137,15 @@ pub fn hostile() -> (Database, Client) {
     (database, client)
 }
 
+/// A schedule that fires at half past two by the clock of a zone.
+fn nightly(zone: &str) -> (Database, Client) {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    let trigger = Trigger::cron("0 30 2 * * ?", zone).unwrap();
+    client.ensure(&Schedule::new("nightly", TEXT, &String::new(), trigger).unwrap()).run().unwrap();
+    (database, client)
+}
+
 #[track_caller]
 fn assert_is_text(page: &Answer, of: &str) {
     assert_eq!(page.status, StatusCode::OK, "{of}: {}", page.text);

@@ -1,5 +1,5 @@
-//! An application's past is played again by the program: without a change it comes to the same, and with one it
-//! tells the difference; the database stays as it is.
+//! An application's past is played again by the program: without a change it comes to the same, and with one
+//! it tells the difference; the database stays as it is.
 
 use std::process::{Command, Output};
 use std::time::Duration;

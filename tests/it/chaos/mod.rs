@@ -12,8 +12,8 @@
 //! figures, report     how long things took, and their bounds
 //! ```
 //!
-//! `scripts/chaos.sh` sets `FIRETIME_CHAOS` to `short` or `full`, `scripts/upgrade.sh` to `upgrade`; the tests
-//! of every day leave chaos out.
+//! `scripts/chaos.sh` sets `FIRETIME_CHAOS` to `short` or `full`, `scripts/upgrade.sh` to `upgrade`; the
+//! tests of every day leave chaos out.
 
 mod audit;
 pub mod cluster;

@@ -16,16 +16,8 @@ fn run(client: &Client, text: &str) -> String {
     told(client, &[("verb", "runfor"), ("schedule", "nightly"), ("instant", text), ("reason", "figures")])
 }
 
-fn nightly() -> (Database, Client) {
-    let database = ServerKind::Sqlite.fresh();
-    let client = client(&database);
-    let trigger = Trigger::cron("0 30 2 * * ?", "UTC").unwrap();
-    client.ensure(&Schedule::new("nightly", TEXT, &String::new(), trigger).unwrap()).run().unwrap();
-    (database, client)
-}
-
 fn an_instant_to_come_runs_it_once_later() {
-    let (_database, client) = nightly();
+    let (_database, client) = nightly("UTC");
     let page = confirm(&client, "2099-01-31 10:05");
     assert!(page.text.contains("Run nightly for 2099-01-31 10:05:00.000 UTC?"), "{}", page.text);
     assert!(page.text.contains("It runs once more in "), "{}", page.text);
@@ -36,7 +28,7 @@ fn an_instant_to_come_runs_it_once_later() {
 }
 
 fn an_instant_that_has_passed_runs_its_occurrence() {
-    let (_database, client) = nightly();
+    let (_database, client) = nightly("UTC");
     let none = confirm(&client, "2026-01-31 10:05");
     assert!(none.text.contains("It had no fire time then"), "{}", none.text);
     let page = confirm(&client, "2026-01-31 02:30");

@@ -12,16 +12,8 @@ pub const TESTS: &[(&str, fn())] = &[
     ("what_is_to_come_in_an_hour_stands_apart", what_is_to_come_in_an_hour_stands_apart),
 ];
 
-fn nightly() -> (Database, Client) {
-    let database = ServerKind::Sqlite.fresh();
-    let client = client(&database);
-    let trigger = Trigger::cron("0 30 2 * * ?", "UTC").unwrap();
-    client.ensure(&Schedule::new("nightly", TEXT, &String::new(), trigger).unwrap()).run().unwrap();
-    (database, client)
-}
-
 fn a_paused_schedule_says_when_it_fires_again() {
-    let (database, client) = nightly();
+    let (database, client) = nightly("UTC");
     let page = || get(&client, "/schedule?name=nightly").text;
     let until = Utc::now() + TimeDelta::days(9);
     client.pause("nightly").until(until).run().unwrap();
@@ -37,7 +29,7 @@ fn a_paused_schedule_says_when_it_fires_again() {
 }
 
 fn a_page_that_is_wrong_stays_as_it_is() {
-    let (_database, client) = nightly();
+    let (_database, client) = nightly("UTC");
     let is_live = |path: &str| get(&client, path).text.contains("id=\"live\"");
     assert!(is_live("/schedule?name=nightly") && !is_live("/schedule?name=none"));
     assert!(!is_live("/executions?since=soon") && !is_live("/execution?id=7"));
@@ -56,7 +48,7 @@ fn add_node(database: &Database, id: &str, jobs: &str) {
 }
 
 fn a_node_that_drains_is_named_as_lists_name_it() {
-    let (database, client) = nightly();
+    let (database, client) = nightly("UTC");
     let id = format!("{NODE}1");
     add_node(&database, "1", "[]");
     let said = |verb: &str| told(&client, &[("verb", verb), ("node", &id), ("back", "nodes")]);
@@ -73,7 +65,7 @@ fn a_node_that_drains_is_named_as_lists_name_it() {
 }
 
 fn a_node_that_leaves_is_named_with_what_it_leaves() {
-    let (database, client) = nightly();
+    let (database, client) = nightly("UTC");
     let add = |id: &str, jobs: &str| add_node(&database, id, jobs);
     let ask = |verb: &str| get(&client, &format!("/confirm?verb={verb}&node={NODE}1")).text;
     add("1", "[\"mail\",\"report\",\"bill\"]");

@@ -10,16 +10,8 @@ pub const TESTS: &[(&str, fn())] = &[
     ("the_last_executions_are_drawn_with_their_figures_in_words", the_last_executions_are_drawn),
 ];
 
-fn nightly() -> (Database, Client) {
-    let database = ServerKind::Sqlite.fresh();
-    let client = client(&database);
-    let trigger = Trigger::cron("0 30 2 * * ?", "Asia/Kolkata").unwrap();
-    client.ensure(&Schedule::new("nightly", TEXT, &String::new(), trigger).unwrap()).run().unwrap();
-    (database, client)
-}
-
 fn a_zone_in_the_address_is_kept_in_a_cookie() {
-    let (_database, client) = nightly();
+    let (_database, client) = nightly("Asia/Kolkata");
     let utc = get(&client, "/schedule?name=nightly");
     assert!(utc.text.contains(" 21:00:00.000 UTC"), "{}", utc.text);
     let tokyo = get(&client, "/schedule?name=nightly&zone=Asia%2FTokyo");
@@ -45,7 +37,7 @@ fn a_zone_in_the_address_is_kept_in_a_cookie() {
 }
 
 fn a_schedule_by_its_own_clock() {
-    let (_database, client) = nightly();
+    let (_database, client) = nightly("Asia/Kolkata");
     let own = get(&client, "/schedule?name=nightly&zone=schedule");
     assert!(
         own.text.contains(" 02:30:00.000 IST") && own.text.contains("times in Asia/Kolkata"),
@@ -56,7 +48,7 @@ fn a_schedule_by_its_own_clock() {
 }
 
 fn a_zone_that_nobody_knows_is_refused() {
-    let (_database, client) = nightly();
+    let (_database, client) = nightly("Asia/Kolkata");
     for page in ["/now?zone=Mars", "/schedule?name=nightly&zone=%3Ci%3E"] {
         let page = get(&client, page);
         assert_eq!(page.status, StatusCode::BAD_REQUEST, "{}", page.text);
@@ -66,7 +58,7 @@ fn a_zone_that_nobody_knows_is_refused() {
 }
 
 fn what_is_written_is_read_by_the_clock() {
-    let (_database, client) = nightly();
+    let (_database, client) = nightly("Asia/Kolkata");
     let fields = [
         ("verb", "runfor"),
         ("schedule", "nightly"),
@@ -83,7 +75,7 @@ fn what_is_written_is_read_by_the_clock() {
 
 fn the_last_executions_are_drawn() {
     const HOUR: i64 = 3_600_000;
-    let (database, client) = nightly();
+    let (database, client) = nightly("Asia/Kolkata");
     assert!(!get(&client, "/schedule?name=nightly").text.contains("class=\"plot\""));
     let night = 1_796_000_400_000;
     for (number, late, took, state) in
