@@ -8,17 +8,16 @@ use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 
-use super::asker::Question;
-use super::known::Who;
-use super::masks::Masks;
-use super::peer::Peer;
-use super::query::Query;
-use super::role::Role;
-use super::said::Said;
+use super::access::known::Who;
+use super::access::masks::Masks;
+use super::access::peer::Peer;
+use super::access::role::Role;
+use super::access::token::Token;
 use super::state::Console;
-use super::token::Token;
-use super::trouble::Trouble;
-use super::zone::ZonePick;
+use super::web::query::Query;
+use super::web::said::Said;
+use super::web::trouble::Trouble;
+use super::words::zone::ZonePick;
 use crate::Client;
 
 /// What a browser asks for, and brings along.
@@ -138,8 +137,8 @@ impl Asked {
     }
 
     /// What a page is made for that many look at.
-    pub(super) fn shared(question: &Question, masks: Arc<Masks>) -> Self {
-        let (path, query) = question.address.split_once('?').unwrap_or((&question.address, ""));
+    pub(super) fn shared(address: &str, role: Role, zone: ZonePick, masks: Arc<Masks>) -> Self {
+        let (path, query) = address.split_once('?').unwrap_or((address, ""));
         Self {
             path: path.to_owned(),
             query: Query::read(query),
@@ -153,8 +152,8 @@ impl Asked {
             is_https: false,
             is_standby: false,
             masks,
-            role: question.role,
-            zone: question.zone,
+            role,
+            zone,
         }
     }
 

@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, Utc};
 
-use super::instant::instant;
-use super::query::Query;
-use super::trouble::Trouble;
+use super::web::query::Query;
+use super::web::trouble::Trouble;
+use super::words::instant::instant;
 use crate::{AuditFilter, AuditPlace, ExecutionFilter, ExecutionPlace, ExecutionState, ScheduleFilter};
 
 pub(super) fn executions(query: &Query, now: DateTime<Utc>) -> Result<ExecutionFilter, Trouble> {

@@ -1,10 +1,10 @@
 //! What all pages have around them.
 
+use super::access::role::Role;
 use super::asked::Asked;
-use super::query::Query;
-use super::role::Role;
-use super::said::Said;
-use super::zone::{self, ZonePick};
+use super::web::query::Query;
+use super::web::said::Said;
+use super::words::zone::{self, ZonePick};
 
 /// The frame of a page.
 #[derive(Clone, Debug)]

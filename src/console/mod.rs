@@ -16,65 +16,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod access;
 mod api;
 mod asked;
-mod asker;
-mod assets;
-mod audit;
-mod bulk;
-mod carried;
-mod clock;
-mod day;
-mod edit;
-mod execution;
-mod executions;
+mod changes;
+mod drawn;
 mod filter;
-mod followed;
 mod frame;
-mod grid;
 mod guard;
-mod header;
-mod instant;
-mod jobs;
-mod known;
-mod limiter;
 mod live;
-mod login;
-mod logins;
-mod masks;
-mod missed;
-mod needs;
-mod nodes;
-mod now;
 mod options;
-mod order;
 mod pages;
-mod parts;
-mod password;
-mod peer;
-mod plot;
-mod query;
-mod role;
-mod rows;
-mod said;
-mod schedule;
-mod schedules;
-mod secret;
-mod sessions;
 mod show;
-mod span;
-mod standby;
 mod state;
-mod streams;
-mod strip;
-mod token;
-mod trouble;
-mod user;
-mod users;
-mod verbs;
-mod watch;
+mod web;
 mod words;
-mod zone;
 
 use axum::Router;
 use axum::extract::{OriginalUri, State};
@@ -84,15 +40,19 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
+pub use self::access::header::TrustedHeader;
+pub use self::access::password::hash_password;
+pub use self::access::role::{NoRole, Role};
+pub use self::access::user::User;
+pub use self::access::users::{NewToken, Users};
 use self::asked::Asked;
-pub use self::header::TrustedHeader;
+use self::changes::{bulk, change, confirm, edit, missed};
+use self::live::stream;
 pub use self::options::Options;
-pub use self::password::hash_password;
-pub use self::role::{NoRole, Role};
+use self::pages::{audit, execution, executions, jobs, login, nodes, now, schedule, schedules};
 use self::state::Console;
-use self::trouble::Trouble;
-pub use self::user::User;
-pub use self::users::{NewToken, Users};
+use self::web::assets;
+use self::web::trouble::Trouble;
 use crate::Client;
 
 /// The console of a client's application. It can do what the client can. Whoever reaches it may do all of
@@ -116,11 +76,11 @@ pub fn router<S: Clone + Send + Sync + 'static>(client: Client, options: Options
         .route("/edit", get(edit::page))
         .route("/missed", get(missed::page))
         .route("/bulk", get(bulk::page))
-        .route("/confirm", get(verbs::confirm))
-        .route("/change", post(verbs::change))
+        .route("/confirm", get(confirm::page))
+        .route("/change", post(change::change))
         .route("/login", get(login::page).post(login::log_in))
         .route("/logout", post(login::log_out))
-        .route("/live", get(live::stream))
+        .route("/live", get(stream::stream))
         .route("/assets/console.css", get(assets::style))
         .route("/assets/zone.js", get(assets::zone))
         .route("/assets/live.js", get(assets::live))

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use axum::http::request::Parts;
 
-use super::header::TrustedHeader;
-use super::masks::Masks;
-use super::sessions::Lasts;
-use super::user::User;
-use super::users::Users;
+use super::access::header::TrustedHeader;
+use super::access::masks::Masks;
+use super::access::sessions::Lasts;
+use super::access::user::User;
+use super::access::users::Users;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 

@@ -7,10 +7,10 @@ use axum::response::{Html, IntoResponse, Response};
 
 use super::asked::{Asked, Permit, standby};
 use super::frame::Frame;
-use super::said::Said;
 use super::state::Console;
-use super::trouble::Trouble;
-use super::zone::{ZonePick, within};
+use super::web::said::Said;
+use super::web::trouble::Trouble;
+use super::words::zone::{ZonePick, within};
 use crate::Client;
 
 /// A page instead of another that cannot be made.

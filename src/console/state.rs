@@ -1,17 +1,21 @@
 //! A console: its client, and how it behaves.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use axum::http::request::Parts;
 use tokio::sync::Semaphore;
 
-use super::asker::Askers;
-use super::bulk::Tasks;
-use super::clock;
-use super::logins::Logins;
+use super::access::clock;
+use super::access::known::{Who, who};
+use super::access::logins::Logins;
+use super::access::peer::Peer;
+use super::access::sessions::By;
+use super::changes::bulk::Tasks;
+use super::live::asker::Askers;
+use super::live::streams::{Place, Streams};
 use super::options::Options;
-use super::standby::Standby;
-use super::streams::{Place, Streams};
-use super::trouble::Trouble;
+use super::web::trouble::Trouble;
 use crate::Client;
 
 /// So many requests ask the database at once; further ones wait for their turn.
@@ -60,6 +64,11 @@ impl Console {
 
     pub(super) fn logins(&self) -> &Arc<Logins> {
         &self.logins
+    }
+
+    /// Who asks, by whichever login knows them.
+    pub(super) fn who(&self, parts: &Parts, by: By) -> Result<Who, Trouble> {
+        who(&self.options, &self.logins.sessions, parts, &Peer::of(parts, &self.options), by)
     }
 
     /// Whether the database takes no changes; asked where it may block.
@@ -111,5 +120,25 @@ impl Console {
             Ok(answer) => answer,
             Err(_) => Err(if has_begun { lost() } else { Trouble::away() }),
         }
+    }
+}
+
+/// An answer counts for so long: a standby may be promoted.
+const COUNTS: Duration = Duration::from_secs(5);
+
+/// What the database said last, and when.
+#[derive(Debug, Default)]
+struct Standby(Mutex<Option<(Duration, bool)>>);
+
+impl Standby {
+    /// Whether the database is a standby, or read-only.
+    fn is_on(&self, client: &Client, now: Duration) -> Result<bool, Trouble> {
+        let known = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, is_on)) = known.filter(|(at, _)| now.saturating_sub(*at) < COUNTS) {
+            return Ok(is_on);
+        }
+        let is_on = client.is_read_only()?;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, is_on));
+        Ok(is_on)
     }
 }

@@ -10,17 +10,17 @@ use chrono::{DateTime, SecondsFormat};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::asked::{Asked, Permit};
-use super::super::bulk::{BulkOrder, BulkVerb, End, Meant, Tasks, meant};
-use super::super::carried::bulk;
-use super::super::order::Order;
-use super::super::query::Query;
-use super::super::state::Console;
-use super::super::trouble::Trouble;
-use super::super::words::first_line;
 use super::answer::{json, problem};
 use super::ordered::{fields, is_ordered};
 use crate::Client;
+use crate::console::asked::{Asked, Permit};
+use crate::console::changes::bulk::{BulkOrder, BulkVerb, End, Meant, Tasks, meant};
+use crate::console::changes::carried::bulk;
+use crate::console::changes::order::Order;
+use crate::console::state::Console;
+use crate::console::web::query::Query;
+use crate::console::web::trouble::Trouble;
+use crate::console::words::first_line;
 
 /// The fields of an order.
 #[derive(Deserialize)]

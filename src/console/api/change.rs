@@ -8,15 +8,15 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::super::asked::{Asked, Permit};
-use super::super::carried::carry;
-use super::super::order::Order;
-use super::super::query::Query;
-use super::super::state::Console;
-use super::super::trouble::Trouble;
-use super::super::words::first_line;
 use super::answer::{json, problem};
 use super::ordered::is_ordered;
+use crate::console::asked::{Asked, Permit};
+use crate::console::changes::carried::carry;
+use crate::console::changes::order::Order;
+use crate::console::state::Console;
+use crate::console::web::query::Query;
+use crate::console::web::trouble::Trouble;
+use crate::console::words::first_line;
 
 /// What may be ordered.
 pub(super) const VERBS: [&str; 10] =

@@ -9,17 +9,16 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::super::asked::{Asked, Permit};
-use super::super::edit::said;
-use super::super::instant::instant;
-use super::super::masks::Masks;
-use super::super::role::Role;
-use super::super::span;
-use super::super::state::Console;
-use super::super::trouble::Trouble;
-use super::super::words::first_line;
 use super::answer::{json, problem};
 use super::ordered::{fields, is_ordered};
+use crate::console::access::masks::Masks;
+use crate::console::access::role::Role;
+use crate::console::asked::{Asked, Permit};
+use crate::console::changes::edit::said;
+use crate::console::state::Console;
+use crate::console::web::trouble::Trouble;
+use crate::console::words::instant::instant;
+use crate::console::words::{first_line, span};
 use crate::request::Edit;
 use crate::{Client, EditPlan, Edited, MisfirePolicy, Overlap, Trigger};
 

@@ -19,9 +19,9 @@ use self::answer::json;
 pub(super) use self::answer::problem;
 use self::read::Read;
 use self::reads::READS;
-use super::asked::Asked;
-use super::state::Console;
-use super::trouble::Trouble;
+use crate::console::asked::Asked;
+use crate::console::state::Console;
+use crate::console::web::trouble::Trouble;
 
 /// Where it lies below the console.
 pub(super) const BELOW: &str = "/api/v1";
@@ -86,10 +86,10 @@ mod tests {
 
     use serde_json::Value;
 
-    use super::super::order::Order;
-    use super::super::query::Query;
     use super::ordered::TOKEN_HEADER;
     use super::*;
+    use crate::console::changes::order::Order;
+    use crate::console::web::query::Query;
 
     fn document() -> Value {
         serde_json::from_str(DOCUMENT).unwrap()

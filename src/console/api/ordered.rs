@@ -4,8 +4,8 @@ use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use serde::de::DeserializeOwned;
 
-use super::super::asked::Asked;
-use super::super::trouble::Trouble;
+use crate::console::asked::Asked;
+use crate::console::web::trouble::Trouble;
 
 /// The header in which a client that a cookie or a proxy identifies repeats the value of the cookie
 /// `firetime_token`.

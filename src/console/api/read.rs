@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::super::asked::Asked;
-use super::super::trouble::Trouble;
 use crate::Client;
+use crate::console::asked::Asked;
+use crate::console::web::trouble::Trouble;
 
 /// A question: where it is asked, by which parameters, and what answers it.
 pub(super) struct Read {

@@ -6,12 +6,12 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::super::asked::Asked;
-use super::super::filter;
-use super::super::instant::instant;
-use super::super::query::Query;
-use super::super::trouble::Trouble;
 use super::read::Read;
+use crate::console::asked::Asked;
+use crate::console::filter;
+use crate::console::web::query::Query;
+use crate::console::web::trouble::Trouble;
+use crate::console::words::instant::instant;
 use crate::{AuditFilter, Client, ExecutionFilter, OutcomeFilter, ScheduleFilter};
 
 /// So many are answered unless a limit says otherwise, and at most so many.

@@ -18,6 +18,10 @@ pub fn add(trials: &mut Vec<Trial>) {
     let tests: &[(&str, fn())] = &[
         ("rooms_import_only_rooms_listed_before_them", rooms_import_only_rooms_listed_before_them),
         ("the_console_names_the_public_interface_alone", the_console_names_the_public_interface_alone),
+        (
+            "folders_of_the_console_import_only_those_listed_before_them",
+            folders_of_the_console_import_only_those_listed_before_them,
+        ),
         ("stages_import_only_what_they_compose", stages_import_only_what_they_compose),
         ("no_files_import_each_other_in_a_circle", no_files_import_each_other_in_a_circle),
         (
@@ -127,6 +131,9 @@ const ROOMS: &[&str] = &[
     "node", "api", "testing", "console",
 ];
 
+/// Folders of the console: each may name itself, those listed before it, and the files beside the folders.
+const CONSOLE: &[&str] = &["web", "words", "access", "drawn", "changes", "pages", "live", "api"];
+
 /// What else lies below src: the crate's root, the program, and what only tests and benchmarks use.
 const NO_ROOMS: &[&str] = &["lib.rs", "bin", "fixtures.rs", "guide_pages.rs", "parts.rs", "sample.rs", "sim"];
 
@@ -178,10 +185,28 @@ fn the_console_names_the_public_interface_alone() {
         let begin =
             |path: &str| path.split(|it: char| !it.is_alphanumeric() && it != '_').next().unwrap().to_owned();
         for name in named.map(begin).filter(|name| !name.is_empty()) {
-            let is_room = ROOMS.iter().any(|room| *room == name && *room != "trigger");
+            let is_room = ROOMS.iter().any(|room| *room == name && !["console", "trigger"].contains(room));
             assert!(!is_room, "{} names crate::{name}", source.path);
         }
     }
+}
+
+fn folders_of_the_console_import_only_those_listed_before_them() {
+    let sources = sources();
+    let names = names(&sources);
+    let place = |name: &str| CONSOLE.iter().position(|it| *it == name);
+    let mut found = BTreeSet::new();
+    for (file, source) in sources.iter().enumerate().filter(|(_, source)| source.room() == "console") {
+        let [_, folder, _] = source.path.splitn(3, '/').collect::<Vec<_>>()[..] else { continue };
+        let own = place(folder).unwrap_or_else(|| panic!("{}: {folder} is not listed", source.path));
+        found.insert(folder);
+        for path in names.named(file) {
+            let [room, other, ..] = &path[..] else { continue };
+            let fits = room != "console" || other != "guard" && place(other).is_none_or(|it| it <= own);
+            assert!(fits, "{} may not name {}", source.path, path.join("::"));
+        }
+    }
+    assert_eq!(found.len(), CONSOLE.len(), "a folder is gone: {found:?}");
 }
 
 fn stages_import_only_what_they_compose() {
@@ -357,7 +382,7 @@ const BELONGS: &[(&str, &[&str])] = &[
     ("sqlx::", &["store/sql/connection/caller/sqlx/"]),
     ("tokio_postgres::", &["store/sql/connection/caller/tokio_postgres.rs"]),
     ("diesel_async::", &["store/sql/connection/caller/diesel_async.rs"]),
-    ("clock_gettime", &["time/clock.rs", "console/clock.rs"]),
+    ("clock_gettime", &["time/clock.rs", "console/access/clock.rs"]),
     ("thread::Builder", &["machine/driver.rs", "pipeline/pool/", "store/sql/connection/reach.rs"]),
     ("Dialect::Sqlite", &["store/sql/dialect/mod.rs", "store/sql/dialect/sqlite", CALLERS]),
     ("Dialect::Postgres", &["store/sql/dialect/mod.rs", "store/sql/dialect/postgres", CALLERS]),

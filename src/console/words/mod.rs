@@ -1,0 +1,14 @@
+//! What pages say and people write: states, instants, spans, counts and names.
+
+mod badge;
+pub(crate) mod instant;
+mod moment;
+mod names;
+pub(crate) mod span;
+mod text;
+pub(crate) mod zone;
+
+pub(crate) use self::badge::{Badge, Glyph, Mark};
+pub(crate) use self::moment::{Moment, clock, exact, millis, span};
+pub(crate) use self::names::{is_of_queue, name_of, name_of_schedule};
+pub(crate) use self::text::{because, counted, first_line, in_words, number, trigger};

@@ -1,0 +1,18 @@
+//! What nodes and schedules are called.
+
+use crate::{ExecutionView, NodeView};
+
+/// A node as people know it: its host, and its process; as the audit names who has said no other name.
+pub(crate) fn name_of(node: &NodeView) -> String {
+    format!("{}/{}", node.host_name, node.pid)
+}
+
+/// The name of its schedule; of what has none, that it was enqueued, and for which job.
+pub(crate) fn name_of_schedule(it: &ExecutionView) -> String {
+    if is_of_queue(it) { format!("enqueued: {}", it.job) } else { it.schedule.clone() }
+}
+
+/// Whether it was enqueued, and has no schedule.
+pub(crate) fn is_of_queue(it: &ExecutionView) -> bool {
+    it.schedule.strip_prefix("queue:").is_some_and(|job| job == it.job)
+}
