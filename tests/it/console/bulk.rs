@@ -30,12 +30,7 @@ impl Pages {
     }
 
     fn sent(&self, request: Request<Body>) -> Answer {
-        self.runtime.block_on(async {
-            let answer = self.pages.clone().oneshot(request).await.unwrap();
-            let (status, headers) = (answer.status(), answer.headers().clone());
-            let body = to_bytes(answer.into_body(), 4 * 1_024 * 1_024).await.unwrap();
-            Answer { status, headers, text: String::from_utf8(body.to_vec()).unwrap() }
-        })
+        sent_on(&self.runtime, self.pages.clone(), request)
     }
 
     fn get(&self, path: &str) -> Answer {

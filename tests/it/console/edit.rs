@@ -128,13 +128,7 @@ fn a_preview_says_what_an_edit_comes_to() {
 
 fn an_edit_withdraws_what_its_preview_said() {
     let (database, client) = nightly();
-    let every = Trigger::every(Duration::from_secs(900)).unwrap();
-    let start = Utc::now() - TimeDelta::minutes(10);
-    let every = every.starting(start).unwrap();
-    client.ensure(&Schedule::new("often", TEXT, &String::new(), every).unwrap()).run().unwrap();
-    let back = start.timestamp_millis();
-    let due = format!("prev_fire_time = {}, next_fire_time = {back}", back - 900_000);
-    database.batch(&format!("UPDATE QRTZ_EXECUTE SET {due} WHERE name = 'often'"));
+    behind(&database, &client);
     let fields = filled(&client, "often", &[("span", "20m")]);
     let page = preview(&client, &fields);
     assert!(page.text.contains("It withdraws 1 due occurrence, of "), "{}", page.text);

@@ -10,6 +10,9 @@ pub const TESTS: &[(&str, fn())] = &[
     ("a_row_of_many_skipped_leads_to_their_rerun", a_row_of_many_skipped_leads_to_their_rerun),
     ("a_skipped_row_that_has_been_run_offers_nothing", a_skipped_row_that_has_been_run_offers_nothing),
     ("what_is_to_come_in_an_hour_stands_apart", what_is_to_come_in_an_hour_stands_apart),
+    ("an_hour_of_the_grid_tells_why", an_hour_of_the_grid_tells_why),
+    ("what_was_enqueued_is_named_so", what_was_enqueued_is_named_so),
+    ("when_something_fires_once_is_told_from_now", when_something_fires_once_is_told_from_now),
 ];
 
 fn a_paused_schedule_says_when_it_fires_again() {
@@ -119,10 +122,7 @@ fn a_row_of_many_skipped_leads_to_their_rerun() {
 }
 
 fn a_skipped_row_that_has_been_run_offers_nothing() {
-    let database = ServerKind::Sqlite.fresh();
-    let client = client(&database);
-    let every = Trigger::every(Duration::from_secs(1)).unwrap();
-    client.ensure(&Schedule::new("often", TEXT, &String::new(), every).unwrap()).run().unwrap();
+    let (database, client) = often(1);
     let next = client.schedules().unwrap()[0].next.unwrap();
     client.skip("often", next).run().unwrap();
     until("it has passed", || (client.now().unwrap() > next).then_some(()));
@@ -142,12 +142,51 @@ fn a_skipped_row_that_has_been_run_offers_nothing() {
 }
 
 fn what_is_to_come_in_an_hour_stands_apart() {
-    let database = ServerKind::Sqlite.fresh();
-    let client = client(&database);
-    let every = Trigger::every(Duration::from_secs(60)).unwrap();
-    client.ensure(&Schedule::new("often", TEXT, &String::new(), every).unwrap()).run().unwrap();
+    let (_database, client) = often(60);
     let begin = (Utc::now() + TimeDelta::hours(1)).format("%Y-%m-%dT%H:00:00Z");
     let page = get(&client, &format!("/schedule?name=often&at={begin}")).text;
     assert!(page.contains("to come</summary>") && page.contains("will run in "), "{page}");
     assert!(page.contains("the list of executions</a> has all that began"), "{page}");
+}
+
+/// A cell leads to the sentences about its hour, each with what repairs it.
+fn an_hour_of_the_grid_tells_why() {
+    let (_database, client) = often(120);
+    let next = client.schedules().unwrap()[0].next.unwrap();
+    client.skip("often", next).reason("no stock").run().unwrap();
+    let page = get(&client, "/schedule?name=often");
+    let cells = links(&page, "skipped");
+    assert!(cells[0].ends_with("#why"), "{cells:?}");
+    let why = get(&client, cells[0].trim_end_matches("#why"));
+    assert!(why.text.contains("no stock") && why.text.contains("class=\"why\""), "{}", why.text);
+    assert!(why.text.contains("Run it for ") && why.text.contains("c-picked"), "{}", why.text);
+}
+
+/// Its schedule is none that people know.
+fn what_was_enqueued_is_named_so() {
+    let (database, client) = hostile();
+    let id = client.executions(&ExecutionFilter::default()).unwrap()[0].id;
+    let paths = [
+        "/executions".to_owned(),
+        format!("/execution?id={id}"),
+        format!("/confirm?verb=cancel&execution={id}"),
+    ];
+    database.batch(&format!("UPDATE QRTZ_RUN SET state = 'RUNNING', started_time = 1 WHERE id = {id}"));
+    for path in paths.iter().map(String::as_str).chain(["/now", "/bulk?each=cancel"]) {
+        let page = get(&client, path);
+        assert_is_text(&page, path);
+        assert!(page.text.contains("enqueued: text&#60;i&#62;"), "{path}: {}", page.text);
+        assert!(!page.text.contains(">queue:") && !page.text.contains("of queue:"), "{path}: {}", page.text);
+    }
+}
+
+fn when_something_fires_once_is_told_from_now() {
+    let database = ServerKind::Sqlite.fresh();
+    let client = client(&database);
+    let once = Trigger::once(Utc::now() + TimeDelta::minutes(30)).unwrap();
+    client.ensure(&Schedule::new("once", TEXT, &String::new(), once).unwrap()).run().unwrap();
+    let page = get(&client, "/schedules").text;
+    let when = page.split("data-label=\"When\">").nth(1).unwrap().split("</td>").next().unwrap();
+    assert!(when.starts_with("<span>once, <time datetime=\"2") && when.contains(">in "), "{when}");
+    assert!(!when.contains("once, at") && when.contains(" UTC\""), "exactly on demand: {when}");
 }
