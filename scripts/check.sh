@@ -63,6 +63,11 @@ if [ -x "${CARGO_TARGET_DIR:-target}/tools/bin/cargo-public-api" ]; then
 else
     echo "public interface: NOT CHECKED (scripts/public-api.sh builds what it needs, once)"
 fi
+if [ -x "${CARGO_TARGET_DIR:-target}/tools/bin/cargo-semver-checks" ]; then
+    step scripts/semver.sh
+else
+    echo "semver: NOT CHECKED (scripts/semver.sh builds what it needs, once)"
+fi
 
 # Simulations, chaos and tests have the same binaries. What the proof has simulated the tests count, and do
 # not simulate again.

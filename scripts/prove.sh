@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # prove.sh: puts the promise to the test. Simulates clusters under fire, switches each protection off to see it
-# missed, breaks real clusters on three databases, on Galera and over a standby, and fuzzes what is read from
-# outside. Takes some 50 minutes.
+# missed, breaks real clusters on three databases, on Galera and over a standby, upgrades them from the last
+# tag, and fuzzes what is read from outside. Takes some 50 minutes.
 # prove.sh --tenth: a tenth of it, as CI does, by the tests' own binary, which checks for overflows. The
 # simulations go beside the rest; if FIRETIME_SIMULATED names a file, it gets what they say.
 # prove.sh --long [HOURS]: for nights (8 without a number).
@@ -67,6 +67,7 @@ else
 fi
 step chaos scripts/chaos.sh "${chaos[@]}" || code=1
 step together scripts/chaos.sh "${chaos[@]}" --galera --failover || code=1
+step upgrade scripts/upgrade.sh --gate || code=1
 step fuzz scripts/fuzz.sh "$fuzz" || code=1
 if [ -n "$beside" ]; then
     wait "$beside" || code=1
@@ -77,10 +78,11 @@ fi
 
 sum() { awk -F"$1=" '/simulated( on sqlite)?: / { split($2, n, " "); sum += n[1] } END { print sum + 0 }' "$logs/simulations"; }
 [ "$(sum claims)" -ge "$claims" ] && [ "$(figure simulations mutations_caught)" != 0 ] || code=1
-violations=$(($(figure chaos violations) + $(figure together violations)))
+real() { echo $(($(figure chaos "$1") + $(figure together "$1") + $(figure upgrade "$1"))); }
+violations=$(real violations)
 [ "$code" = 0 ] || [ "$violations" != 0 ] || violations=1
 printf '\nproof: seeds=%s claims=%s faults=%s chaos_runs=%s violations=%s mutations_caught=%s fuzz_execs=%s%s\n' \
-    "$(sum seeds)" "$(sum claims)" "$(sum faults)" "$(($(figure chaos runs) + $(figure together runs)))" "$violations" \
+    "$(sum seeds)" "$(sum claims)" "$(sum faults)" "$(real runs)" "$violations" \
     "$(figure simulations mutations_caught)" "$(figure fuzz execs)" \
     "$([ "$code" = 0 ] || echo " logs=$logs")"
 exit "$code"

@@ -78,14 +78,10 @@ echo "SBOM: $listed crates, $package/firetime-$version.cdx.json"
 
 cd "$OLDPWD"
 step scripts/public-api.sh
-last=$(git describe --tags --abbrev=0 --match 'v[0-9]*' HEAD 2>/dev/null || true)
-if [ -n "$last" ]; then
-    tool semver-checks 0.51.0
-    step cargo semver-checks --all-features --baseline-rev "$last"
-else
-    echo "semver: NOT COMPARED (no release has a tag yet)"
-fi
+step scripts/semver.sh
 step scripts/upgrade.sh
+# The next release must be able to build a node of this one.
+step cargo check --locked --no-default-features --features "$node_features" --test it
 if [ $dry = 1 ]; then
     printf -v all '; %s' "${reasons[@]}"
     echo "release: $version, dry run, $SECONDS s, ${#reasons[@]} reasons against it${reasons[0]:+$all}"
