@@ -38,7 +38,7 @@ pub(super) struct Asked {
     pub(super) has_session: bool,
     /// Whether it is a program that has a token: no page elsewhere can make it ask.
     pub(super) is_program: bool,
-    /// From where, as far as logins are counted by it.
+    /// From where, as far as logins and open pages are counted by it.
     pub(super) network: Option<String>,
     /// Whether the browser asked by HTTPS.
     pub(super) is_https: bool,

@@ -84,9 +84,9 @@ impl Console {
         &self.askers
     }
 
-    /// A place among the pages that are kept up to date, if there is one for this user.
-    pub(super) fn stream(&self, user: Option<&str>) -> Option<Place> {
-        self.streams.place(user)
+    /// A place among the pages that are kept up to date, if there is one for whoever asks.
+    pub(super) fn stream(&self, user: Option<&str>, network: Option<&str>) -> Option<Place> {
+        self.streams.place(user, network)
     }
 
     pub(super) fn application(&self) -> &str {

@@ -33,11 +33,12 @@ fn lateness(begins: &Receiver<i64>) -> (i64, i64) {
     (late[STARTS / 2], late[STARTS * 99 / 100])
 }
 
-/// A page that is open: its stream of changes.
-fn open(console: &Server, of: &str) -> TcpStream {
+/// A page that somebody has open behind a proxy on this machine: its stream of changes.
+fn open(console: &Server, of: &str, who: usize) -> TcpStream {
     let mut stream = TcpStream::connect(console.address).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
-    write!(stream, "GET /live?of={of} HTTP/1.1\r\nhost: {}\r\n\r\n", console.address).unwrap();
+    let head = format!("host: {}\r\nx-forwarded-for: 10.0.0.{who}", console.address);
+    write!(stream, "GET /live?of={of} HTTP/1.1\r\n{head}\r\n\r\n").unwrap();
     let mut head = [0; 12];
     stream.read_exact(&mut head).unwrap();
     assert_eq!(&head, b"HTTP/1.1 200", "{of}");
@@ -70,7 +71,7 @@ pub fn two_hundred_open_pages_make_no_start_late(kind: ServerKind) {
     let alone = lateness(&begins);
     let pages = ["now", "schedules", "executions", "jobs", "nodes", "audit", "schedule%3Fname%3Dtick-7"];
     let streams: Vec<TcpStream> =
-        (0..PAGES).map(|number| open(&console, pages[number % pages.len()])).collect();
+        (0..PAGES).map(|number| open(&console, pages[number % pages.len()], number)).collect();
     let watched = lateness(&begins);
     let heard: usize = streams.iter().map(heard).sum();
     println!(

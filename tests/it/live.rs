@@ -1,11 +1,13 @@
 //! Pages of the console that are kept up to date by server-sent events.
 
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, BodyDataStream};
+use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, Request, StatusCode};
 use diesel::connection::{InstrumentationEvent, set_default_instrumentation};
 use firetime::console::{Options, Role, User, router};
@@ -27,6 +29,7 @@ pub fn add(trials: &mut Vec<Trial>) {
         ("two_hundred_pages_ask_as_often_as_one", two_hundred_pages_ask_as_often_as_one),
         ("a_stream_is_of_a_page", a_stream_is_of_a_page),
         ("nobody_takes_all_streams_from_the_others", nobody_takes_all_streams_from_the_others),
+        ("no_address_without_a_login_takes_all_streams", no_address_without_a_login_takes_all_streams),
     ];
     for (name, test) in tests {
         trials.push(trial(format!("live::{name}"), *test));
@@ -63,6 +66,37 @@ fn nobody_takes_all_streams_from_the_others() {
         assert_eq!(open("bea").await.unwrap().status(), StatusCode::OK);
         streams.pop();
         assert_eq!(open("ann").await.unwrap().status(), StatusCode::OK);
+    });
+}
+
+/// Behind a proxy it is the address that the proxy tells: an open door has many behind it.
+fn no_address_without_a_login_takes_all_streams() {
+    let database = ServerKind::Sqlite.fresh();
+    let pages = router(crate::support::scheduler::client(&database), Options::new());
+    let open = |connected: &str, forwarded: Option<&str>| {
+        let address: SocketAddr = connected.parse().unwrap();
+        let request =
+            Request::get("/live?of=now").header("host", "localhost").extension(ConnectInfo(address));
+        let request = forwarded.into_iter().fold(request, |it, said| it.header("x-forwarded-for", said));
+        pages.clone().oneshot(request.body(Body::empty()).unwrap())
+    };
+    let (proxy, other) = ("127.0.0.1:9", "10.0.0.7:9");
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        for (connected, forwarded) in [(other, None), (proxy, Some("10.1.0.1"))] {
+            let mut streams = Vec::new();
+            for _ in 0..64 {
+                streams.push(open(connected, forwarded).await.unwrap());
+            }
+            assert!(streams.iter().all(|it| it.status() == StatusCode::OK), "{connected}");
+            let refused = open(connected, forwarded).await.unwrap();
+            assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE, "{connected}");
+            // Nobody else speaks for others.
+            let claims = open(other, Some("10.1.0.9")).await.unwrap().status();
+            assert_eq!(claims == StatusCode::SERVICE_UNAVAILABLE, connected == other);
+            assert_eq!(open(proxy, Some("10.1.0.2")).await.unwrap().status(), StatusCode::OK);
+            streams.pop();
+            assert_eq!(open(connected, forwarded).await.unwrap().status(), StatusCode::OK);
+        }
     });
 }
 

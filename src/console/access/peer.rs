@@ -32,7 +32,7 @@ impl Peer {
         Self { is_proxy, from: last.or(address), is_https }
     }
 
-    /// What is counted of those who try to log in: an address, of IPv6 the network that one customer gets.
+    /// What logins and open pages are counted by: an address, of IPv6 the network that one customer gets.
     pub(crate) fn network(&self) -> Option<String> {
         Some(match self.from?.to_canonical() {
             IpAddr::V4(address) => address.to_string(),

@@ -60,7 +60,7 @@ pub(crate) async fn stream(State(console): State<Console>, asked: Asked, parts: 
         let console = asking.clone();
         async move { console.call(Trouble::away, page_of(&console, &question)).await }
     };
-    let viewer = console.stream(asked.user.as_deref());
+    let viewer = console.stream(asked.user.as_deref(), asked.network.as_deref());
     let viewer = viewer.and_then(|place| Some((place, console.askers().look(question, ask)?)));
     let Some((place, shown)) = viewer else {
         return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "30")]).into_response();
