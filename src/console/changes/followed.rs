@@ -2,9 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::ExecutionView;
+use crate::{Client, Error, ExecutionFilter, ExecutionState, ExecutionView};
+
+/// The states of an attempt after which its occurrence needs no further one, or not yet.
+const MENDS: [ExecutionState; 4] =
+    [ExecutionState::Succeeded, ExecutionState::Pending, ExecutionState::Claimed, ExecutionState::Running];
+/// So many reruns are looked at, and so many further attempts.
+const LOOKED_AT: usize = 500;
 
 /// The ids of the executions whose occurrence has a later attempt in the same list.
 pub(crate) fn followed(list: &[ExecutionView]) -> BTreeSet<i64> {
@@ -16,8 +22,41 @@ pub(crate) fn followed(list: &[ExecutionView]) -> BTreeSet<i64> {
 }
 
 /// The schedules and fire times of a list whose rerun has succeeded, or has yet to end.
-pub(crate) fn mended(list: &[ExecutionView]) -> BTreeSet<(&str, DateTime<Utc>)> {
-    let is_open = |state: &str| ["SUCCEEDED", "PENDING", "CLAIMED", "RUNNING"].contains(&state);
-    let reruns = list.iter().filter(|it| it.origin != 0 && it.cause != "by hand" && is_open(&it.state));
+pub(crate) fn mended<'a>(
+    list: impl IntoIterator<Item = &'a ExecutionView>,
+) -> BTreeSet<(&'a str, DateTime<Utc>)> {
+    let is_open = |state: &str| MENDS.iter().any(|it| it.as_str() == state);
+    let is_rerun = |it: &&ExecutionView| it.origin != 0 && it.cause != "by hand" && is_open(&it.state);
+    let reruns = list.into_iter().filter(is_rerun);
     reruns.filter_map(|it| Some((it.schedule.as_str(), it.fire_time?))).collect()
+}
+
+/// Whether it was skipped, or withdrawn, and is one of these.
+pub(crate) fn is_mended(it: &ExecutionView, mended: &BTreeSet<(&str, DateTime<Utc>)>) -> bool {
+    left_out(it).is_some_and(|at| mended.contains(&(&it.schedule, at)))
+}
+
+/// The fire time of an occurrence that was skipped or withdrawn.
+fn left_out(it: &ExecutionView) -> Option<DateTime<Utc>> {
+    let is_one = ["SKIPPED", "WITHDRAWN"].contains(&&*it.state) && it.count == 1;
+    it.fire_time.filter(|_| is_one)
+}
+
+/// What mends those of a list that were skipped or withdrawn, as far as so many tell: a list of these alone
+/// has no reruns.
+pub(crate) fn menders(client: &Client, list: &[ExecutionView]) -> Result<Vec<ExecutionView>, Error> {
+    let times = || list.iter().filter_map(left_out);
+    let (Some(first), Some(last)) = (times().min(), times().max()) else { return Ok(Vec::new()) };
+    let of = |cause: &str| {
+        client.executions(&ExecutionFilter {
+            cause: Some(cause.to_owned()),
+            states: MENDS.to_vec(),
+            since: Some(first),
+            until: last.checked_add_signed(TimeDelta::milliseconds(1)),
+            limit: LOOKED_AT,
+            ..ExecutionFilter::default()
+        })
+    };
+    // A rerun may have been tried again.
+    Ok([of("rerun")?, of("retry")?].concat())
 }

@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use super::rows::{badge, button, reason};
 use crate::console::asked::Asked;
 use crate::console::changes::button::Button;
+use crate::console::changes::followed::{is_mended, mended, menders};
 use crate::console::frame::Frame;
 use crate::console::state::Console;
 use crate::console::web::query;
@@ -75,6 +76,8 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<ExecutionPage, Trou
     asked.masks.why(&mut why);
     asked.masks.execution(client, &mut details, &mut logs)?;
     let last = details.last();
+    let menders = menders(client, std::slice::from_ref(last))?;
+    let is_mended = is_mended(last, &mended(&menders));
     let lines = logs.lines.iter().map(|line| Line {
         attempt: line.attempt,
         at: line.at.map(Moment::exactly),
@@ -103,7 +106,7 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<ExecutionPage, Trou
         badge,
         sentence: why.sentence,
         evidence: why.evidence.into_iter().map(|it| (it.what, it.known)).collect(),
-        button: button(last, &frame).map(Button::primary),
+        button: button(last, &frame).filter(|_| !is_mended).map(Button::primary),
         attempts: details.attempts.iter().map(|it| attempt(it, id, &details.nodes, now)).collect(),
         facts: facts(&details, now),
         values: values(&details),

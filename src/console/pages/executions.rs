@@ -8,6 +8,7 @@ use super::rows::ExecutionLine;
 use crate::console::asked::Asked;
 use crate::console::changes::bulk::{BulkOrder, BulkVerb, states};
 use crate::console::changes::button::Button;
+use crate::console::changes::followed::menders;
 use crate::console::changes::missed::MissedOrder;
 use crate::console::changes::order::Order;
 use crate::console::filter;
@@ -69,7 +70,7 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<ExecutionsPage, Tro
     asked.masks.executions(&mut found);
     let nodes = client.nodes()?;
     let shown = if is_lately { &found[..] } else { &found[..found.len().min(PAGE)] };
-    let rows = ExecutionLine::all(shown, &nodes, &frame, now);
+    let rows = ExecutionLine::all(shown, &menders(client, shown)?, &nodes, &frame, now);
     let place = shown.last().filter(|_| found.len() > shown.len()).map(|last| last.place());
     let to = |place: ExecutionPlace| {
         let after = format!("{}.{}", place.fire_time, place.id);

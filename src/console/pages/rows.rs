@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::console::changes::button::Button;
-use crate::console::changes::followed::{followed, mended};
+use crate::console::changes::followed::{followed, is_mended, mended};
 use crate::console::changes::missed::MissedOrder;
 use crate::console::changes::order::Order;
 use crate::console::frame::Frame;
@@ -30,23 +30,19 @@ pub(super) struct ExecutionLine {
 }
 
 impl ExecutionLine {
-    /// The rows of a list.
+    /// The rows of a list. Others than those of the list may have mended some of it.
     pub(crate) fn all(
         list: &[ExecutionView],
+        others: &[ExecutionView],
         nodes: &[NodeView],
         frame: &Frame,
         now: DateTime<Utc>,
     ) -> Vec<Self> {
-        let (followed, mended) = (followed(list), mended(list));
-        // One that was skipped, and has been run since.
-        let is_mended = |it: &ExecutionView| {
-            let is_one = ["SKIPPED", "WITHDRAWN"].contains(&&*it.state) && it.count == 1;
-            is_one && it.fire_time.is_some_and(|at| mended.contains(&(&it.schedule, at)))
-        };
+        let (followed, mended) = (followed(list), mended(list.iter().chain(others)));
         let row = |it: &ExecutionView| {
             let row = Self::new(it, nodes, frame, now);
             // Another attempt has been made.
-            let is_over = followed.contains(&it.id) || is_mended(it);
+            let is_over = followed.contains(&it.id) || is_mended(it, &mended);
             Self { button: row.button.filter(|_| !is_over), ..row }
         };
         list.iter().map(row).collect()

@@ -135,7 +135,7 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<SchedulePage, Troub
     let nodes = client.nodes()?;
     let mut last = ledger_of(client, name, PLOTTED)?;
     asked.masks.executions(&mut last);
-    let rows = ExecutionLine::all(&last[..last.len().min(LISTED)], &nodes, &frame, now);
+    let rows = ExecutionLine::all(&last[..last.len().min(LISTED)], &last, &nodes, &frame, now);
     let (badge, reason) = state_of(schedule, now);
     let counts =
         details.counts.iter().map(|(state, count)| (state.to_lowercase().replace('_', " "), number(*count)));

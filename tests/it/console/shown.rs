@@ -126,7 +126,18 @@ fn a_skipped_row_that_has_been_run_offers_nothing() {
     let next = client.schedules().unwrap()[0].next.unwrap();
     client.skip("often", next).run().unwrap();
     until("it has passed", || (client.now().unwrap() > next).then_some(()));
-    let offers = || get(&client, "/executions").text.contains("Run it for");
+    let skipped = client.executions(&ExecutionFilter::default()).unwrap()[0].id;
+    // A list of what was skipped alone has no reruns.
+    let paths = [
+        "/executions".to_owned(),
+        "/executions?state=SKIPPED".to_owned(),
+        format!("/execution?id={skipped}"),
+    ];
+    let offers = || {
+        let offers = paths.each_ref().map(|path| get(&client, path).text.contains("Run it for"));
+        assert!(offers.iter().all(|it| *it == offers[0]), "{paths:?}: {offers:?}");
+        offers[0]
+    };
     assert!(offers());
     client.rerun("often").since(next).until(next + TimeDelta::milliseconds(1)).run().unwrap();
     assert!(!offers(), "it waits");
@@ -136,6 +147,14 @@ fn a_skipped_row_that_has_been_run_offers_nothing() {
         database.batch(&format!("UPDATE QRTZ_RUN SET {set} WHERE cause = 'rerun'"));
     };
     ends("FAILED");
+    assert!(offers());
+    let newest = |cause: &str| {
+        let filter = ExecutionFilter { cause: Some(cause.to_owned()), ..ExecutionFilter::default() };
+        client.executions(&filter).unwrap()[0].id
+    };
+    client.retry(newest("rerun")).run().unwrap();
+    assert!(!offers(), "it is tried again");
+    client.cancel(newest("retry")).run().unwrap();
     assert!(offers());
     ends("SUCCEEDED");
     assert!(!offers());
