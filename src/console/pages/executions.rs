@@ -16,7 +16,7 @@ use crate::console::frame::Frame;
 use crate::console::state::Console;
 use crate::console::web::query::Query;
 use crate::console::web::trouble::Trouble;
-use crate::console::words::counted;
+use crate::console::words::{counted, enqueued_for};
 use crate::{Client, ExecutionFilter, ExecutionPlace, ExecutionState, ExecutionView};
 
 /// So many are on a page.
@@ -85,7 +85,7 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<ExecutionsPage, Tro
     let is_detailed = rare.iter().any(|name| asked.query.get(name).is_some());
     let more = if place.is_some() { " on this page" } else { "" };
     Ok(ExecutionsPage {
-        heading: heading(&asked.query),
+        heading: heading(&asked.query, shown),
         summary: match rows.len() {
             0 => "There is none.".to_owned(),
             count => format!(
@@ -127,7 +127,7 @@ fn is_lately(query: &Query) -> bool {
     query.get("failed") == Some("lately")
 }
 
-fn heading(query: &Query) -> String {
+fn heading(query: &Query, shown: &[ExecutionView]) -> String {
     let states: Vec<String> =
         query.all("state").map(|state| state.to_lowercase().replace('_', " ")).collect();
     let states = if is_lately(query) {
@@ -138,7 +138,10 @@ fn heading(query: &Query) -> String {
         format!(", {}", states.join(" or "))
     };
     match (query.get("schedule"), query.get("job")) {
-        (Some(name), _) => format!("Executions of {name}{states}"),
+        (Some(name), _) => match shown.first().and_then(enqueued_for) {
+            Some(enqueued) => enqueued + &states,
+            None => format!("Executions of {name}{states}"),
+        },
         (None, Some(job)) => format!("Executions of job {job}{states}"),
         (None, None) => format!("Executions{states}"),
     }

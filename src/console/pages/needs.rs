@@ -5,7 +5,7 @@ use crate::console::changes::button::Button;
 use crate::console::changes::order::Order;
 use crate::console::frame::Frame;
 use crate::console::web::query::{Query, address, schedule as page_of};
-use crate::console::words::{Glyph, Mark, first_line, name_of};
+use crate::console::words::{Glyph, Mark, enqueued_for, first_line, name_of};
 use crate::{Check, Finding, FindingKind, Target};
 
 /// So many needs of one kind are told one by one.
@@ -105,7 +105,10 @@ fn subject(check: &Check, finding: &Finding) -> String {
             let node = check.nodes.iter().find(|node| node.id == name);
             format!("Node {}", node.map_or_else(|| name.to_owned(), name_of))
         }
-        _ => name.to_owned(),
+        _ => {
+            let failed = check.failures.executions.iter().find(|it| it.schedule == name);
+            failed.and_then(enqueued_for).unwrap_or_else(|| name.to_owned())
+        }
     }
 }
 

@@ -7,6 +7,11 @@ pub(crate) fn name_of(node: &NodeView) -> String {
     format!("{}/{}", node.host_name, node.pid)
 }
 
+/// What stands for all that was enqueued for its job, if it was; none if it has a schedule.
+pub(crate) fn enqueued_for(it: &ExecutionView) -> Option<String> {
+    is_of_queue(it).then(|| format!("What was enqueued for {}", it.job))
+}
+
 /// The name of its schedule; of what has none, that it was enqueued, and for which job.
 pub(crate) fn name_of_schedule(it: &ExecutionView) -> String {
     if is_of_queue(it) { format!("enqueued: {}", it.job) } else { it.schedule.clone() }

@@ -32,7 +32,10 @@ fn failures_are_told_by_their_end() {
     database.batch(&format!("INSERT INTO QRTZ_STUCK VALUES ({runs_on}, '{APPLICATION}', '')"));
     let now = get(&client, "/now");
     assert!(now.text.contains("failed 2 times in the last hour"), "{}", now.text);
+    let enqueued = "What was enqueued for text&#60;i&#62;";
+    assert!(now.text.contains(enqueued) && !now.text.contains("queue:"), "{}", now.text);
     let to = &links(&now, "Show them")[0];
+    assert!(get(&client, to).text.contains(&format!("<h1>{enqueued} that failed in the last hour</h1>")));
     for path in [to.as_str(), "/executions?failed=lately"] {
         let page = get(&client, path);
         assert_eq!(rows(&page), 2, "{path}: {}", page.text);
