@@ -81,6 +81,10 @@ fn trials() -> Vec<Trial> {
         ("jobs_and_nodes_are_steered_by_clicking", verbs::jobs_and_nodes_are_steered_by_clicking),
         ("schedules_are_edited_by_clicking", verbs::schedules_are_edited_by_clicking),
         ("many_are_changed_by_clicking", verbs::many_are_changed_by_clicking),
+        (
+            "all_schedules_of_a_filter_are_paused_and_resumed_by_clicking",
+            verbs::all_schedules_of_a_filter_are_paused_and_resumed_by_clicking,
+        ),
         ("what_was_missed_is_run_from_its_cell", verbs::what_was_missed_is_run_from_its_cell),
         ("a_schedule_is_paused_by_the_keyboard_alone", keyboard::a_schedule_is_paused_by_the_keyboard_alone),
         ("scripts_are_not_needed", keyboard::scripts_are_not_needed),

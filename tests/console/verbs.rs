@@ -179,3 +179,32 @@ pub fn many_are_changed_by_clicking(kind: ServerKind) {
     logged(&shop, "rerun", "what was missed");
     assert_is_quiet(&page, "many");
 }
+
+pub fn all_schedules_of_a_filter_are_paused_and_resumed_by_clicking(kind: ServerKind) {
+    let shop = Shop::open(kind);
+    let page = tab();
+    let states =
+        || ["report-sales", "report-stock"].map(|it| shop.client.schedule(it).unwrap().schedule.state);
+    let changed = |button: &str, why: &str| {
+        page.open(&shop.console.at("schedules?job=nightly-report"));
+        page.follow(&format!(".head .actions a | {button}"));
+        assert!(page.has("td a | report-sales") && page.has("td a | report-stock"), "{}", page.text());
+        assert_eq!(page.run(MISFITS), json!([]));
+        page.fill("form.ask input[name=reason]", why);
+        page.follow("form.ask button[class=primary]");
+        page.reload_until("it is done", "document.querySelector('h1').textContent.endsWith('done')");
+        assert!(page.text().contains("2 changed, 0 left as they were"), "{}", page.text());
+    };
+    changed("Pause all of these", "the year ends");
+    assert_eq!(states(), ["paused", "paused"]);
+    logged(&shop, "pause", "the year ends");
+    page.open(&shop.console.at("schedules?job=nightly-report"));
+    assert!(page.text().contains("the year ends") && !page.has(".head .actions a | Pause all of these"));
+    changed("Resume all of these", "the books are closed");
+    assert_eq!(states(), ["active", "active"]);
+    logged(&shop, "resume", "the books are closed");
+    let others =
+        ["index-products", "index-reviews"].map(|it| shop.client.schedule(it).unwrap().schedule.state);
+    assert_eq!(others, ["active", "paused"], "the filter has none of them");
+    assert_is_quiet(&page, "all schedules of a filter");
+}
