@@ -11,6 +11,7 @@ pub(crate) mod now;
 mod rows;
 pub(crate) mod schedule;
 pub(crate) mod schedules;
+mod whys;
 
 use askama::Template;
 

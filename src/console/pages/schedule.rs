@@ -1,7 +1,5 @@
 //! One schedule: when it fires, what became of its occurrences, and who changed it.
 
-use std::collections::BTreeSet;
-
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
@@ -9,6 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::rows::ExecutionLine;
 use super::schedules::{next_of, state_of};
+use super::whys::{Whys, of_hour, whys};
 use crate::console::asked::Asked;
 use crate::console::changes::button::Button;
 use crate::console::changes::edit::EditOrder;
@@ -22,14 +21,12 @@ use crate::console::state::Console;
 use crate::console::web::query;
 use crate::console::web::trouble::Trouble;
 use crate::console::words::instant::instant;
-use crate::console::words::zone::{hour_of, shown};
+use crate::console::words::zone::hour_of;
 use crate::console::words::{
     Badge, Glyph, Mark, Moment, clock, exact, first_line, in_words, millis, number, trigger,
 };
 use crate::trigger::{Timing, Trigger};
-use crate::{
-    AuditFilter, Client, ExecutionFilter, ExecutionView, Fate, ScheduleDetails, ScheduleView, Target, Why,
-};
+use crate::{AuditFilter, Client, ExecutionFilter, ExecutionView, ScheduleDetails, ScheduleView, Target};
 
 /// So many fire times to come are listed.
 const NEXT: usize = 10;
@@ -76,33 +73,6 @@ pub(super) struct SchedulePage {
     all: String,
     audit: Vec<AuditRow>,
     all_audit: String,
-}
-
-/// What became of the occurrences of an hour.
-#[derive(Default)]
-struct Whys {
-    /// Those that people may wonder at.
-    odd: Vec<WhyRow>,
-    /// Those that ran on time.
-    plain: Vec<WhyRow>,
-    /// Those that are not due yet, and have nothing in their way.
-    planned: Vec<WhyRow>,
-    has_more: bool,
-}
-
-impl Whys {
-    fn is_empty(&self) -> bool {
-        self.odd.is_empty() && self.plain.is_empty() && self.planned.is_empty()
-    }
-}
-
-/// What became of one occurrence.
-struct WhyRow {
-    glyph: Glyph,
-    sentence: String,
-    /// Its last execution.
-    to: Option<String>,
-    button: Option<Button>,
 }
 
 struct AuditRow {
@@ -255,12 +225,6 @@ fn never(schedule: &ScheduleView) -> String {
     }
 }
 
-/// `Sun 29 Nov 10:00 to 11:00 UTC`
-fn of_hour(begin: DateTime<Utc>) -> String {
-    let [from, to] = [begin, hour_of(begin).1].map(|at| at.with_timezone(&shown()));
-    format!("{} to {}", from.format("%a %-d %b %H:%M"), to.format("%H:%M %Z"))
-}
-
 /// A span of each execution over its fire time.
 fn plot(
     rows: &[ExecutionView],
@@ -281,66 +245,6 @@ fn plot(
         Some(Point { at, millis: took, is_bad: it.state != "SUCCEEDED" && it.state != "RUNNING", title })
     };
     Plot::new(id, title, &rows.iter().filter_map(point).collect::<Vec<_>>(), now)
-}
-
-/// What became of each occurrence of an hour.
-fn whys(
-    client: &Client,
-    asked: &Asked,
-    (name, at): (&str, DateTime<Utc>),
-    frame: &Frame,
-    mended: &BTreeSet<(&str, DateTime<Utc>)>,
-) -> Result<Whys, Trouble> {
-    at.checked_add_signed(TimeDelta::hours(1)).ok_or_else(Trouble::beyond)?;
-    let mut list = client.why_between(name, at, hour_of(at).1)?;
-    let mut whys = Whys { has_more: list.next.is_some(), ..Whys::default() };
-    for why in &mut list.answers {
-        asked.masks.why(why);
-        let mark = mark(why);
-        let rows = match (why.fate, mark) {
-            (Fate::Planned, _) => &mut whys.planned,
-            (_, Mark::Ran) => &mut whys.plain,
-            _ => &mut whys.odd,
-        };
-        rows.push(WhyRow {
-            glyph: Glyph(mark),
-            sentence: why.sentence.clone(),
-            to: why.executions.last().map(|id| query::execution(*id)),
-            button: why
-                .at
-                .filter(|at| !mended.contains(&(name, *at)))
-                .and_then(|at| remedy(name, at, why, frame)),
-        });
-    }
-    Ok(whys)
-}
-
-fn mark(why: &Why) -> Mark {
-    match why.fate {
-        Fate::Succeeded if why.late.is_some() => Mark::Late,
-        Fate::Succeeded => Mark::Ran,
-        Fate::Running => Mark::Running,
-        Fate::Failed | Fate::Abandoned | Fate::TimedOut => Mark::Failed,
-        Fate::Cancelled | Fate::Skipped | Fate::Withdrawn | Fate::WillBeSkipped => Mark::Skipped,
-        Fate::Unknown => Mark::Late,
-        _ => Mark::Waits,
-    }
-}
-
-/// What repairs it.
-fn remedy(name: &str, at: DateTime<Utc>, why: &Why, frame: &Frame) -> Option<Button> {
-    match why.fate {
-        Fate::Failed
-        | Fate::Abandoned
-        | Fate::TimedOut
-        | Fate::Cancelled
-        | Fate::Skipped
-        | Fate::Withdrawn => {
-            let label = format!("Run it for {}", clock(at));
-            Button::new(frame, label, &Order::Rerun(name.to_owned(), at))
-        }
-        _ => None,
-    }
 }
 
 fn facts(details: &ScheduleDetails) -> Vec<(&'static str, String)> {
