@@ -9,7 +9,7 @@ use crate::console::web::trouble::Trouble;
 use crate::{Error, ErrorKind};
 
 /// A header in which a proxy says who has logged in there. It is believed of the proxies of
-/// [`Options::proxy`](super::Options::proxy) alone.
+/// [`Options::proxy`](crate::console::Options::proxy) alone.
 ///
 /// ```
 /// use firetime::console::{Options, Role, TrustedHeader};

@@ -8,8 +8,8 @@ use crate::{Error, ErrorKind};
 /// The longest password, in bytes.
 const LONGEST: usize = 1_024;
 
-/// The hash of a password, for the line of its user in the file of [`Users`](super::Users): Argon2id with a
-/// random salt, as a PHC string. Each call gives another.
+/// The hash of a password, for the line of its user in the file of [`Users`](crate::console::Users): Argon2id
+/// with a random salt, as a PHC string. Each call gives another.
 ///
 /// ```
 /// let hash = firetime::console::hash_password("correct horse battery staple")?;
