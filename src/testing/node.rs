@@ -74,6 +74,16 @@ struct Running {
     wake: Sender<()>,
 }
 
+/// How far a node has come when it ran last.
+#[derive(Default)]
+pub(super) struct Turns {
+    /// Nothing was left to do.
+    are_over: bool,
+    /// All its rounds: what it has cost.
+    #[cfg(test)]
+    pub(super) rounds: usize,
+}
+
 /// A node of a test's cluster.
 pub(super) struct TestNode {
     /// How many have joined before it.
@@ -83,6 +93,7 @@ pub(super) struct TestNode {
     pub(super) is_dead: bool,
     /// It stands still until then.
     frozen_until: Boot,
+    pub(super) turns: Turns,
     clock: Arc<Clock>,
     poll: Actor<PollMachine>,
     dispatch: Actor<DispatchMachine<Floors>>,
@@ -155,6 +166,7 @@ impl TestNode {
             plan: Arc::clone(plan),
             is_dead: false,
             frozen_until: Boot::MIN,
+            turns: Turns::default(),
             clock,
             poll: Actor::new(poll),
             dispatch: Actor::new(dispatch),
@@ -214,9 +226,16 @@ impl TestNode {
 
     /// Everything it does at this instant; whether that was anything.
     pub(super) fn run(&mut self, world: &mut World<'_>) -> bool {
+        let now = self.clock.now().boot;
+        if self.turns.are_over && now < self.next_at() {
+            return false;
+        }
         let mut did = false;
-        while !self.is_dead && self.frozen_until <= self.clock.now().boot && self.goes_on(world) {
+        self.turns.are_over = false;
+        while !self.is_dead && self.frozen_until <= now && !self.turns.are_over {
             did = true;
+            let is_done = !self.goes_on(world) && now < self.next_at();
+            self.turns.are_over = is_done && self.frozen_until <= now;
         }
         did
     }
@@ -225,20 +244,30 @@ impl TestNode {
         self.round(world) || self.goes_on_leaving()
     }
 
+    /// One turn of each machine and of what waits for one; whether another round is due for anything but the
+    /// machines.
     fn round(&mut self, world: &mut World<'_>) -> bool {
+        #[cfg(test)]
+        {
+            self.turns.rounds += 1;
+        }
         let now = self.clock.now();
-        let mut did = self.settle_starts(world) | self.wake_handlers(now.boot, world);
+        let has_run = self.settle_starts(world) | self.wake_handlers(now.boot, world);
         macro_rules! turn {
-            ($($actor:ident => $output:ident),*) => { $({
+            ($actor:ident => $output:ident) => {{
                 let mut told = Vec::new();
                 self.$actor.run(now, world, &mut told);
-                did |= self.deliver(told.into_iter().map(Output::$output), now);
-            })* };
+                self.deliver(told.into_iter().map(Output::$output), now)
+            }};
         }
-        turn!(heartbeat => Heartbeat, poll => Poll, misfire => Misfire, requests => Requests);
+        turn!(heartbeat => Heartbeat);
+        turn!(poll => Poll);
+        turn!(misfire => Misfire);
+        turn!(requests => Requests);
         let freed = self.floors.freed().into_iter().map(|lane| Output::Pool(lane, Notice::Freed));
-        did |= self.deliver(freed, now);
-        turn!(dispatch => Dispatch, start => Start);
+        let has_freed = self.deliver(freed, now);
+        let has_moved = turn!(dispatch => Dispatch) | turn!(start => Start);
+        let mut did = has_run | has_freed | has_moved;
         while let Some((lane, claimed)) = self.floors.take_ready() {
             did = true;
             let first = self.runners[lane.place()].first(claimed);

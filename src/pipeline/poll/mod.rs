@@ -439,6 +439,7 @@ impl Machine for PollMachine {
                     self.home.changed(name.to_string(), now.boot + self.window.poll);
                 }
             }
+            PollInput::Members(members) if members == self.home.members => {}
             PollInput::Members(members) => {
                 let before = self.home.listed();
                 self.home.members = members;
