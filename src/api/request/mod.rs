@@ -68,7 +68,7 @@ pub use pause::Pause;
 pub use remove::Remove;
 pub use rerun::{Backfill, CancelRerun, Rerun};
 pub use resume::Resume;
-pub use retry::Retry;
+pub use retry::RetryNow;
 pub use skip::Skip;
 pub use sync::SyncSchedules;
 pub use trigger::TriggerNow;

@@ -30,17 +30,17 @@ request! {
     /// assert_eq!(client.retry(execution).run()?, Retried::Followed);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    Retry { execution: ExecutionId } -> Retried
+    RetryNow { execution: ExecutionId } -> Retried
 }
 
 impl Client {
     /// Makes another attempt at an execution that has ended without success.
-    pub fn retry(&self, execution: impl Into<ExecutionId>) -> Retry<'_> {
-        Retry { client: self, execution: execution.into(), by: self.attribution() }
+    pub fn retry(&self, execution: impl Into<ExecutionId>) -> RetryNow<'_> {
+        RetryNow { client: self, execution: execution.into(), by: self.attribution() }
     }
 }
 
-impl Retry<'_> {
+impl RetryNow<'_> {
     /// Runs the request.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Retry<'_> {
     }
 }
 
-/// The answer to a [`Retry`](crate::request::Retry).
+/// The answer to a [`RetryNow`](crate::request::RetryNow).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Retried {
