@@ -47,7 +47,7 @@ impl Default for OutcomeFilter {
 pub struct Outcomes {
     /// The beginning of the first hour, or day, in which some ended.
     #[serde(with = "chrono::serde::ts_milliseconds")]
-    pub from: DateTime<Utc>,
+    pub since: DateTime<Utc>,
     /// The end of the last.
     #[serde(with = "chrono::serde::ts_milliseconds")]
     pub until: DateTime<Utc>,
@@ -91,7 +91,7 @@ impl Outcomes {
         let longest = |longest: i64| (begun > 0).then(|| count(longest));
         let instant = |at: Timestamp| at.utc().unwrap_or(DateTime::<Utc>::MAX_UTC);
         Self {
-            from: instant(span.from),
+            since: instant(span.from),
             until: instant(span.until),
             job: span.job,
             node: span.node,

@@ -8,7 +8,7 @@ use super::{ExecutionState, Reason, Timestamp};
 /// What an execution stands for: the answer of [`Context::covers`](crate::Context::covers).
 ///
 /// It stands for the time from the end of what the schedule's last success covered up to its own fire time:
-/// the half-open span `(from, until]`. A [rerun](crate::Client::rerun) stands for its own occurrence alone:
+/// the half-open span `(since, until]`. A [rerun](crate::Client::rerun) stands for its own occurrence alone:
 /// from the fire time before it, with nothing left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -17,7 +17,7 @@ pub struct Covers {
     /// millisecond. None if the ledger has no such success: the schedule is new, nothing of it has succeeded
     /// yet, or retention has removed what did. Of a rerun: the fire time before its own, none if that is the
     /// first.
-    pub from: Option<DateTime<Utc>>,
+    pub since: Option<DateTime<Utc>>,
     /// The fire time of this execution, UTC, to the millisecond.
     pub until: DateTime<Utc>,
     /// What became of the occurrences in between, which have not succeeded: of the newest 20,000 rows of the
@@ -27,8 +27,8 @@ pub struct Covers {
 
 impl Covers {
     #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has such rows"))]
-    pub(crate) fn new(from: Option<Timestamp>, until: Timestamp, left_out: LeftOut) -> Self {
-        Self { from: from.and_then(Timestamp::utc), until: until.utc().unwrap_or_default(), left_out }
+    pub(crate) fn new(since: Option<Timestamp>, until: Timestamp, left_out: LeftOut) -> Self {
+        Self { since: since.and_then(Timestamp::utc), until: until.utc().unwrap_or_default(), left_out }
     }
 }
 
@@ -62,7 +62,7 @@ impl LeftOut {
 
     /// Whether all occurrences of the span are counted. Not so if it leaves out 20,000 rows of the ledger or
     /// more, of which each attempt and each skipped span has one: then these are the newest 20,000.
-    /// [`Covers::from`] is right all the same.
+    /// [`Covers::since`] is right all the same.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         !self.is_cut
@@ -188,10 +188,10 @@ mod tests {
     #[test]
     fn an_instant_that_has_no_date_is_none() {
         let covers = Covers::new(Some(Timestamp::MAX), Timestamp::at(7), LeftOut::default());
-        assert_eq!((covers.from, covers.until.timestamp_millis()), (None, 7));
+        assert_eq!((covers.since, covers.until.timestamp_millis()), (None, 7));
         assert_eq!(
             Covers::new(Some(Timestamp::at(5)), Timestamp::at(7), LeftOut::default())
-                .from
+                .since
                 .map(|it| it.timestamp_millis()),
             Some(5)
         );

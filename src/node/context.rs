@@ -380,8 +380,8 @@ impl Context {
     ///
     /// fn copy_orders(context: &Context, (): ()) -> Result<(), HandlerError> {
     ///     let covers = context.covers()?;
-    ///     match covers.from {
-    ///         Some(from) => println!("copy what changed after {from}, up to {}", covers.until),
+    ///     match covers.since {
+    ///         Some(since) => println!("copy what changed after {since}, up to {}", covers.until),
     ///         None => println!("copy everything up to {}", covers.until),
     ///     }
     ///     if covers.left_out.missed > 0 {

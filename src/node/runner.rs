@@ -390,7 +390,7 @@ mod tests {
         bench.run();
         let covers = told.try_recv().unwrap().unwrap();
         assert_eq!(
-            (covers.from, covers.until.timestamp_millis(), covers.left_out.total()),
+            (covers.since, covers.until.timestamp_millis(), covers.left_out.total()),
             (None, AT.millis(), 0)
         );
     }

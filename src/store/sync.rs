@@ -315,14 +315,14 @@ pub struct Withdraws {
     /// How many; of a cron trigger that is further behind, 100,000.
     pub count: u64,
     /// The first of their fire times.
-    pub from: DateTime<Utc>,
+    pub since: DateTime<Utc>,
     /// The last.
-    pub to: DateTime<Utc>,
+    pub until: DateTime<Utc>,
 }
 
 impl Withdraws {
     pub(crate) fn of(withdrawal: &Withdrawal) -> Option<Self> {
-        Some(Self { count: withdrawal.count, from: withdrawal.from.utc()?, to: withdrawal.to.utc()? })
+        Some(Self { count: withdrawal.count, since: withdrawal.from.utc()?, until: withdrawal.to.utc()? })
     }
 }
 
@@ -331,8 +331,10 @@ impl fmt::Display for Withdraws {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |time: &DateTime<Utc>| time.format("%Y-%m-%d %H:%M:%S%.3f").to_string();
         match self.count {
-            1 => write!(f, "1 due occurrence, of {} UTC", at(&self.from)),
-            count => write!(f, "{count} due occurrences, from {} to {} UTC", at(&self.from), at(&self.to)),
+            1 => write!(f, "1 due occurrence, of {} UTC", at(&self.since)),
+            count => {
+                write!(f, "{count} due occurrences, from {} to {} UTC", at(&self.since), at(&self.until))
+            }
         }
     }
 }

@@ -253,7 +253,7 @@ mod tests {
         assert_eq!((context.fence(), context.cause()), (9, &cause));
         assert_eq!(context.headers().collect::<Vec<_>>(), [("region", "eu"), ("tenant", "7")]);
         let covers = context.covers().unwrap();
-        assert_eq!((covers.from, covers.left_out.missed), (None, 0));
+        assert_eq!((covers.since, covers.left_out.missed), (None, 0));
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn what_was_missed_runs_once_and_in_order(kind: ServerKind) {
         let (fire_time, cause, covers) = told.recv_timeout(SOON).unwrap();
         assert_eq!(fire_time, fire_times[n], "occurrence {n}");
         let prev = n.checked_sub(1).map(|n| fire_times[n]);
-        assert_eq!((covers.from, covers.until, covers.left_out.total()), (prev, fire_time, 0));
+        assert_eq!((covers.since, covers.until, covers.left_out.total()), (prev, fire_time, 0));
         cause
     });
     let (actor, reason) = ("ann".to_owned(), "the pause was a mistake".to_owned());
@@ -148,7 +148,7 @@ fn a_backfill_runs_what_was_before_the_schedule(kind: ServerKind) {
     let (tell, told) = teller();
     let import = move |context: &firetime::Context, ()| -> Result<(), HandlerError> {
         let covers = context.covers()?;
-        tell.lock().unwrap().send((covers.from, context.fire_time())).unwrap();
+        tell.lock().unwrap().send((covers.since, context.fire_time())).unwrap();
         Ok(())
     };
     let scheduler = builder(&database).handler(IMPORT, import).start().unwrap();

@@ -602,13 +602,13 @@ fn a_handler_knows_what_its_execution_covers(kind: ServerKind) {
     };
     let scheduler = builder(&database).handler(TEXT, handler).start().unwrap();
     let (cause, fire_time, first) = told.recv_timeout(SOON).unwrap();
-    assert_eq!((cause, first.from, first.until), (Cause::Misfire, None, fire_time));
+    assert_eq!((cause, first.since, first.until), (Cause::Misfire, None, fire_time));
     let missed = (fire_time - began).num_hours().unsigned_abs();
     assert!(missed >= 239, "{began} {fire_time}");
     assert_eq!((first.left_out.missed, first.left_out.total()), (missed, missed));
     // It waits for the end of the other.
     assert!(matches!(client.trigger("behind").run().unwrap(), Triggered::Pending(_)));
     let (_, by_hand, second) = told.recv_timeout(SOON).unwrap();
-    assert_eq!((second.from, second.until, second.left_out.total()), (Some(first.until), by_hand, 0));
+    assert_eq!((second.since, second.until, second.left_out.total()), (Some(first.until), by_hand, 0));
     assert!(scheduler.shutdown(SOON));
 }

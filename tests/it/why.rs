@@ -190,7 +190,7 @@ fn a_span_of_time_has_all_its_occurrences(kind: ServerKind) {
     until("three have come due", || (client.now().unwrap() > third).then_some(()));
     client.ensure(&schedule(often(3_600_000))).run().unwrap();
     let next = client.schedule("often").unwrap().next_five[0];
-    let page = client.why_between("often", first, next).unwrap();
+    let page = client.why_between("often", first..next).unwrap();
     assert!(page.next.is_none() && page.answers.len() >= 3, "{page:#?}");
     assert!(page.answers.iter().all(|why| why.fate == Fate::Withdrawn), "{page:#?}");
     for (why, at) in page.answers.iter().zip((0..).map(|n| first + TimeDelta::milliseconds(100 * n))) {
@@ -200,15 +200,15 @@ fn a_span_of_time_has_all_its_occurrences(kind: ServerKind) {
     // That one has come.
     let next = next + TimeDelta::hours(1);
     let until = next + TimeDelta::hours(60);
-    let page = client.why_between("often", next, until).unwrap();
+    let page = client.why_between("often", next..until).unwrap();
     let is_planned = |why: &Why| why.fate == Fate::Planned;
     assert!(page.answers.len() == 50 && page.answers.iter().all(is_planned), "{page:#?}");
     assert_eq!(page.next, Some(next + TimeDelta::hours(50)));
-    let rest = client.why_between("often", page.next.unwrap(), until).unwrap();
+    let rest = client.why_between("often", page.next.unwrap()..until).unwrap();
     assert_eq!((rest.answers.len(), rest.next), (10, None));
-    let none = client.why_between("often", next + TimeDelta::seconds(1), next + TimeDelta::seconds(2));
+    let none = client.why_between("often", next + TimeDelta::seconds(1)..next + TimeDelta::seconds(2));
     assert_eq!(none.unwrap().answers, []);
-    let unknown = client.why_between("weekly", first, next).unwrap_err();
+    let unknown = client.why_between("weekly", first..next).unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::NotFound);
 }
 
@@ -230,14 +230,14 @@ fn pages_of_a_fixed_delay(kind: ServerKind) {
              {attempt}, {instant}, '{state}', '{node}', {instant}, {instant}, {instant})"
         ));
     }
-    let page = client.why_between("poll", at(3), at(58)).unwrap();
+    let page = client.why_between("poll", at(3)..at(58)).unwrap();
     assert_eq!((page.answers.len(), page.next), (50, Some(at(53))));
     assert!(
         page.answers.iter().all(|why| why.fate == Fate::Succeeded && why.executions.len() == 2),
         "{page:#?}"
     );
     assert_eq!((page.answers[0].at, page.answers[49].at), (Some(at(3)), Some(at(52))));
-    let rest = client.why_between("poll", at(53), at(58)).unwrap();
+    let rest = client.why_between("poll", at(53)..at(58)).unwrap();
     assert_eq!((rest.answers.len(), rest.next), (5, None));
 }
 

@@ -16,7 +16,7 @@ const SHORTEST: TimeDelta = TimeDelta::seconds(30);
 pub struct Outage {
     /// When the last node stopped, or was last heard of.
     #[serde(with = "chrono::serde::ts_milliseconds")]
-    pub from: DateTime<Utc>,
+    pub since: DateTime<Utc>,
     /// When the next one joined; none if none has.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub until: Option<DateTime<Utc>>,
@@ -29,10 +29,10 @@ pub(super) fn outages(nodes: &[NodeView], now: DateTime<Utc>) -> Vec<Outage> {
     lives.sort();
     let mut outages = Vec::new();
     let Some(mut lived) = lives.first().map(|(_, until)| *until) else { return outages };
-    let mut add = |from: DateTime<Utc>, until: Option<DateTime<Utc>>| {
+    let mut add = |since: DateTime<Utc>, until: Option<DateTime<Utc>>| {
         let end = until.unwrap_or(now);
-        if end - from >= SHORTEST && end > now - SHOWN {
-            outages.push(Outage { from, until });
+        if end - since >= SHORTEST && end > now - SHOWN {
+            outages.push(Outage { since, until });
         }
     };
     for (started, until) in lives {
@@ -94,16 +94,16 @@ mod tests {
             lived(-200, -100, Some((-99, "dead"))),
             lived(-60, -1, None),
         ];
-        let outage = |from, until| Outage { from: at(from), until: Some(at(until)) };
+        let outage = |since, until| Outage { since: at(since), until: Some(at(until)) };
         assert_eq!(outages(&nodes, at(0)), [outage(-100, -60), outage(-280, -200)]);
     }
 
     #[test]
     fn an_outage_may_go_on_and_long_ones_end_within_the_day() {
         let stopped = |at| lived(at - 10, at, Some((at, "stopped")));
-        assert_eq!(outages(&[stopped(-5)], at(0)), [Outage { from: at(-5), until: None }]);
+        assert_eq!(outages(&[stopped(-5)], at(0)), [Outage { since: at(-5), until: None }]);
         let long = [stopped(-5_000), lived(-1_000, -1, None)];
-        assert_eq!(outages(&long, at(0)), [Outage { from: at(-5_000), until: Some(at(-1_000)) }]);
+        assert_eq!(outages(&long, at(0)), [Outage { since: at(-5_000), until: Some(at(-1_000)) }]);
         let past = [stopped(-9_000), stopped(-3_000), lived(-3_000, -1, None)];
         assert_eq!(outages(&past, at(0)), []);
         assert_eq!(outages(&[lived(-60, -50, None)], at(0)), [], "another node finds out whether it is dead");

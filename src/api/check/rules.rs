@@ -225,8 +225,8 @@ fn deaths(of: &Check) -> Vec<Finding> {
 
 fn outage(of: &Check, outage: &Outage) -> Finding {
     let problem = match outage.until {
-        Some(until) => format!("no node lived between {} and {}", second(outage.from), second(until)),
-        None => format!("no node lives since {}", second(outage.from)),
+        Some(until) => format!("no node lived between {} and {}", second(outage.since), second(until)),
+        None => format!("no node lives since {}", second(outage.since)),
     };
     let action = "what was due then was missed, or began late: `firetime verify` accounts for it";
     Finding::new(FindingKind::Outage, ("application", name_of(of)), problem, action).note()

@@ -481,7 +481,7 @@ pub enum RerunFate {
 pub struct UnknownSpan {
     /// The first of the fire times, UTC.
     #[serde(with = "chrono::serde::ts_milliseconds")]
-    pub from: DateTime<Utc>,
+    pub since: DateTime<Utc>,
     /// The last.
     #[serde(with = "chrono::serde::ts_milliseconds")]
     pub until: DateTime<Utc>,
@@ -503,7 +503,7 @@ impl From<rerun::RerunPlan> for RerunPlan {
             },
         });
         let unknown = plan.unknown.iter().map(|it| UnknownSpan {
-            from: at(it.from),
+            since: at(it.from),
             until: at(it.until),
             count: it.count,
         });

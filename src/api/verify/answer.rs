@@ -81,7 +81,7 @@ pub struct Verification {
     /// The first fire time that was looked at: where the range began or, if retention has removed what was
     /// planned there, where the ledger begins. None if both are open.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub from: Option<DateTime<Utc>>,
+    pub since: Option<DateTime<Utc>>,
     /// Fire times before this one were looked at.
     #[serde(with = "chrono::serde::ts_milliseconds")]
     pub until: DateTime<Utc>,

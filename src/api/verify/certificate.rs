@@ -40,7 +40,7 @@ pub struct Certificate {
     pub schedule: Option<String>,
     /// The first fire time; none if the ledger was read from its beginning.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub from: Option<DateTime<Utc>>,
+    pub since: Option<DateTime<Utc>>,
     /// Fire times before this one.
     #[serde(with = "chrono::serde::ts_milliseconds")]
     pub until: DateTime<Utc>,
@@ -89,13 +89,13 @@ pub struct CertifiedTrigger {
     pub trigger: String,
     /// When it was set.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub begun: Option<DateTime<Utc>>,
+    pub since: Option<DateTime<Utc>>,
     /// The first fire time that was planned by it; none if there was none.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub first: Option<DateTime<Utc>>,
     /// When another took its place, or the schedule was removed; none of the present one.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub ended: Option<DateTime<Utc>>,
+    pub until: Option<DateTime<Utc>>,
     /// The window that it is kept to; of an interval its first fire time.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub starts: Option<DateTime<Utc>>,
@@ -166,7 +166,7 @@ impl Client {
             let problem = "the certificate was changed: its hash is not that of its contents";
             return Err(refused(problem.to_owned()));
         }
-        let from = certificate.from.map_or(Timestamp::MIN, Timestamp::from);
+        let from = certificate.since.map_or(Timestamp::MIN, Timestamp::from);
         if let Some(begins) = self.store.ledger_from(&self.application)?.filter(|begins| *begins > from) {
             let begins = begins.utc().map_or_else(String::new, crate::api::words::instant);
             let problem = format!(
@@ -270,7 +270,7 @@ impl<'a> Sealer<'a> {
             format: FORMAT,
             application: of.application.clone(),
             schedule,
-            from: of.from,
+            since: of.since,
             until: of.until,
             sealed: self.sealed.utc().unwrap_or_default(),
             is_whole: of.is_whole(),
@@ -303,7 +303,7 @@ impl<'a> Sealer<'a> {
             |was: &CertifiedTrigger| now.triggers.iter().find(|it| it.generation == was.generation);
         let stays = |was: &&CertifiedTrigger| match is_there(was) {
             Some(now) => was.stands_as(now),
-            None => was.ended.is_some() && was.rows == 0,
+            None => was.until.is_some() && was.rows == 0,
         };
         if let Some(gone) = was.triggers.iter().find(|was| !stays(was)) {
             let what =
@@ -340,10 +340,10 @@ impl CertifiedTrigger {
     /// Whether it is as it was, but for its end, if it had not ended, and what was sealed since.
     fn stands_as(&self, now: &Self) -> bool {
         let now = Self { rows: self.rows, ..now.clone() };
-        if self.ended.is_some() {
+        if self.until.is_some() {
             return *self == now;
         }
-        *self == Self { ended: None, last: None, state: String::new(), ..now }
+        *self == Self { until: None, last: None, state: String::new(), ..now }
     }
 }
 
@@ -353,9 +353,9 @@ fn certified(period: &TriggerPeriod, rows: u64) -> CertifiedTrigger {
     CertifiedTrigger {
         generation,
         trigger: when.describe(),
-        begun: begun.utc(),
+        since: begun.utc(),
         first: first.and_then(Timestamp::utc),
-        ended: end.as_ref().and_then(|end| end.at.utc()),
+        until: end.as_ref().and_then(|end| end.at.utc()),
         starts: instant(when.start_time).and_then(Timestamp::utc),
         ends: instant(when.end_time).and_then(Timestamp::utc),
         last: end.as_ref().and_then(|end| end.last?.utc()),

@@ -193,7 +193,7 @@ impl Accounts {
     fn verification(self, application: &str, span: Span, is_cut_short: bool, schedules: u64) -> Verification {
         Verification {
             application: application.to_owned(),
-            from: Some(span.from).filter(|from| *from != Timestamp::MIN).and_then(Timestamp::utc),
+            since: Some(span.from).filter(|from| *from != Timestamp::MIN).and_then(Timestamp::utc),
             until: span.until.utc().unwrap_or(DateTime::<Utc>::MAX_UTC),
             is_cut_short,
             schedules,

@@ -1,6 +1,7 @@
 //! Why the occurrences of a day, or of any span of time, ran or did not.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, TimeDelta, TimeZone, Utc};
 use chrono_tz::Tz;
@@ -12,7 +13,7 @@ use super::facts::Around;
 use crate::api::{Client, config};
 use crate::domain::{Error, Timestamp};
 use crate::store::ledger::TriggerPeriod;
-use crate::trigger::Trigger;
+use crate::trigger::{Timing, Trigger};
 
 /// The most occurrences of a page.
 const PAGE: usize = 50;
@@ -29,8 +30,8 @@ pub struct WhyList {
 }
 
 impl Client {
-    /// Why each occurrence of a schedule between two instants ran or did not, or whether it will: those at or
-    /// after `from` and before `until`, the first 50 of them. The next page begins at [`WhyList::next`].
+    /// Why each occurrence of a schedule in a range of fire times ran or did not, or whether it will: of the
+    /// first 50. The next page begins at [`WhyList::next`].
     ///
     /// They are the fire times that the schedule's triggers had then, and have. Of a fixed delay they are
     /// those that the ledger has. It takes some twenty statements, and a few for each occurrence.
@@ -46,10 +47,10 @@ impl Client {
     /// let hourly = Trigger::cron("0 0 * * * ?", "UTC")?;
     /// client.ensure(&Schedule::new("hourly", REPORT, &(), hourly)?).run()?;
     /// let at = |day| Utc.with_ymd_and_hms(2099, 1, day, 0, 0, 0).unwrap();
-    /// let page = client.why_between("hourly", at(1), at(2))?;
+    /// let page = client.why_between("hourly", at(1)..at(2))?;
     /// assert_eq!((page.answers.len(), page.next), (24, None));
     /// assert!(page.answers.iter().all(|why| why.fate == Fate::Planned));
-    /// let page = client.why_between("hourly", at(1), at(4))?;
+    /// let page = client.why_between("hourly", at(1)..at(4))?;
     /// assert_eq!((page.answers.len(), page.next), (50, Some(at(3) + chrono::TimeDelta::hours(2))));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -58,16 +59,11 @@ impl Client {
     /// [`ErrorKind::NotFound`] if the application has no such schedule; or the database's failure.
     ///
     /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
-    pub fn why_between(
-        &self,
-        schedule: &str,
-        from: DateTime<Utc>,
-        until: DateTime<Utc>,
-    ) -> Result<WhyList, Error> {
+    pub fn why_between(&self, schedule: &str, range: Range<DateTime<Utc>>) -> Result<WhyList, Error> {
         let around = self.around(schedule)?;
-        let mut times = fire_times(&around, from, until);
+        let mut times = fire_times(&around, &range);
         if around.is_delay() {
-            let span = Timestamp::from(from)..Timestamp::from(until);
+            let span = Timestamp::from(range.start)..Timestamp::from(range.end);
             let planned = self.store.fire_times(around.schedule, &span, PAGE + 1)?;
             times.extend(planned.into_iter().filter_map(Timestamp::utc));
         }
@@ -77,7 +73,7 @@ impl Client {
         Ok(WhyList { answers, next: times.get(PAGE).copied() })
     }
 
-    /// Between which instants a day lies, by the wall clock of the schedule's time zone. That is the one of
+    /// The instants of a day, by the wall clock of the schedule's time zone. That is the one of
     /// its cron, and UTC of other triggers.
     ///
     /// ```
@@ -91,17 +87,18 @@ impl Client {
     /// let nightly = Trigger::cron("0 0 2 * * ?", "Europe/Berlin")?;
     /// client.ensure(&Schedule::new("nightly", REPORT, &(), nightly)?).run()?;
     /// let day = NaiveDate::from_ymd_opt(2099, 3, 29).ok_or("no such day")?;
-    /// let (from, until) = client.day_of("nightly", day)?;
-    /// assert_eq!((until - from).num_hours(), 23); // The clock goes forward.
+    /// let day = client.day_of("nightly", day)?;
+    /// assert_eq!((day.end - day.start).num_hours(), 23); // The clock goes forward.
+    /// assert_eq!(client.why_between("nightly", day)?.answers.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// As [`Client::why_between`].
-    pub fn day_of(&self, schedule: &str, day: NaiveDate) -> Result<(DateTime<Utc>, DateTime<Utc>), Error> {
+    pub fn day_of(&self, schedule: &str, day: NaiveDate) -> Result<Range<DateTime<Utc>>, Error> {
         config::check_schedule_name(schedule)?;
         let zone = self.zone_of(schedule)?;
-        Ok((midnight(zone, day), midnight(zone, day.checked_add_days(Days::new(1)).unwrap_or(day))))
+        Ok(midnight(zone, day)..midnight(zone, day.checked_add_days(Days::new(1)).unwrap_or(day)))
     }
 
     /// The time zone of the trigger that a schedule has, or had last.
@@ -130,39 +127,35 @@ impl Around {
     }
 }
 
-/// The first fire times of a span, one more than a page at least, if there are so many.
-fn fire_times(around: &Around, from: DateTime<Utc>, until: DateTime<Utc>) -> BTreeSet<DateTime<Utc>> {
+/// The first fire times of a range, one more than a page at least, if there are so many.
+fn fire_times(around: &Around, range: &Range<DateTime<Utc>>) -> BTreeSet<DateTime<Utc>> {
     let mut times = BTreeSet::new();
     if around.triggers.is_empty() {
         let timing = around.plan.as_ref().and_then(|plan| plan.timing.as_ref());
-        times.extend(timing.into_iter().flat_map(|timing| some(timing, from, until)));
+        times.extend(timing.into_iter().flat_map(|timing| some(timing, range)));
     }
     for period in &around.triggers {
-        let Some((from, until)) = part_of(period, from, until) else { continue };
-        times.extend(period.when.timing().ok().into_iter().flat_map(|timing| some(&timing, from, until)));
+        let Some(part) = part_of(period, range) else { continue };
+        times.extend(period.when.timing().ok().into_iter().flat_map(|timing| some(&timing, &part)));
     }
     times
 }
 
-fn some(timing: &crate::trigger::Timing, from: DateTime<Utc>, until: DateTime<Utc>) -> Vec<DateTime<Utc>> {
-    if timing.delay_ms().is_some() || from >= until {
+fn some(timing: &Timing, range: &Range<DateTime<Utc>>) -> Vec<DateTime<Utc>> {
+    if timing.delay_ms().is_some() || range.is_empty() {
         return Vec::new();
     }
-    let times = timing.fire_times(from.timestamp_millis(), until.timestamp_millis() - 1);
+    let times = timing.fire_times(range.start.timestamp_millis(), range.end.timestamp_millis() - 1);
     times.take(PAGE + 1).filter_map(DateTime::from_timestamp_millis).collect()
 }
 
-/// The part of a span in which the trigger was that of this period.
-fn part_of(
-    period: &TriggerPeriod,
-    from: DateTime<Utc>,
-    until: DateTime<Utc>,
-) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
+/// The part of a range in which the trigger was that of this period.
+fn part_of(period: &TriggerPeriod, range: &Range<DateTime<Utc>>) -> Option<Range<DateTime<Utc>>> {
     let first = period.first?.utc()?;
     let end = period.end.as_ref().and_then(|end| end.at.utc());
     // What came due in its last millisecond was its own.
-    let end = end.map_or(until, |end| until.min(end + TimeDelta::milliseconds(1)));
-    Some((from.max(first), end)).filter(|(from, until)| from < until)
+    let end = end.map_or(range.end, |end| range.end.min(end + TimeDelta::milliseconds(1)));
+    Some(range.start.max(first)..end).filter(|part| !part.is_empty())
 }
 
 /// The first instant of a day. Where the clock goes forward at midnight that is a later one.

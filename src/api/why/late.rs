@@ -31,7 +31,7 @@ pub enum LateWait {
     Node {
         /// From when: it was due, or the last of these nodes ended, was heard of, or was switched off.
         #[serde(with = "chrono::serde::ts_milliseconds")]
-        from: DateTime<Utc>,
+        since: DateTime<Utc>,
         /// When one joined.
         #[serde(with = "chrono::serde::ts_milliseconds")]
         until: DateTime<Utc>,
@@ -162,7 +162,7 @@ fn no_node(
             (ended, next)
         }
     };
-    (until - from >= LATE).then_some(LateWait::Node { from, until })
+    (until - from >= LATE).then_some(LateWait::Node { since: from, until })
 }
 
 /// `: it waited 40.1 s for a seat of lane "slow"`; nothing if nothing is known.
@@ -174,10 +174,10 @@ pub(super) fn said(late: &Late) -> String {
 fn waited(wait: &LateWait) -> String {
     let millis = |millis: i64| span(TimeDelta::milliseconds(millis));
     match wait {
-        LateWait::Node { from, until } => {
+        LateWait::Node { since, until } => {
             format!(
                 "no node that claimed had a handler for it from {} until {}",
-                instant(*from),
+                instant(*since),
                 instant(*until)
             )
         }

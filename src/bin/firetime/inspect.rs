@@ -198,7 +198,7 @@ const NODES: &[Column<NodeView>] = &[
 ];
 
 const OUTCOMES: &[Column<Outcomes>] = &[
-    Column::new("FROM (UTC)", |it| utc(Some(it.from))),
+    Column::new("FROM (UTC)", |it| utc(Some(it.since))),
     Column::new("UNTIL (UTC)", |it| utc(Some(it.until))),
     Column::new("JOB", |it| it.job.clone()),
     Column::new("NODE", |it| it.node.clone()),

@@ -80,11 +80,11 @@ fn known<'a>(client: &Client, name: &'a str) -> Result<&'a str> {
 }
 
 fn tell(replayed: &Replayed, changes: &Changes, out: &mut dyn Write) -> Result {
-    let (from, until) = (utc(Some(replayed.from)), utc(Some(replayed.until)));
+    let (since, until) = (utc(Some(replayed.since)), utc(Some(replayed.until)));
     let application = &replayed.application;
     writeln!(
         out,
-        "{application} from {from} until {until} UTC, on {} nodes",
+        "{application} from {since} until {until} UTC, on {} nodes",
         changes.nodes.unwrap_or(replayed.nodes)
     )?;
     let (then, again) = agreement(replayed);

@@ -109,7 +109,7 @@ fn show(plan: &RerunPlan, out: &mut dyn Write) -> Result {
     });
     let unknown = plan.unknown.iter().map(|span| {
         let what = format!("{} with unknown fire times: the trigger of then is not known", span.count);
-        vec![utc(Some(span.from)), utc(Some(span.until)), String::new(), what]
+        vec![utc(Some(span.since)), utc(Some(span.until)), String::new(), what]
     });
     output::table(out, ["FIRE TIME (UTC)", "UNTIL", "WAS", "WHAT"], occurrences.chain(unknown))
 }

@@ -113,7 +113,7 @@ fn tell(verified: &Verification, out: &mut dyn Write) -> Result {
         writeln!(out, "and {} more flaws", verified.more_flaws)?;
     }
     let mut known = vec![
-        ("fire times from", verified.from.map_or_else(|| "the first".to_owned(), |from| utc(Some(from)))),
+        ("fire times from", verified.since.map_or_else(|| "the first".to_owned(), |from| utc(Some(from)))),
         ("until (UTC)", utc(Some(verified.until))),
         ("schedules", verified.schedules.to_string()),
         ("rows", verified.rows.to_string()),

@@ -67,10 +67,10 @@ fn of_day(
     output: Output,
     out: &mut dyn Write,
 ) -> Result {
-    let (from, until) = found(client, target, name, client.day_of(name, day))?;
-    let (mut answers, mut next) = (Vec::new(), Some(from));
-    while let Some(from) = next.filter(|_| answers.len() < MOST) {
-        let page = client.why_between(name, from, until)?;
+    let range = found(client, target, name, client.day_of(name, day))?;
+    let (mut answers, mut next) = (Vec::new(), Some(range.start));
+    while let Some(since) = next.filter(|_| answers.len() < MOST) {
+        let page = client.why_between(name, since..range.end)?;
         answers.extend(page.answers);
         next = page.next;
     }
@@ -80,8 +80,8 @@ fn of_day(
     }
     match &answers[..] {
         [] => {
-            let (from, until) = (utc(Some(from)), utc(Some(until)));
-            writeln!(out, "{:?} has no fire time on {day}, from {from} until {until} (UTC)", escaped(name))?;
+            let (since, until) = (utc(Some(range.start)), utc(Some(range.end)));
+            writeln!(out, "{:?} has no fire time on {day}, from {since} until {until} (UTC)", escaped(name))?;
         }
         [one] => tell(one, out)?,
         some if some.len() <= SHOWN => lines(out, some.iter())?,

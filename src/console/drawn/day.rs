@@ -66,9 +66,9 @@ fn filter(now: DateTime<Utc>) -> OutcomeFilter {
 fn lateness(hours: &[Outcomes], now: DateTime<Utc>) -> Option<Plot> {
     let point = |it: &Outcomes| {
         let (longest, mean) = (it.longest_lateness?, it.mean_lateness?);
-        let hour = it.from.with_timezone(&shown()).format("%H:00");
+        let hour = it.since.with_timezone(&shown()).format("%H:00");
         Some(Point {
-            at: it.from,
+            at: it.since,
             millis: i64::try_from(longest).unwrap_or(i64::MAX),
             is_bad: false,
             title: format!("{hour}: on average {}, at worst {}", millis(mean), millis(longest)),
@@ -133,12 +133,12 @@ fn bars(hours: &[Outcomes], first: DateTime<Utc>) -> Vec<Bar> {
         let (ran, failed) = (height(it.succeeded), height(failed(it)));
         let ran_y = HEIGHT - ran.min(HEIGHT);
         Bar {
-            x: (it.from - first).num_hours() * WIDTH,
+            x: (it.since - first).num_hours() * WIDTH,
             ran_y,
             ran,
             failed_y: ran_y - failed.min(ran_y),
             failed,
-            title: format!("{}: {}", it.from.with_timezone(&shown()).format("%H:%M"), told(it)),
+            title: format!("{}: {}", it.since.with_timezone(&shown()).format("%H:%M"), told(it)),
         }
     };
     hours.iter().map(bar).collect()

@@ -50,7 +50,7 @@ pub(super) fn whys(
     mended: &BTreeSet<(&str, DateTime<Utc>)>,
 ) -> Result<Whys, Trouble> {
     at.checked_add_signed(TimeDelta::hours(1)).ok_or_else(Trouble::beyond)?;
-    let mut list = client.why_between(name, at, hour_of(at).1)?;
+    let mut list = client.why_between(name, at..hour_of(at).1)?;
     let mut whys = Whys { has_more: list.next.is_some(), ..Whys::default() };
     for why in &mut list.answers {
         asked.masks.why(why);

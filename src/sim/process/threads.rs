@@ -238,7 +238,7 @@ fn ask(execution: ExecutionId, as_it: i64, around: &mut Surroundings<'_>) {
     around.coverings.push(Covering {
         execution: execution.0,
         changes,
-        from: covers.from.map(|from| from.timestamp_millis()),
+        from: covers.since.map(|from| from.timestamp_millis()),
         until: covers.until.timestamp_millis(),
         missed: left_out.missed,
         skipped: left_out.skipped,

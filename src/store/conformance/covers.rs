@@ -273,7 +273,7 @@ pub(crate) fn of_very_many_that_were_left_out_the_newest_are_counted(db: &Bench)
         let covers = db.store.covers(run, most).unwrap().unwrap();
         assert_eq!((covers.left_out.failed, covers.left_out.missed), (failed, missed), "{most}");
         assert_eq!(covers.left_out.is_complete(), most > 5, "{most}");
-        assert_eq!(covers.from.map(Timestamp::from), Some(db.base), "{most}");
+        assert_eq!(covers.since.map(Timestamp::from), Some(db.base), "{most}");
     }
 }
 

@@ -211,7 +211,7 @@ pub(crate) fn an_execution_says_how_many_withdrawn_ones_it_stands_for(db: &Bench
     let withdrawn = db.is_withdrawn(&entry, from + INTERVAL, "edited");
     let next = db.run_head(&db.entry("s"));
     let covers = db.store.covers(next.execution(), 100).unwrap().expect("it is in the ledger");
-    assert_eq!(covers.from.map(|at| at.timestamp_millis()), Some(from.millis()));
+    assert_eq!(covers.since.map(|at| at.timestamp_millis()), Some(from.millis()));
     assert_eq!(covers.left_out.withdrawn, withdrawn.count.unsigned_abs());
     assert_eq!(covers.left_out.total(), covers.left_out.withdrawn);
 }

@@ -19,7 +19,7 @@ pub struct Replayed {
     /// Whose past it is.
     pub application: String,
     /// Where it begins.
-    pub from: DateTime<Utc>,
+    pub since: DateTime<Utc>,
     /// Where it ends.
     pub until: DateTime<Utc>,
     /// How many nodes there were without a change.
@@ -94,7 +94,7 @@ impl Replayed {
         });
         Self {
             application: record.application.clone(),
-            from: record.from.utc().unwrap_or_default(),
+            since: record.from.utc().unwrap_or_default(),
             until: record.until.utc().unwrap_or_default(),
             nodes: record.nodes,
             schedules: schedules.collect(),

@@ -67,7 +67,7 @@ fn a_time_without_a_node_is_told_from_the_nodes_rows() {
         end_reason: until.map_or_else(String::new, |_| "stopped".to_owned()),
         ..node(id)
     };
-    let gap = |from, until| vec![LateWait::Node { from, until }];
+    let gap = |since, until| vec![LateWait::Node { since, until }];
     // It was due before any node, and between two of them.
     let (ended, joined) = (at(2, 60_000), at(2, 590_000));
     waited(&of(vec![lived(NODE, joined, None)]), 600_001, gap(two(), joined));

@@ -112,8 +112,8 @@ fn shown(plan: &RerunPlan, order: &MissedOrder, frame: &Frame, now: DateTime<Utc
     }
     for span in &plan.unknown {
         let count = counted(span.count, "occurrence");
-        let (from, until) = (exact(span.from), exact(span.until));
-        notes.push(format!("{count} from {from} to {until} left out: nobody knows their fire times."));
+        let (since, until) = (exact(span.since), exact(span.until));
+        notes.push(format!("{count} from {since} to {until} left out: nobody knows their fire times."));
     }
     if run > 0 {
         notes.push("Each runs once, under its own fire time, in the order of these.".to_owned());
