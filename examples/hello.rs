@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .start()?;
     println!("ensured: {:?}; press Enter to stop", scheduler.client().ensure(&hello).run()?);
     std::io::stdin().read_line(&mut String::new())?;
-    let clean = scheduler.shutdown(Duration::from_secs(10));
-    println!("stopped {}", if clean { "cleanly" } else { "with work left to others" });
+    let stopped = scheduler.shutdown(Duration::from_secs(10));
+    println!("stopped {}", if stopped.is_clean() { "cleanly" } else { "with work left to others" });
     Ok(())
 }

@@ -84,6 +84,6 @@ fn main() -> Result<(), Failure> {
     // Whatever was charged before, of earlier runs of this program.
     while charges.recv_timeout(Duration::from_secs(10))? != order {}
     println!("order {order} is charged, and its reminder {:?}", paid(&client, &mut connection, order)?);
-    scheduler.shutdown(Duration::from_secs(10));
+    println!("stopped: {:?}", scheduler.shutdown(Duration::from_secs(10)));
     Ok(())
 }

@@ -116,6 +116,7 @@ pub use node::context::{Cancellation, Context};
 pub use node::event_stream::EventStream;
 #[cfg(feature = "tracing")]
 pub use node::log_layer::LogLayer;
+pub use node::stopped::Stopped;
 #[cfg(all(feature = "sql", feature = "tokio"))]
 #[doc(inline)]
 pub use store::driver;

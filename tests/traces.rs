@@ -297,7 +297,7 @@ fn tell(url: &str, told: &Receiver<Spans>) -> Told {
     let once = Schedule::new("once", CHARGE, &0, Trigger::once(Utc::now()).unwrap()).unwrap();
     charging.client().ensure(&once).run().unwrap();
     wait_for(told, &mut spans, "firetime.execution", 4);
-    assert!(charging.shutdown(SOON) && printing.shutdown(SOON));
+    assert!(charging.shutdown(SOON).is_clean() && printing.shutdown(SOON).is_clean());
     spans.extend(told.try_iter().flatten());
     let logs = logged(&Client::connect("shop", url).unwrap());
     let execution = String::from_utf8(execution).unwrap();

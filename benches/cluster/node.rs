@@ -133,7 +133,9 @@ fn work(url: &str, arguments: &Arguments) -> Result<()> {
             _ => break,
         }
     }
-    scheduler.shutdown(Duration::from_secs(10));
+    if !scheduler.shutdown(Duration::from_secs(10)).is_clean() {
+        return Err("the shutdown was not clean".into());
+    }
     drop(observers);
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     if spans.is_some_and(|spans| spans.kept() < seen.len()) {

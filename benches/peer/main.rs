@@ -84,6 +84,8 @@ fn node(url: &str) -> Result<()> {
         .migrate(false)
         .start()?;
     serve()?;
-    scheduler.shutdown(STOP);
+    if !scheduler.shutdown(STOP).is_clean() {
+        return Err("the shutdown was not clean".into());
+    }
     say_runs()
 }

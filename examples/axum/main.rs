@@ -95,8 +95,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if tokio::time::timeout(Duration::from_secs(5), server).await.is_err() {
         println!("some requests have not ended");
     }
-    let is_clean = scheduler.shutdown_async(Duration::from_secs(20)).await;
-    println!("stopped {}", if is_clean { "cleanly" } else { "with work left to others" });
+    let stopped = scheduler.shutdown_async(Duration::from_secs(20)).await;
+    println!("stopped {}", if stopped.is_clean() { "cleanly" } else { "with work left to others" });
     Ok(())
 }
 

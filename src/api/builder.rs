@@ -118,7 +118,7 @@ impl Builder {
     /// let every = Trigger::every(Duration::from_secs(5))?;
     /// let ping = Schedule::new("ping", PING, &"db1".to_string(), every)?;
     /// scheduler.client().ensure(&ping).await?;
-    /// assert!(scheduler.shutdown_async(Duration::from_secs(10)).await);
+    /// assert!(scheduler.shutdown_async(Duration::from_secs(10)).await.is_clean());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -168,7 +168,7 @@ impl Builder {
     ///     })
     ///     .handler(GREET, |_, ()| Ok(()))
     ///     .start()?;
-    /// assert!(scheduler.shutdown(Duration::from_secs(10)));
+    /// assert!(scheduler.shutdown(Duration::from_secs(10)).is_clean());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn around(
@@ -210,7 +210,7 @@ impl Builder {
     ///     .async_handler(GREET, |_, ()| async { Ok(()) })
     ///     .start_async()
     ///     .await?;
-    /// assert!(scheduler.shutdown_async(Duration::from_secs(10)).await);
+    /// assert!(scheduler.shutdown_async(Duration::from_secs(10)).await.is_clean());
     /// # Ok::<(), firetime::Error>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -265,7 +265,7 @@ impl Builder {
     ///     .runtime(runtime.handle().clone())
     ///     .async_handler(GREET, |_, ()| async { Ok(()) })
     ///     .start()?;
-    /// assert!(scheduler.shutdown(Duration::from_secs(10)));
+    /// assert!(scheduler.shutdown(Duration::from_secs(10)).is_clean());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(feature = "tokio")]
@@ -396,7 +396,7 @@ impl Builder {
     ///         }
     ///     })
     ///     .start()?;
-    /// assert!(scheduler.shutdown(Duration::from_secs(10)));
+    /// assert!(scheduler.shutdown(Duration::from_secs(10)).is_clean());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(feature = "tracing")]
@@ -500,7 +500,7 @@ impl Builder {
     /// const GREET: Job<()> = Job::new("greet");
     /// let builder = Scheduler::builder("shop", &url).async_handler(GREET, |_, ()| async { Ok(()) });
     /// let scheduler = builder.start_async().await?;
-    /// assert!(scheduler.shutdown_async(Duration::from_secs(10)).await);
+    /// assert!(scheduler.shutdown_async(Duration::from_secs(10)).await.is_clean());
     /// # Ok::<(), firetime::Error>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

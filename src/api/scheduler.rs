@@ -8,6 +8,7 @@ use crate::api::{Client, Health};
 use crate::domain::{Error, NodeId};
 use crate::node::Node;
 use crate::node::event_stream::EventStream;
+use crate::node::stopped::Stopped;
 
 /// A running node. Dropping it stops claiming and says so; [`Scheduler::shutdown`] is the orderly way.
 ///
@@ -26,7 +27,7 @@ use crate::node::event_stream::EventStream;
 ///     .start()?;
 /// let every = Trigger::every(Duration::from_secs(5))?;
 /// scheduler.client().ensure(&Schedule::new("hello", GREET, &"Ada".to_string(), every)?).run()?;
-/// assert!(scheduler.shutdown(Duration::from_secs(10)));
+/// assert!(scheduler.shutdown(Duration::from_secs(10)).is_clean());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Scheduler {
@@ -103,31 +104,29 @@ impl Scheduler {
         self.node.event_stream()
     }
 
-    /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended; true if it was clean.
+    /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended, and answers as that.
     ///
     /// A loop of the scheduler that panics ([`Event::LoopPanicked`]), a SQLite file that is replaced under it
     /// ([`Event::DatabaseReplaced`]), or the end of its async handlers' runtime ([`Event::RuntimeEnded`])
-    /// ends the node and the wait: false. A shutdown then lets running jobs end.
+    /// ends the node and the wait: [`Stopped::GivenUp`]. A shutdown then lets running jobs end.
     ///
     /// [`Event::RuntimeEnded`]: crate::Event::RuntimeEnded
     /// [`Event::LoopPanicked`]: crate::Event::LoopPanicked
     /// [`Event::DatabaseReplaced`]: crate::Event::DatabaseReplaced
-    pub fn wait(&self) -> bool {
+    pub fn wait(&self) -> Stopped {
         self.node.wait()
     }
 
     /// Stops in order: no more polls and claims, queued executions go back, running jobs may end, their
     /// outcomes are stored, the node leaves. Returns by `deadline` even while the database is away.
     ///
-    /// True if everything ended in time and the node's row says that it has left. Otherwise the jobs still
-    /// running are left to themselves and other nodes treat this one as dead once its heartbeat has been
-    /// missing long enough. While another thread shuts down already, this waits for that, until its own
-    /// deadline. Called by a handler of this scheduler it cannot wait for that handler: the shutdown goes on
-    /// behind it, with this deadline, and the answer is false at once.
+    /// While another thread shuts down already, this waits for that, until its own deadline. Called by a
+    /// handler of this scheduler it cannot wait for that handler: the shutdown goes on behind it, with this
+    /// deadline, and the answer is [`Stopped::NotYet`] at once.
     ///
     /// Async handlers that still run at three quarters of the time, or as late as one store timeout before
     /// the deadline, are dropped, and with recovery their executions wait to be run anew by other nodes.
-    pub fn shutdown(&self, deadline: Duration) -> bool {
+    pub fn shutdown(&self, deadline: Duration) -> Stopped {
         self.node.shutdown_or_begin(deadline)
     }
 
@@ -135,7 +134,7 @@ impl Scheduler {
     /// blocked. It begins once it is awaited; dropping it then does not take it back.
     ///
     /// Awaited outside of a tokio runtime it blocks. Awaited by an async handler of this scheduler it answers
-    /// false at once, and the shutdown goes on behind.
+    /// [`Stopped::NotYet`] at once, and the shutdown goes on behind.
     ///
     /// ```
     /// # use firetime::{Job, Scheduler};
@@ -146,23 +145,22 @@ impl Scheduler {
     /// # tokio::runtime::Runtime::new()?.block_on(async {
     /// let builder = Scheduler::builder("shop", &url).async_handler(GREET, |_, ()| async { Ok(()) });
     /// let scheduler = builder.start_async().await?;
-    /// let in_order = scheduler.shutdown_async(Duration::from_secs(10)).await;
-    /// # assert!(in_order);
+    /// assert!(scheduler.shutdown_async(Duration::from_secs(10)).await.is_clean());
     /// # Ok::<(), firetime::Error>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(feature = "tokio")]
-    pub async fn shutdown_async(&self, deadline: Duration) -> bool {
+    pub async fn shutdown_async(&self, deadline: Duration) -> Stopped {
         let is_around = tokio::runtime::Handle::try_current().is_ok();
         let apart = is_around && !self.node.is_called_by_handler();
         let (tell, told) = tokio::sync::oneshot::channel();
         // Nobody may wait for it any more.
-        let tell = move |in_order| {
-            tell.send(in_order).ok();
+        let tell = move |stopped| {
+            tell.send(stopped).ok();
         };
         if apart && self.node.shutdown_apart(deadline, tell) {
-            told.await.unwrap_or(false)
+            told.await.unwrap_or(Stopped::Unclean)
         } else {
             self.shutdown(deadline)
         }

@@ -154,7 +154,7 @@ impl EventStream {
     ///         break;
     ///     }
     /// }
-    /// # assert!(scheduler.shutdown_async(Duration::from_secs(10)).await);
+    /// # assert!(scheduler.shutdown_async(Duration::from_secs(10)).await.is_clean());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -42,6 +42,7 @@ pub(crate) mod runner;
 mod shutdown;
 pub(crate) mod spans;
 pub(crate) mod start;
+pub(crate) mod stopped;
 #[cfg(feature = "tokio")]
 pub(crate) mod tasks;
 pub(crate) mod teller;
@@ -139,7 +140,7 @@ impl Node {
         match *self.inboxes.life.phase() {
             Phase::GivenUp => Stage::GivenUp,
             Phase::Stopping => Stage::Stops,
-            Phase::Stopped { .. } => Stage::Stopped,
+            Phase::Ended(_) => Stage::Stopped,
             Phase::Up if self.standing.drains() => Stage::Drains,
             Phase::Up if !self.counters().has_polled() => Stage::Begins,
             Phase::Up => Stage::Up,

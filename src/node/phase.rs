@@ -3,6 +3,8 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::node::stopped::Stopped;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     #[default]
@@ -10,9 +12,7 @@ pub(super) enum Phase {
     /// It cannot go on, and nobody has called a shutdown yet.
     GivenUp,
     Stopping,
-    Stopped {
-        clean: bool,
-    },
+    Ended(Stopped),
 }
 
 /// How far a node has come, and who waits for its end.
@@ -45,25 +45,26 @@ impl Life {
         first
     }
 
-    pub(super) fn stopped(&self, clean: bool) {
-        *self.phase() = Phase::Stopped { clean };
+    pub(super) fn stopped(&self, how: Stopped) {
+        *self.phase() = Phase::Ended(how);
         self.ended.notify_all();
     }
 
     /// Blocks until it has stopped or given up.
-    pub(super) fn wait(&self) -> Phase {
+    pub(super) fn wait(&self) -> Stopped {
         let goes_on = |phase: &mut Phase| matches!(phase, Phase::Up | Phase::Stopping);
-        *self.ended.wait_while(self.phase(), goes_on).unwrap_or_else(PoisonError::into_inner)
+        let phase = self.ended.wait_while(self.phase(), goes_on).unwrap_or_else(PoisonError::into_inner);
+        if let Phase::Ended(stopped) = *phase { stopped } else { Stopped::GivenUp }
     }
 
-    /// Whether another thread's shutdown is clean; false once nothing is left of the time.
-    pub(super) fn wait_while_left(&self, left: impl Fn() -> Duration) -> bool {
+    /// How another thread's shutdown ended, if there was time to wait for that.
+    pub(super) fn wait_while_left(&self, left: impl Fn() -> Duration) -> Stopped {
         let mut phase = self.phase();
         loop {
             let left = left();
             match *phase {
-                Phase::Stopped { clean } => return clean,
-                _ if left.is_zero() => return false,
+                Phase::Ended(stopped) => return stopped,
+                _ if left.is_zero() => return Stopped::NotYet,
                 _ => phase = self.ended.wait_timeout(phase, left).unwrap_or_else(PoisonError::into_inner).0,
             }
         }

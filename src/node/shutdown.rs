@@ -11,6 +11,7 @@ use crate::node::inboxes::send;
 use crate::node::phase::Phase;
 use crate::node::route::Leaving;
 use crate::node::runner::is_handler_of;
+use crate::node::stopped::Stopped;
 use crate::node::{Loops, Node};
 use crate::pipeline::complete::CompleteInput;
 use crate::time::millis;
@@ -19,14 +20,14 @@ use crate::time::millis;
 const LAST_WORDS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 impl Node {
-    /// Blocks until a shutdown has ended or the node has given up; true if it was a clean shutdown.
-    pub(crate) fn wait(&self) -> bool {
-        let phase = self.inboxes.life.wait();
-        if phase == Phase::GivenUp {
+    /// Blocks until a shutdown has ended or the node has given up.
+    pub(crate) fn wait(&self) -> Stopped {
+        let stopped = self.inboxes.life.wait();
+        if stopped == Stopped::GivenUp {
             // The process may end as soon as this returns.
             self.events.flush(LAST_WORDS.1);
         }
-        phase == Phase::Stopped { clean: true }
+        stopped
     }
 
     /// Whether the calling thread runs one of its handlers.
@@ -35,18 +36,18 @@ impl Node {
     }
 
     /// As [`Node::shutdown`]; called by a handler of this node, which cannot wait for its own end, it goes on
-    /// behind that and answers false at once.
-    pub(crate) fn shutdown_or_begin(self: &Arc<Self>, deadline: Duration) -> bool {
+    /// behind that.
+    pub(crate) fn shutdown_or_begin(self: &Arc<Self>, deadline: Duration) -> Stopped {
         if !self.is_called_by_handler() {
             return self.shutdown(deadline);
         }
         self.stop_claiming();
-        self.shutdown_behind(deadline);
-        false
+        self.shutdown_apart(deadline, |_| ());
+        Stopped::NotYet
     }
 
-    /// Stops in order and returns by `deadline`. True if everything ended in time and the node has left.
-    pub(crate) fn shutdown(&self, deadline: Duration) -> bool {
+    /// Stops in order and returns by `deadline`.
+    pub(crate) fn shutdown(&self, deadline: Duration) -> Stopped {
         let first = self.inboxes.life.stop();
         let deadline = self.clock.now().boot.saturating_add(millis(deadline));
         if !first {
@@ -58,8 +59,9 @@ impl Node {
         self.events.emit(Event::Stopped { clean });
         // The process may end as soon as this returns.
         self.events.flush(self.clock.until_boot(deadline).clamp(LAST_WORDS.0, LAST_WORDS.1));
-        self.inboxes.life.stopped(clean);
-        clean
+        let stopped = Stopped::of_shutdown(clean);
+        self.inboxes.life.stopped(stopped);
+        stopped
     }
 
     /// Stops behind a scheduler that was dropped: ends claiming at once and the rest on a thread of its own.
@@ -71,27 +73,18 @@ impl Node {
         }
         self.events.emit(Event::Dropped);
         self.stop_claiming();
-        if !self.shutdown_behind(BEHIND) {
-            self.shutdown(Duration::ZERO);
+        if !self.shutdown_apart(BEHIND, |_| ()) {
+            // The event says how it ended.
+            self.shutdown(Duration::ZERO).is_clean();
         }
     }
 
-    /// Shuts down on a thread of its own; whether there is one.
-    fn shutdown_behind(self: &Arc<Self>, deadline: Duration) -> bool {
-        let node = Arc::clone(self);
-        let behind = move || {
-            node.shutdown(deadline);
-        };
-        driver::spawn("firetime-shutdown", behind).is_ok()
-    }
-
-    /// As [`Node::shutdown`], on a thread of its own, which tells whether it ended in order; false if there
-    /// is no thread to be had.
-    #[cfg(feature = "tokio")]
+    /// As [`Node::shutdown`], on a thread of its own, which tells how it ended; false if there is no thread
+    /// to be had.
     pub(crate) fn shutdown_apart(
         self: &Arc<Self>,
         deadline: Duration,
-        tell: impl FnOnce(bool) + Send + 'static,
+        tell: impl FnOnce(Stopped) + Send + 'static,
     ) -> bool {
         let node = Arc::clone(self);
         driver::spawn("firetime-shutdown", move || tell(node.shutdown(deadline))).is_ok()

@@ -17,6 +17,7 @@ use crate::node::handlers::Handlers;
 use crate::node::inboxes::inboxes;
 use crate::node::phase::Phase;
 use crate::node::start::{Config, Stores, stop_on_panic};
+use crate::node::stopped::Stopped;
 use crate::node::teller::events;
 use crate::pipeline::dispatch::DispatchInput;
 use crate::pipeline::lanes::{DEFAULT_LANE, LaneSettings};
@@ -136,9 +137,9 @@ fn a_second_shutdown_keeps_its_own_deadline() {
     let (done, ended) = bounded(1);
     let second = Arc::clone(&node);
     driver::spawn("second", move || done.send(second.shutdown(Duration::from_millis(100))).unwrap()).unwrap();
-    assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Ok(false));
+    assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Ok(Stopped::NotYet));
     *node.inboxes.life.phase() = Phase::Up;
-    assert!(node.shutdown(Duration::from_secs(20)));
+    assert!(node.shutdown(Duration::from_secs(20)).is_clean());
 }
 
 /// It waited for a shutdown that nobody would call.
@@ -147,11 +148,11 @@ fn a_wait_ends_with_a_panicked_loop_and_a_shutdown_still_stops_in_order() {
     let starting = Starting::new();
     let node = starting.start().unwrap();
     node.inboxes.life.give_up();
-    assert!(!node.wait());
-    assert!(node.shutdown(SOON), "no loop has panicked in truth");
-    assert!(node.wait());
+    assert_eq!(node.wait(), Stopped::GivenUp);
+    assert!(node.shutdown(SOON).is_clean(), "no loop has panicked in truth");
+    assert!(node.wait().is_clean());
     node.inboxes.life.give_up();
-    assert!(node.wait(), "it has stopped before");
+    assert!(node.wait().is_clean(), "it has stopped before");
     drop(node);
     starting.assert_over();
 }
@@ -161,16 +162,16 @@ fn a_shutdown_whose_node_could_not_leave_is_not_clean() {
     let starting = Starting::new();
     let node = starting.start().unwrap();
     starting.store.refuse_leaves();
-    assert!(!node.shutdown(SOON));
+    assert_eq!(node.shutdown(SOON), Stopped::Unclean);
     assert!(starting.store.nodes(None).unwrap()[0].ended.is_none());
-    assert!(!node.wait());
+    assert_eq!(node.wait(), Stopped::Unclean);
 }
 
 #[test]
 fn a_node_that_is_shut_down_leaves_nothing_behind() {
     let starting = Starting::new();
     let node = starting.start().unwrap();
-    assert!(node.shutdown(SOON));
+    assert!(node.shutdown(SOON).is_clean());
     drop(node);
     starting.assert_over();
 }
@@ -184,6 +185,6 @@ fn a_panicked_loop_stops_the_node_whatever_the_log_does() {
     stop_on_panic(to)("a loop", "said");
     assert!(matches!(messages.heartbeat.try_recv(), Ok(HeartbeatInput::Stop { leave: false })));
     assert!(matches!(messages.dispatch.try_recv(), Ok(DispatchInput::Stop)));
-    assert_eq!(life.wait(), Phase::GivenUp);
+    assert_eq!(life.wait(), Stopped::GivenUp);
     teller.run();
 }

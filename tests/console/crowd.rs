@@ -84,7 +84,7 @@ pub fn two_hundred_open_pages_make_no_start_late(kind: ServerKind) {
     );
     assert!(watched.0 <= alone.0 + MORE.0 && watched.1 <= alone.1 + MORE.1, "{alone:?}, then {watched:?}");
     assert!(heard > PAGES * 1_024, "the pages are sent what they show: {heard} bytes");
-    node.shutdown(Duration::from_secs(5));
+    assert!(node.shutdown(Duration::from_secs(5)).is_clean());
 }
 
 /// How many bytes have come on a stream.

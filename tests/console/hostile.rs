@@ -58,7 +58,7 @@ pub fn hostile_names_are_text(kind: ServerKind) {
     });
     assert!(names.len() >= 6, "{names:?}");
     look(kind, &client, &names, &list().iter().map(|it| it.id).collect::<Vec<_>>());
-    node.shutdown(Duration::ZERO);
+    node.shutdown(Duration::ZERO).is_clean();
 }
 
 /// Opens every page on them, wide and, on one database, narrow.

@@ -35,7 +35,7 @@ pub struct Shop {
 impl Drop for Shop {
     fn drop(&mut self) {
         for node in self.nodes.drain(..) {
-            node.shutdown(Duration::ZERO);
+            node.shutdown(Duration::ZERO).is_clean();
         }
     }
 }

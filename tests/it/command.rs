@@ -360,7 +360,7 @@ fn it_makes_shows_pauses_and_drains(kind: ServerKind) {
     refused(&on(&database, &["jobs", "pause", "wrok"]), 4);
     let audit = said(&["audit", "--verb", "drain"]);
     assert!(audit.contains(&node) && audit.contains("new kernel"), "{audit}");
-    assert!(scheduler.shutdown(Duration::from_secs(30)));
+    assert!(scheduler.shutdown(Duration::from_secs(30)).is_clean());
 }
 
 fn what_is_run_by_hand_is_shown_whole(database: &Database, client: &Client, node: &str) {
@@ -504,7 +504,7 @@ fn the_scripts_tell_what_is_late_what_failed_and_what_can_be_stopped(kind: Serve
     let second = start(false);
     assert_eq!(succeeded(&script("safe-to-stop", &database, &[&node])), format!("safe to stop {node}\n"));
     refused(&script("safe-to-stop", &database, &["zz"]), 2);
-    assert!(first.shutdown(Duration::from_secs(30)) && second.shutdown(Duration::from_secs(30)));
+    assert!(first.shutdown(Duration::from_secs(30)).is_clean() && second.shutdown(Duration::from_secs(30)).is_clean());
 
     assert!(!succeeded(&script("late", &database, &[])).contains("nightly"));
     client.trigger("nightly").at(Utc::now() - chrono::TimeDelta::minutes(5)).run().unwrap();
@@ -624,7 +624,7 @@ fn small_database(kind: ServerKind) -> (Database, Client) {
         Scheduler::builder(APPLICATION, &database.url).handler(WORK, |_, _| Ok(())).start().unwrap();
     let client = scheduler.client();
     client.ensure(&far_off("nightly")).run().unwrap();
-    assert!(scheduler.shutdown(Duration::from_secs(30)));
+    assert!(scheduler.shutdown(Duration::from_secs(30)).is_clean());
     (database, client)
 }
 
@@ -770,7 +770,7 @@ fn why_a_schedule_does_not_fire_is_shown(kind: ServerKind) {
     let scheduler =
         Scheduler::builder(APPLICATION, &database.url).handler(WORK, |_, _| Ok(())).start().unwrap();
     assert_eq!(client.schedules().unwrap()[0].nodes, 1);
-    assert!(scheduler.shutdown(Duration::from_secs(30)));
+    assert!(scheduler.shutdown(Duration::from_secs(30)).is_clean());
 }
 
 fn a_wrong_use_ends_with_code_2() {
@@ -873,5 +873,5 @@ fn its_page_is_true(kind: ServerKind) {
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("hour, job, node"), "{}", text(&refused.stderr));
     assert_eq!(keys(&["jobs", "enqueue", WORK.name(), "--at", "1d"]), documented("`jobs enqueue`"));
-    assert!(scheduler.shutdown(Duration::from_secs(30)));
+    assert!(scheduler.shutdown(Duration::from_secs(30)).is_clean());
 }

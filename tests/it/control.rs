@@ -63,7 +63,7 @@ fn a_pause_holds_and_a_resume_skips(kind: ServerKind) {
     assert_eq!(client.resume("tick").run().unwrap(), Resumed::Resumed);
     let fired = told.recv_timeout(SOON).unwrap();
     assert!(fired > ten_later - TimeDelta::milliseconds(100), "resumed with {fired}");
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
     let rows = client.executions(&ExecutionFilter::default()).unwrap();
     let skipped: Vec<_> = rows.iter().filter(|row| row.state == "SKIPPED").collect();
     assert!(skipped.len() == 1 && skipped[0].reason == "paused" && skipped[0].count >= 9, "{skipped:?}");
@@ -236,7 +236,7 @@ fn a_schedule_runs_once_more_by_hand(kind: ServerKind) {
     elsewhere.trigger("yearly").at(Utc::now()).run().unwrap();
     assert_eq!(told.recv_timeout(SOON).unwrap(), ("planned".to_owned(), by_hand("bob", "")));
     elsewhere.trigger("yearly").payload(&7).run().unwrap();
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
     let row = &own.schedules().unwrap()[0];
     assert_eq!((row.state.as_str(), row.next), ("paused", next));
     assert!(states(&own).iter().filter(|(state, _)| state == "SUCCEEDED").count() == 2, "{:?}", states(&own));
@@ -296,7 +296,7 @@ fn a_running_job_hears_of_a_cancel(kind: ServerKind) {
     }
     assert_eq!(own.cancel(7_000_000_000).run().unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(states(&own).len(), 3, "nothing was retried: {:?}", states(&own));
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// What a node that drains runs ends there; what comes due meanwhile runs elsewhere.
@@ -338,11 +338,11 @@ fn a_node_drains_while_another_goes_on(kind: ServerKind) {
     assert_eq!(here, [(running.get(), "SUCCEEDED")]);
     assert_eq!(client.drain(&drained).run().unwrap(), Draining::Drained);
     assert_eq!(client.resume(Target::node(&drained)).run().unwrap(), Resumed::Resumed);
-    assert!(second.shutdown(SOON));
+    assert!(second.shutdown(SOON).is_clean());
     open.send(()).unwrap();
     client.ensure(&once_now("again", "")).run().unwrap();
     told.recv_timeout(SOON).unwrap();
-    assert!(first.shutdown(SOON));
+    assert!(first.shutdown(SOON).is_clean());
 }
 
 fn a_jobs_pause_ends_by_itself(kind: ServerKind) {
@@ -375,7 +375,7 @@ fn a_jobs_pause_ends_by_itself(kind: ServerKind) {
     };
     assert_eq!(wait_for(&events, ended), ("job", "text".to_owned()));
     wait_for(&events, |event| matches!(event, Event::Finished { .. }).then_some(()));
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
     let rows = client.executions(&ExecutionFilter::default()).unwrap();
     let skipped: Vec<_> = rows.iter().filter(|row| row.state == "SKIPPED").collect();
     assert!(skipped.iter().all(|row| row.reason == "paused") && !skipped.is_empty(), "{rows:?}");
@@ -451,7 +451,7 @@ fn a_removed_schedule_fires_no_more(kind: ServerKind) {
         .collect();
     let late = before.iter().find(|(_, at)| *at > removed + TimeDelta::milliseconds(100));
     assert_eq!(late, None, "claimed at most 50 ms ahead");
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
     let last = own.executions(&ExecutionFilter::default()).unwrap();
     assert!(last.iter().all(|row| row.schedule == "tick"), "the ledger keeps its name");
     assert_eq!((last[0].generation, last.last().unwrap().generation), (1, 0));

@@ -217,7 +217,7 @@ fn one_life(url: &str, name: &str) {
     let now = Trigger::once(Utc::now()).unwrap();
     scheduler.client().ensure(&Schedule::new(name, NOTHING, &(), now).unwrap()).run().unwrap();
     told.recv_timeout(LONG).unwrap();
-    assert!(scheduler.shutdown(LONG));
+    assert!(scheduler.shutdown(LONG).is_clean());
 }
 
 fn ended_schedulers_leave_nothing(url: &str) {
@@ -250,7 +250,7 @@ fn hundreds_of_schedulers_leave_nothing(url: &str) {
     let kind = ServerKind::Sqlite;
     leaves_nothing(|| {
         for _ in 0..150 {
-            assert!(builder(url).start().unwrap().shutdown(LONG));
+            assert!(builder(url).start().unwrap().shutdown(LONG).is_clean());
         }
         for _ in 0..5 {
             let many: Vec<Scheduler> = (0..30).map(|_| builder(url).start().unwrap()).collect();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use chrono::{TimeDelta, Utc};
 use firetime::{
     Builder, Cause, Context, Enqueued, Ensured, ErrorKind, Event, ExecutionFilter, ExecutionState, Job, Lane,
-    Overlap, Schedule, Scheduler, Trigger,
+    Overlap, Schedule, Scheduler, Stopped, Trigger,
 };
 use libtest_mimic::Trial;
 
@@ -74,7 +74,7 @@ fn a_handler_gets_its_payload_and_its_occurrence(kind: ServerKind) {
     let (payload, fire_time, attempt, began) = told.recv_timeout(SOON).unwrap();
     assert_eq!((payload, fire_time.timestamp_millis(), attempt), (text, at.timestamp_millis(), 1));
     assert!(began >= fire_time, "never early");
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
     assert_eq!(states(&client(&database)), [("SUCCEEDED".to_owned(), 1)]);
 }
 
@@ -104,7 +104,7 @@ fn what_is_enqueued_runs_once(kind: ServerKind) {
     }
     seen.sort_unstable();
     assert_eq!(seen, (0..201).collect::<Vec<u64>>());
-    assert!(nodes.iter().all(|node| node.shutdown(SOON)) && told.try_recv().is_err());
+    assert!(nodes.iter().all(|node| node.shutdown(SOON).is_clean()) && told.try_recv().is_err());
     assert_eq!(states(&client(&database)), vec![("SUCCEEDED".to_owned(), 1); 201]);
 }
 
@@ -121,7 +121,7 @@ fn a_panic_and_an_error_are_outcomes(kind: ServerKind) {
     for _ in 0..2 {
         wait_for(&events, |event| matches!(event, Event::Finished { error: Some(_), .. }).then_some(()));
     }
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
     let rows = client(&database).executions(&ExecutionFilter::default()).unwrap();
     let error =
         |name: &str| rows.iter().find(|row| row.schedule == name).map(|row| row.error.clone()).unwrap();
@@ -166,7 +166,7 @@ fn what_nobody_can_decode_is_left_alone(kind: ServerKind) {
     while states(&client) != [("SUCCEEDED".to_owned(), 1), ("SUCCEEDED".to_owned(), 1)] {
         assert!(Instant::now() < late, "{:?}", states(&client));
     }
-    assert!(scheduler.shutdown(SOON) && newer.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean() && newer.shutdown(SOON).is_clean());
 }
 
 /// The job has another name now, and its payload another type.
@@ -189,7 +189,7 @@ fn what_was_stored_before_a_release_runs_after_it(kind: ServerKind) {
     ran.sort();
     let expected = [("now", "new", 7), ("text", "enqueued", 0), ("text", "scheduled", 0)];
     assert_eq!(ran, expected.map(|(job, text, n)| (job.to_owned(), (text.to_owned(), n))));
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// A payload whose decoding takes 200 ms.
@@ -256,7 +256,7 @@ fn slow_decoders_hold_up_no_other_job() {
     });
     println!("the longest pause beside slow decoders: {longest:?}");
     assert!(longest <= BOUND, "{longest:?}");
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 fn a_one_shot_in_the_past_fires_once(kind: ServerKind) {
@@ -273,7 +273,7 @@ fn a_one_shot_in_the_past_fires_once(kind: ServerKind) {
     scheduler.client().ensure(&schedule).run().unwrap();
     let fired = told.recv_timeout(SOON).unwrap();
     assert_eq!(fired.timestamp_millis(), yesterday.timestamp_millis());
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
     assert_eq!(states(&client(&database)), [("SUCCEEDED".to_owned(), 1)]);
     assert_eq!(client(&database).schedules().unwrap()[0].state, "complete");
 }
@@ -296,10 +296,10 @@ fn shutdown_returns_by_its_deadline(kind: ServerKind) {
     let context = told.recv_timeout(SOON).unwrap();
     assert!(!context.is_stopping());
     let begin = Instant::now();
-    assert!(!scheduler.shutdown(Duration::from_millis(500)), "a job still runs: not clean");
+    assert_eq!(scheduler.shutdown(Duration::from_millis(500)), Stopped::Unclean, "a job still runs");
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     assert!(context.is_stopping());
-    assert!(!scheduler.wait(), "and wait says the same");
+    assert_eq!(scheduler.wait(), Stopped::Unclean, "and wait says the same");
     drop(release);
 }
 
@@ -311,16 +311,16 @@ fn a_shutdown_inside_a_handler_does_not_wait_for_it(kind: ServerKind) {
     let scheduler = builder(&database)
         .handler(TEXT, move |_, _| {
             let scheduler = given.lock().unwrap().recv()?;
-            let clean = scheduler.shutdown(SOON);
-            Ok(tell.lock().unwrap().send(clean).map_err(|_| "gone")?)
+            let stopped = scheduler.shutdown(SOON);
+            Ok(tell.lock().unwrap().send(stopped).map_err(|_| "gone")?)
         })
         .start()
         .unwrap();
     let scheduler = Arc::new(scheduler);
     give.send(Arc::clone(&scheduler)).unwrap();
     scheduler.client().ensure(&once_now("last", "")).run().unwrap();
-    assert_eq!(told.recv_timeout(SOON / 2), Ok(false), "nobody can know yet whether it is clean");
-    assert!(scheduler.wait(), "the handler ended in time");
+    assert_eq!(told.recv_timeout(SOON / 2), Ok(Stopped::NotYet), "nobody can know yet whether it is clean");
+    assert!(scheduler.wait().is_clean(), "the handler ended in time");
     assert_eq!(states(&client(&database)), [("SUCCEEDED".to_owned(), 1)]);
 }
 
@@ -372,17 +372,17 @@ fn a_node_whose_file_was_replaced_stops_and_says_so() {
         _ => None,
     });
     assert_eq!(path, file);
-    assert!(!old.wait(), "it has given up");
+    assert_eq!(old.wait(), Stopped::GivenUp);
     let error = old.client().ensure(&once_now("other", "")).run().unwrap_err();
     assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("replaced"), "{error}");
-    assert!(!old.shutdown(SOON), "others were not told that it leaves");
+    assert_eq!(old.shutdown(SOON), Stopped::Unclean, "others were not told that it leaves");
     while told_old.try_recv().is_ok() {}
     while told_new.try_recv().is_ok() {}
     for _ in 0..5 {
         told_new.recv_timeout(SOON).unwrap();
     }
     assert!(told_old.try_recv().is_err(), "it goes on in the old file");
-    assert!(new.shutdown(SOON));
+    assert!(new.shutdown(SOON).is_clean());
 }
 
 fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing(kind: ServerKind) {
@@ -404,7 +404,7 @@ fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing(kind: ServerKin
     }
     for (application, scheduler, told) in running {
         assert_eq!(told.recv_timeout(SOON).unwrap(), application);
-        assert!(scheduler.shutdown(SOON));
+        assert!(scheduler.shutdown(SOON).is_clean());
     }
 }
 
@@ -424,7 +424,7 @@ fn a_schedule_that_is_weeks_behind_fires_soon(kind: ServerKind) {
     let scheduler = builder.handler(TEXT, handler).start().unwrap();
     while told.recv_timeout(SOON).unwrap() < begin {}
     assert!(Utc::now() - begin < TimeDelta::seconds(30), "it took {}", Utc::now() - begin);
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 fn a_node_is_not_its_ip_address(kind: ServerKind) {
@@ -435,14 +435,14 @@ fn a_node_is_not_its_ip_address(kind: ServerKind) {
     assert_eq!(nodes.len(), 2);
     assert_ne!(nodes[0].id, nodes[1].id);
     assert_eq!(nodes[0].host_name, nodes[1].host_name);
-    assert!(one.shutdown(SOON));
+    assert!(one.shutdown(SOON).is_clean());
     let nodes = two.client().nodes().unwrap();
     assert_eq!(
         nodes.iter().filter(|node| node.ended.is_none()).count(),
         1,
         "only the one that stopped has ended"
     );
-    assert!(two.shutdown(SOON));
+    assert!(two.shutdown(SOON).is_clean());
 }
 
 fn a_start_that_cannot_work_is_refused(kind: ServerKind) {
@@ -494,7 +494,7 @@ fn occurrences_on_the_windows_edge_are_not_dropped(kind: ServerKind) {
         .start()
         .unwrap();
     let mut fired: Vec<_> = (0..100 * SECONDS).map(|_| told.recv_timeout(SOON).unwrap()).collect();
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
     fired.extend(told.try_iter());
     fired.sort();
     let all = fired.len();
@@ -519,7 +519,7 @@ fn polls_stay_on_the_grid_for_two_minutes() {
         ticks.push(tick);
     }
     assert!(ticks.windows(2).all(|two| two[1] - two[0] == 5_000), "{ticks:?}");
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// A loose bound for any machine; `scripts/bench.sh precision` measures the real figure.
@@ -538,7 +538,7 @@ fn jobs_start_on_time() {
     let tick = Schedule::new("tick", TEXT, &String::new(), every).unwrap();
     scheduler.client().ensure(&tick.overlap(Overlap::Allow)).run().unwrap();
     let mut late: Vec<i64> = (0..100).map(|_| told.recv_timeout(SOON).unwrap()).collect();
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
     late.sort_unstable();
     // The first occurrences are due before the first poll sees the schedule.
     assert!(late[0] >= 0 && late[50] < 250, "{late:?}");

@@ -76,7 +76,7 @@ fn a_bound_holds_on_all_members(database: &Database) {
     }
     assert_eq!(most.load(Ordering::SeqCst), 2);
     for node in nodes {
-        node.shutdown(SOON);
+        assert!(node.shutdown(SOON).is_clean());
     }
 }
 
@@ -113,7 +113,7 @@ fn a_cancel_keeps_the_retry_away(database: &Database) {
             Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
         }
     }
-    node.shutdown(SOON);
+    assert!(node.shutdown(SOON).is_clean());
     let mut hand = Hand::open(ServerKind::Mariadb, &database.url).unwrap();
     let requests = "FROM QRTZ_CANCEL c JOIN QRTZ_RUN r ON r.id = c.execution_id";
     assert_eq!(hand.rows("COUNT(*)", requests), [[asked.to_string()]]);

@@ -126,7 +126,7 @@ fn metrics_tell_what_a_node_did(kind: ServerKind) {
     let cluster = scheduler.client().metrics().unwrap();
     assert_eq!(cluster.number("firetime_cluster_nodes", &[("state", "active")]), Some(1.0));
     [scheduler.metrics(), cluster].iter().for_each(assert_well_formed);
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 fn skipped_occurrences_are_counted_by_reason(kind: ServerKind) {
@@ -146,7 +146,7 @@ fn skipped_occurrences_are_counted_by_reason(kind: ServerKind) {
     assert!(counted >= Some(1.0), "{counted:?}");
     scheduler.client().remove("often").run().unwrap();
     drop(let_go);
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 fn a_node_is_ready_from_its_first_poll_to_its_end(kind: ServerKind) {
@@ -169,7 +169,7 @@ fn a_node_is_ready_from_its_first_poll_to_its_end(kind: ServerKind) {
         (begun == Some(1.0)).then_some(())
     });
     std::thread::scope(|scope| {
-        let stopped = scope.spawn(|| scheduler.shutdown(SOON));
+        let stopped = scope.spawn(|| scheduler.shutdown(SOON).is_clean());
         until("it does not stop", || problem(&scheduler).filter(|it| it.contains("shutting down")));
         assert!(scheduler.health().is_live());
         drop(let_go);
@@ -197,7 +197,7 @@ fn a_node_that_joins_again_is_seen_under_its_new_id(kind: ServerKind) {
     let nodes: Vec<&str> = infos.iter().map(|it| it.labels[1].1.as_str()).collect();
     assert_eq!(nodes, [new.to_string()]);
     assert_eq!(scheduler.client().drain(&scheduler.node().to_string()).run().unwrap(), Draining::Begun);
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 fn a_stream_of_events_ends_with_the_shutdown(kind: ServerKind) {
@@ -205,7 +205,7 @@ fn a_stream_of_events_ends_with_the_shutdown(kind: ServerKind) {
     let (scheduler, _, let_go) = hanging(&database);
     drop(let_go);
     let events = scheduler.events();
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
     let (later, (tell, told)) = (scheduler.events(), channel());
     std::thread::spawn(move || drop(tell.send((events.last(), later.count()))));
     let (last, later) = told.recv_timeout(SOON).expect("they do not end");

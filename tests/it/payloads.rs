@@ -75,7 +75,7 @@ fn what_a_release_cannot_run_is_found_before_it(kind: ServerKind) {
     assert_eq!(client.jobs().unwrap().iter().filter(|job| job.name == "ship").count(), 0);
     let after = client.executions(&ExecutionFilter { limit: 1_000, ..Default::default() }).unwrap();
     assert_eq!(after, executions);
-    assert!(release.start().unwrap().shutdown(crate::support::scheduler::SOON));
+    assert!(release.start().unwrap().shutdown(crate::support::scheduler::SOON).is_clean());
 }
 
 fn a_check_is_bounded_however_much_waits(kind: ServerKind) {

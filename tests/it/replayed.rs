@@ -58,7 +58,7 @@ fn replay(kind: ServerKind) {
     // Nine, two, and another attempt.
     let ended = || client.executions(&ExecutionFilter::default()).unwrap().into_iter();
     until("all runs", || (ended().filter(|it| it.finished.is_some()).count() == 12).then_some(()));
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
     let before = ended().collect::<Vec<_>>();
 
     let same = told(&database, &["--nodes", "2"]);

@@ -72,7 +72,7 @@ fn an_insert_runs_a_job_once_it_is_committed(kind: ServerKind) {
     });
     assert!(refused.contains("unknown field `lain`"), "{refused}");
     until("it is not refused", || are(&database, 1, "REFUSED", "the arguments of enqueue: unknown field"));
-    assert!(node.shutdown(SOON));
+    assert!(node.shutdown(SOON).is_clean());
 }
 
 /// By two nodes at once.
@@ -110,7 +110,7 @@ fn requests_of_one_key_are_carried_out_in_order(kind: ServerKind) {
     database.batch(&insert("cancel", r#"{"job": "number", "key": "k1", "reason": "paid"}"#));
     until("it is not cancelled", || are(&database, 1, "DONE", "cancelled"));
     assert!(told.try_recv().is_err(), "none was due");
-    assert!(nodes.into_iter().all(|node| node.shutdown(SOON)));
+    assert!(nodes.into_iter().all(|node| node.shutdown(SOON).is_clean()));
 }
 
 /// Of three nodes that carry requests out, one after the other is killed.
@@ -164,7 +164,7 @@ fn schedules_are_paused_triggered_and_resumed(kind: ServerKind) {
     until("it is not removed", || state().is_none().then_some(()));
     database.batch(&insert("pause", r#"{"schedule": "once"}"#));
     until("it is not refused", || are(&database, 1, "REFUSED", ""));
-    assert!(node.shutdown(SOON));
+    assert!(node.shutdown(SOON).is_clean());
 }
 
 /// A Python with a database's driver: Debian's has the drivers of its packages.
@@ -201,7 +201,7 @@ fn a_python_program_asks_in_its_own_transaction(kind: ServerKind) {
     shop("pay").unwrap();
     until("it is not cancelled", || shop("show").unwrap().contains("cancel: DONE cancelled").then_some(()));
     assert!(shop("show").unwrap().contains("remind: CANCELLED"));
-    assert!(node.shutdown(SOON));
+    assert!(node.shutdown(SOON).is_clean());
 }
 
 fn a_trigger_enqueues_by_a_function(kind: ServerKind) {
@@ -227,5 +227,5 @@ fn a_trigger_enqueues_by_a_function(kind: ServerKind) {
     assert_eq!(database.count("qrtz_executions", "WHERE unique_key = 'order-7'"), 1);
     let tagged = ExecutionFilter { tag: Some("b".to_owned()), ..ExecutionFilter::default() };
     assert_eq!(client(&database).executions(&tagged).unwrap().len(), 2);
-    assert!(node.shutdown(SOON));
+    assert!(node.shutdown(SOON).is_clean());
 }

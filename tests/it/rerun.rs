@@ -97,7 +97,7 @@ fn what_was_missed_runs_once_and_in_order(kind: ServerKind) {
     assert!(why.contains(", for which ann (\"the pause was a mistake\") had \"import\" of "), "{why}");
     let audit = AuditFilter { verb: Some("rerun".to_owned()), ..AuditFilter::default() };
     assert_eq!(client.audit(&audit).unwrap().iter().map(|row| row.id).collect::<Vec<_>>(), [origin]);
-    assert!(nodes.iter().all(|node| node.shutdown(SOON)));
+    assert!(nodes.iter().all(|node| node.shutdown(SOON).is_clean()));
     assert!(told.try_recv().is_err(), "nothing twice");
 }
 
@@ -129,7 +129,7 @@ fn a_rerun_is_cancelled_as_a_whole(kind: ServerKind) {
     );
     assert_eq!(client.cancel_rerun(origin).run().unwrap(), RerunCancelled::AlreadyEnded);
     drop(open);
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
     assert_eq!(client.cancel_rerun(origin + 1_000).run().unwrap_err().kind(), ErrorKind::NotFound);
 }
 
@@ -161,7 +161,7 @@ fn a_backfill_runs_what_was_before_the_schedule(kind: ServerKind) {
     });
     let why = client.why_at("import", expected[0]).unwrap().sentence;
     assert!(why.contains("made its schedule at ") && why.contains("which succeeded at "), "{why}");
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// An operator's session, beside nodes that are not there: nothing of it is run.

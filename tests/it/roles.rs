@@ -149,7 +149,7 @@ fn a_role_without_ddl_runs_nodes_and_clients(kind: ServerKind) {
         let synced = client.sync("billing", revision, &schedules).allow_empty().run().unwrap();
         assert!(matches!(synced, Synced::Changed(_)), "{synced:?}");
     }
-    assert!(node.shutdown(SOON));
+    assert!(node.shutdown(SOON).is_clean());
 }
 
 /// What was missed while no node ran, and what is older than the retention.
@@ -166,7 +166,7 @@ fn a_role_without_ddl_repairs_and_purges(kind: ServerKind) {
     let once = Trigger::once(Utc::now()).unwrap();
     client.ensure(&Schedule::new("once", WORK, &2, once).unwrap()).run().unwrap();
     told.recv_timeout(SOON).unwrap();
-    assert!(first.shutdown(SOON));
+    assert!(first.shutdown(SOON).is_clean());
     client.ensure(&hourly(3)).run().unwrap();
     let day = 24 * HOUR;
     owners.batch(&format!(
@@ -197,7 +197,7 @@ fn a_role_without_ddl_repairs_and_purges(kind: ServerKind) {
             _ => None,
         });
     }
-    assert!(second.shutdown(SOON));
+    assert!(second.shutdown(SOON).is_clean());
 }
 
 fn a_role_without_ddl_says_who_is_to_migrate(kind: ServerKind) {
@@ -268,7 +268,7 @@ fn who_only_looks_sees_all_and_changes_nothing(kind: ServerKind) {
     refused(builder(&database).handler(WORK, |_, _| Ok(())).start().err());
     #[cfg(feature = "cli")]
     programs_look(&database, &owner.nodes().unwrap()[0].id);
-    assert!(node.shutdown(SOON));
+    assert!(node.shutdown(SOON).is_clean());
 }
 
 fn who_writes_requests_can_do_nothing_else(kind: ServerKind) {
@@ -299,7 +299,7 @@ fn who_writes_requests_can_do_nothing_else(kind: ServerKind) {
     let role = format!("{}_web", owners.url.rsplit('/').next().unwrap());
     let by_role = format!("WHERE actor LIKE '{role}%'");
     assert_eq!(owners.count("QRTZ_REQUEST", &by_role), expected);
-    assert!(node.shutdown(SOON));
+    assert!(node.shutdown(SOON).is_clean());
 }
 
 #[cfg(feature = "cli")]

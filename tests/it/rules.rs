@@ -61,7 +61,7 @@ fn a_failure_is_retried_as_often_as_asked(kind: ServerKind) {
     scheduler.client().ensure(&schedule).run().unwrap();
     let attempts: Vec<u32> = (0..3).map(|_| told.recv_timeout(SOON).unwrap()).collect();
     assert_eq!(attempts, [1, 2, 3]);
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
     let failed = |attempt| ("FAILED".to_owned(), attempt);
     assert_eq!(states(&client(&database)), [failed(1), failed(2), failed(3)]);
 }
@@ -90,7 +90,7 @@ fn a_handlers_answers_are_stored_and_counted(kind: ServerKind) {
     scheduler.client().ensure(&schedule).run().unwrap();
     let counted: Vec<(u32, u32, u32)> = (0..4).map(|_| told.recv_timeout(SOON).unwrap()).collect();
     assert_eq!(counted, [(1, 0, 0), (1, 0, 1), (2, 1, 1), (2, 1, 2)]);
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
     let client = client(&database);
     let rows = client.executions(&ExecutionFilter::default()).unwrap();
     let row = |row: &ExecutionView| (row.state.clone(), row.error.clone(), row.failures, row.snoozes);
@@ -125,12 +125,12 @@ fn a_retry_starts_at_its_instant_on_another_node(kind: ServerKind) {
     let schedule = Schedule::new("flaky", FLAKY, &String::new(), soon).unwrap();
     first.client().ensure(&schedule).run().unwrap();
     assert!(wait_for(&events, finished).1.is_some());
-    assert!(first.shutdown(SOON));
+    assert!(first.shutdown(SOON).is_clean());
     let (second, events) = node();
     let second = second.start().unwrap();
     let (lateness, _) = wait_for(&events, finished);
     assert!(lateness < Duration::from_secs(1), "{lateness:?}");
-    assert!(second.shutdown(SOON));
+    assert!(second.shutdown(SOON).is_clean());
 }
 
 /// The same attempt, by another node.
@@ -153,9 +153,9 @@ fn a_handler_that_snoozes_at_a_shutdown(kind: ServerKind) {
     first.client().ensure(&Schedule::new("once", TEXT, &String::new(), now).unwrap()).run().unwrap();
     assert_eq!(told.recv_timeout(SOON).unwrap(), (1, 0));
     let second = builder(&database).handler(TEXT, handler(tell)).start().unwrap();
-    assert!(first.shutdown(SOON), "it snoozes before the deadline");
+    assert!(first.shutdown(SOON).is_clean(), "it snoozes before the deadline");
     assert_eq!(told.recv_timeout(SOON).unwrap(), (1, 1), "no further attempt");
-    assert!(second.shutdown(SOON));
+    assert!(second.shutdown(SOON).is_clean());
     assert_eq!(states(&client(&database)), [("SUCCEEDED".to_owned(), 1)]);
 }
 
@@ -205,7 +205,7 @@ fn a_schedule_that_fails_pauses_itself(kind: ServerKind) {
         Event::Finished { state: ExecutionState::Succeeded, .. } => Some(()),
         _ => None,
     });
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// Its handler fails until it is mended; meanwhile occurrence after occurrence is not in time.
@@ -239,7 +239,7 @@ fn what_was_expected_and_did_not_come_is_told(kind: ServerKind) {
     let made: Vec<_> = audit.unwrap().into_iter().map(|it| (it.actor, it.verb)).collect();
     let made: Vec<_> = made.iter().rev().map(|(actor, verb)| (actor.as_str(), verb.as_str())).collect();
     assert_eq!(made[1..], [("firetime", "unmet"), ("firetime", "met")]);
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// Two nodes, and a job that takes longer than its interval.
@@ -283,7 +283,7 @@ fn a_slow_job_keeps_its_next_occurrences_away(kind: ServerKind) {
     let (second, next) = told.recv_timeout(SOON).unwrap();
     assert!(second != first && next > began + TimeDelta::milliseconds(1_600), "{began} {next}");
     drop(let_go);
-    assert!(nodes.iter().all(|node| node.shutdown(SOON)));
+    assert!(nodes.iter().all(|node| node.shutdown(SOON).is_clean()));
 }
 
 /// Two nodes with threads for all, and six executions that are due at once.
@@ -321,7 +321,7 @@ fn a_job_runs_as_often_at_once_as_it_may(kind: ServerKind) {
     }
     assert_eq!(most, 2);
     drop(let_go);
-    assert!(nodes.iter().all(|node| node.shutdown(SOON)));
+    assert!(nodes.iter().all(|node| node.shutdown(SOON).is_clean()));
 }
 
 /// Two nodes with threads for all, and more than may begin within a second. How late a handler begins is the
@@ -354,7 +354,7 @@ fn what_is_spread_begins_one_after_the_other(kind: ServerKind) {
     assert!(all > APART * (MANY - 2), "{all:?}");
     let median = gaps[gaps.len() / 2];
     assert!(median > APART * 9 / 10 && median < APART * 3 / 2, "{gaps:?}");
-    assert!(nodes.iter().all(|node| node.shutdown(SOON)));
+    assert!(nodes.iter().all(|node| node.shutdown(SOON).is_clean()));
 }
 
 /// Two nodes with threads for all, and a group with many executions before one with two.
@@ -396,7 +396,7 @@ fn groups_are_bounded_and_take_turns(kind: ServerKind) {
     let small: Vec<usize> = (0..MANY + 2).filter(|n| began[*n] == "small").collect();
     assert!(small[0] <= 1 && small[1] < MANY, "{began:?}");
     assert!(client.executions(&ExecutionFilter::default()).unwrap().iter().all(|row| row.group.is_some()));
-    assert!(nodes.iter().all(|node| node.shutdown(SOON)));
+    assert!(nodes.iter().all(|node| node.shutdown(SOON).is_clean()));
 }
 
 /// Two nodes, and runs that fail, are retried, and take their time.
@@ -418,7 +418,7 @@ fn a_fixed_delay_counts_from_the_end_of_a_run(kind: ServerKind) {
     let trigger = Trigger::fixed_delay(Duration::from_millis(DELAY.unsigned_abs())).unwrap();
     client.ensure(&Schedule::new("delayed", RETRIED, &(), trigger).unwrap()).run().unwrap();
     let began: Vec<(DateTime<Utc>, u32)> = (0..6).map(|_| told.recv_timeout(SOON).unwrap()).collect();
-    assert!(nodes.iter().all(|node| node.shutdown(SOON)));
+    assert!(nodes.iter().all(|node| node.shutdown(SOON).is_clean()));
     assert_eq!(began.iter().map(|it| it.1).collect::<Vec<_>>(), [1, 2, 1, 2, 1, 2]);
     let rows = client.executions(&ExecutionFilter::default()).unwrap();
     let end = |at, attempt| {
@@ -449,7 +449,7 @@ fn what_was_enqueued_in_a_lane_runs_there(kind: ServerKind) {
         client.enqueue(TEXT, &lane.to_owned()).lane(lane).run().unwrap();
         assert_eq!(told.recv_timeout(SOON).unwrap(), format!("{lane} on {thread}"));
     }
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// The slow lane's only thread is kept, and four more of its schedules are due each second.
@@ -501,7 +501,7 @@ fn a_full_lane_delays_no_job_of_another(kind: ServerKind) {
     });
     drop(let_go);
     begun.recv_timeout(SOON).expect("the seat that became free is taken");
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 fn a_slow_job_changes_to_the_automatic_lane(kind: ServerKind) {
@@ -532,7 +532,7 @@ fn a_slow_job_changes_to_the_automatic_lane(kind: ServerKind) {
     assert!(before.iter().all(|thread| thread.starts_with("firetime-job-")), "{before:?}");
     client.ensure(&once_now("after", "quick")).run().unwrap();
     assert_eq!(told.recv_timeout(SOON).unwrap(), "firetime-slow-1");
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// Its execution is TIMED_OUT while it hangs, and keeps its thread; the retry waits for its return.
@@ -579,7 +579,7 @@ fn a_handler_that_hangs_is_timed_out(kind: ServerKind) {
     };
     assert_eq!(wait_for(&events, returned), (ExecutionState::TimedOut, true));
     until("its release is not stored", || scheduler.health().is_ready().then_some(()));
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
     let details = client.execution(execution).unwrap();
     let state = |row: &ExecutionView| (row.state.clone(), row.failures, row.stuck);
     let (first, retry) = (("TIMED_OUT".to_owned(), 0, false), ("PENDING".to_owned(), 1, false));
@@ -610,5 +610,5 @@ fn a_handler_knows_what_its_execution_covers(kind: ServerKind) {
     assert!(matches!(client.trigger("behind").run().unwrap(), Triggered::Pending(_)));
     let (_, by_hand, second) = told.recv_timeout(SOON).unwrap();
     assert_eq!((second.since, second.until, second.left_out.total()), (Some(first.until), by_hand, 0));
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }

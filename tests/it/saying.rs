@@ -67,7 +67,7 @@ fn a_result_is_stored_with_its_success(kind: ServerKind) {
     assert_eq!(details.result_as().unwrap(), Some((2, "ünïcode ☕".to_owned())));
     assert_eq!(details.result_as::<bool>().unwrap_err().kind(), ErrorKind::Data);
     assert_eq!(ended(&client, failed, "FAILED").result, None);
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// Each line with its attempt.
@@ -114,7 +114,7 @@ fn what_a_handler_says_is_read_while_it_runs(kind: ServerKind) {
     assert_eq!(progress(&logs), Some((2, 3)), "the second attempt did not tell");
     let unknown = client.logs(id.get() + 1_000).unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::NotFound);
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// Whoever sees the outcome sees them, too; and nothing that is said once the handler has returned.
@@ -143,7 +143,7 @@ fn last_words_are_stored_before_the_outcome(kind: ServerKind) {
     let silent = client.enqueue(SAY, &0).run().unwrap().id();
     ended(&client, silent, "SUCCEEDED");
     assert_eq!(client.logs(silent).unwrap(), ExecutionLogs::default());
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 #[cfg(feature = "cli")]
@@ -187,7 +187,7 @@ fn the_program_shows_what_handlers_say(kind: ServerKind) {
     assert!(shown.contains("progress") && shown.contains("3 of 7") && shown.contains("made up"), "{shown}");
     let shown: serde_json::Value = serde_json::from_str(&said(&["show", &id, "--output", "json"])).unwrap();
     assert_eq!((&shown["lines"][0]["text"], &shown["progress"]["total"]), (&NASTY.into(), &7.into()));
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// Its handler runs on, and another attempt follows.
@@ -231,5 +231,5 @@ fn the_program_follows_beyond_a_time_limit(kind: ServerKind) {
     let rest: Vec<String> = lines.collect();
     assert!(rest.last().is_some_and(|line| line.ends_with("attempt 2")), "{rest:?}");
     assert!(follower.wait().unwrap().success());
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }

@@ -168,7 +168,7 @@ fn a_node_in_trouble_shows_no_password(kind: ServerKind) {
     refused(client.pause("s").actor("me").reason("why").run());
     refused(client.schedules());
     refused(client.nodes());
-    scheduler.shutdown(Duration::from_secs(2));
+    scheduler.shutdown(Duration::from_secs(2)).is_clean();
     let log = logged();
     assert!(log.contains("failed, will be tried again"), "{log}");
     clean(&log);

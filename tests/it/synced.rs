@@ -196,7 +196,7 @@ fn a_running_cluster_follows_a_sync(kind: ServerKind) {
     let after = count();
     (0..5).for_each(|_| heard("three"));
     assert_eq!(count(), after);
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
     let verified = client.verify(..).run().unwrap();
     assert!(verified.flaws.is_empty() && verified.demanded() > 0, "{verified:?}");
 }
@@ -268,7 +268,7 @@ fn an_open_sync_holds_back_only_what_it_changes(kind: ServerKind) {
     client.sync("billing", 1, &[often("one"), often("two")]).run().unwrap();
     client.ensure(&often("nobodys")).run().unwrap();
     on_own_connection!(database, run(&client, &told));
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// The schedule and the fire time of an execution.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{TimeDelta, Utc};
 use firetime::{
     Cancellation, Cancelled, Client, Ensured, ErrorKind, Event, ExecutionFilter, ExecutionState,
-    ExecutionView, HandlerError, Job, Lane, Overlap, Retry, Schedule, Scheduler, Trigger, Triggered,
+    ExecutionView, HandlerError, Job, Lane, Overlap, Retry, Schedule, Scheduler, Stopped, Trigger, Triggered,
 };
 use libtest_mimic::Trial;
 use tokio::runtime::{Builder, Runtime};
@@ -87,7 +87,7 @@ fn one_thread_serves_a_scheduler_and_its_client(kind: ServerKind) {
         assert_eq!(said.unwrap(), ("again".to_owned(), 1));
         let error = client.pause("nobody").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
-        assert!(scheduler.shutdown_async(SOON).await);
+        assert!(scheduler.shutdown_async(SOON).await.is_clean());
         let other = Client::connect_async(APPLICATION, &database.url).await.unwrap();
         assert!(matches!(other.remove("one").await, Ok(firetime::Removed::Removed)));
     });
@@ -120,7 +120,7 @@ fn what_was_enqueued_in_a_lane_has_its_seats(kind: ServerKind) {
     }
     gate.add_permits(4);
     assert_eq!(told.recv_timeout(SOON).unwrap(), "second");
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// In a lane of its own beside one thread, which has nothing to do with them.
@@ -153,7 +153,7 @@ fn hundreds_of_handlers_wait_at_once(kind: ServerKind) {
         let rows = client.executions(&ended).unwrap();
         (rows.iter().filter(|row| row.state == "SUCCEEDED").count() == MANY + 20).then_some(())
     });
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// By its time limit, and by hand: the first looks, and the second does not.
@@ -198,7 +198,7 @@ fn a_handler_that_is_to_end_is_told_and_dropped(kind: ServerKind) {
         _ => None,
     });
     assert!(cancelled.contains("ms after somebody asked for its end"), "{cancelled}");
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 fn what_a_shutdown_interrupts_runs_elsewhere(kind: ServerKind) {
@@ -219,7 +219,10 @@ fn what_a_shutdown_interrupts_runs_elsewhere(kind: ServerKind) {
         .unwrap();
     scheduler.client().ensure(&once_now("long", "")).run().unwrap();
     assert_eq!(told.recv_timeout(SOON).unwrap(), 1);
-    assert!(scheduler.shutdown(Duration::from_secs(4)), "it is in order, with nothing left behind");
+    assert!(
+        scheduler.shutdown(Duration::from_secs(4)).is_clean(),
+        "it is in order, with nothing left behind"
+    );
     wait_for(&events, |event| matches!(event, Event::Interrupted { .. }).then_some(()));
     let row = rows(&database).remove(0);
     assert_eq!((row.state.as_str(), row.reason.as_str(), row.attempt), ("PENDING", "interrupted", 1));
@@ -229,7 +232,7 @@ fn what_a_shutdown_interrupts_runs_elsewhere(kind: ServerKind) {
         .start()
         .unwrap();
     assert_eq!(told.recv_timeout(SOON).unwrap(), 1);
-    assert!(next.shutdown(SOON));
+    assert!(next.shutdown(SOON).is_clean());
     assert_eq!(rows(&database)[0].state, "SUCCEEDED");
 }
 
@@ -253,12 +256,12 @@ fn a_node_whose_runtime_ends_says_so_and_stops(kind: ServerKind) {
     told.recv_timeout(SOON).unwrap();
     runtime.shutdown_background();
     wait_for(&events, |event| matches!(event, Event::RuntimeEnded).then_some(()));
-    assert!(!scheduler.wait());
+    assert_eq!(scheduler.wait(), Stopped::GivenUp);
     until("it is not handed back", || {
         let row = rows(&database).remove(0);
         (row.state == "PENDING" && row.reason == "interrupted").then_some(())
     });
-    assert!(!scheduler.shutdown(Duration::from_secs(5)), "others find its row dead");
+    assert_eq!(scheduler.shutdown(Duration::from_secs(5)), Stopped::Unclean, "others find its row dead");
 }
 
 /// The nodes beat and poll less often than the test waits.
@@ -303,7 +306,7 @@ fn a_blocked_runtime_leaves_its_share_to_others(kind: ServerKind) {
         enqueue();
         its.try_recv().ok()
     });
-    assert!(stuck.shutdown(SOON) && other.shutdown(SOON));
+    assert!(stuck.shutdown(SOON).is_clean() && other.shutdown(SOON).is_clean());
 }
 
 fn a_handler_shuts_its_own_scheduler_down(kind: ServerKind) {
@@ -318,8 +321,8 @@ fn a_handler_shuts_its_own_scheduler_down(kind: ServerKind) {
             let (tell, lent) = (Arc::clone(&tell), Arc::clone(&lent));
             async move {
                 let scheduler = lent.lock().unwrap().recv()?;
-                let ended = scheduler.shutdown_async(SOON).await;
-                tell.lock().unwrap().send(ended)?;
+                let stopped = scheduler.shutdown_async(SOON).await;
+                tell.lock().unwrap().send(stopped)?;
                 Ok(())
             }
         })
@@ -328,8 +331,8 @@ fn a_handler_shuts_its_own_scheduler_down(kind: ServerKind) {
     let scheduler = Arc::new(scheduler);
     lend.send(Arc::clone(&scheduler)).unwrap();
     scheduler.client().ensure(&once_now("last", "")).run().unwrap();
-    assert!(!told.recv_timeout(SOON).unwrap(), "it cannot wait for itself");
-    assert!(scheduler.wait());
+    assert_eq!(told.recv_timeout(SOON), Ok(Stopped::NotYet), "it cannot wait for itself");
+    assert!(scheduler.wait().is_clean());
     assert_eq!(rows(&database)[0].state, "SUCCEEDED");
 }
 

@@ -81,7 +81,7 @@ fn ran(kind: ServerKind, error: Option<&'static str>) -> (Database, Client) {
     let soon = Trigger::once(Utc::now() + TimeDelta::milliseconds(100)).unwrap();
     client.ensure(&Schedule::new("s", TEXT, &String::new(), soon).unwrap()).run().unwrap();
     told.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
-    assert!(scheduler.shutdown(std::time::Duration::from_secs(30)));
+    assert!(scheduler.shutdown(std::time::Duration::from_secs(30)).is_clean());
     (database, client)
 }
 

@@ -77,7 +77,7 @@ fn who_may_not_do_without_tls_has_it_everywhere(kind: ServerKind) {
         assert!(encrypted.iter().all(|it| *it) && encrypted.len() > 3 && listening, "{encrypted:?}");
     }
     drop(events);
-    assert!(node.shutdown(Duration::from_secs(20)));
+    assert!(node.shutdown(Duration::from_secs(20)).is_clean());
 }
 
 /// Whether each session of this database is encrypted, as the server has it, and one of them listens.

@@ -47,7 +47,7 @@ fn run_until(database: &Database, schedule: &str, state: ExecutionState, count: 
     let (schedule, states) = (Some(schedule.to_owned()), vec![state]);
     let filter = ExecutionFilter { schedule, states, ..ExecutionFilter::default() };
     until("enough executions", || (client.executions(&filter).unwrap().len() >= count).then_some(()));
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 fn a_ledger_is_whole_after_runs_and_operators(kind: ServerKind) {

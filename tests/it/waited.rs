@@ -50,7 +50,7 @@ fn a_wait_ends_with_the_last_attempt(kind: ServerKind) {
         let again = ended(client.wait(details.last().id).run().unwrap());
         assert_eq!(again.execution.id, details.last().id, "it had ended");
     }
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 fn a_wait_has_a_time_and_needs_an_execution(kind: ServerKind) {
@@ -67,7 +67,7 @@ fn a_wait_has_a_time_and_needs_an_execution(kind: ServerKind) {
     assert_eq!(unknown.kind(), ErrorKind::NotFound);
     drop(open);
     assert_eq!(ended(client.wait(id).run().unwrap()).last().state, "SUCCEEDED");
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 #[cfg(feature = "tokio")]
@@ -111,5 +111,5 @@ fn hundreds_wait_on_one_thread(kind: ServerKind) {
         let waited = client.wait(client.enqueue(ECHO, &7).await.unwrap().id()).await.unwrap();
         assert_eq!(ended(waited).last().state, "SUCCEEDED");
     });
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }

@@ -67,7 +67,7 @@ fn what_ran_and_what_failed_tells_where(kind: ServerKind) {
     assert_eq!(client.why(ran.executions[0]).unwrap().sentence, ran.sentence);
     let failed = client.why_at("bad", fire_time(&client, "bad", ExecutionState::Failed)).unwrap();
     tells(&failed, Fate::Failed, "", &["failed on node ", ": no route to mail; its job has no retries"]);
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 fn what_waits_tells_what_holds_it(kind: ServerKind) {
@@ -99,7 +99,7 @@ fn what_waits_tells_what_holds_it(kind: ServerKind) {
     let by_ann = "was cancelled before it began at ";
     tells(&client.why(second).unwrap(), Fate::Cancelled, "cancelled", &[by_ann, "by ann (\"not needed\")"]);
     drop(open);
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// Nothing is run: an operator's changes alone.
@@ -174,7 +174,7 @@ fn what_was_missed_or_would_overlap_tells_so(kind: ServerKind) {
     let why = client.why_at("often", overlapped).unwrap();
     tells(&why, Fate::Skipped, "overlap", &["was skipped: execution ", " had not ended, and has not yet"]);
     drop(open);
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// Of each trigger that it has had, and of those to come.
@@ -262,7 +262,7 @@ fn an_unmet_expectation_is_told(kind: ServerKind) {
         client.why_at("nightly", at).unwrap().evidence.into_iter().find(|it| it.known.ends_with("not met"))
     };
     assert_eq!(until("its time is up", is_up).what, "expected");
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 #[cfg(feature = "cli")]

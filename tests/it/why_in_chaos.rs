@@ -195,7 +195,7 @@ fn no_nodes(kind: ServerKind) {
     assert_eq!((silent.len(), idle.len()), (0, 0));
     let scheduler = quick(&database).handler(WORK, |_, _| Ok(())).start().unwrap();
     once_it_is(&client, ("nightly", at), Fate::Succeeded);
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// Until somebody sets another trigger.
@@ -224,7 +224,7 @@ fn a_quarantined_schedule(kind: ServerKind) {
     let shown = client.schedule("nightly").unwrap().schedule;
     assert_eq!((shown.quarantined, shown.paused), (None, None));
     once_it_is(&client, ("nightly", next), Fate::Succeeded);
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 fn a_drained_node(kind: ServerKind) {
@@ -253,7 +253,7 @@ fn a_drained_node(kind: ServerKind) {
     for wait in ran.late.iter().flat_map(|late| &late.waits) {
         assert!(matches!(wait, LateWait::Node { until, .. } if Some(*until) == joined), "{ran:#?}");
     }
-    assert!(first.shutdown(SOON) && second.shutdown(SOON));
+    assert!(first.shutdown(SOON).is_clean() && second.shutdown(SOON).is_clean());
 }
 
 /// Nobody can claim it, and then it is edited.
@@ -276,7 +276,7 @@ fn a_missing_handler_and_an_edit(kind: ServerKind) {
     is(&why, Fate::Withdrawn, &["bob (\"not today\") changed its trigger at "]);
     let Because::Edited { by: Some(by) } = &why.because else { panic!("{why:#?}") };
     assert_eq!((&*by.actor, &*by.reason, by.at.is_some()), ("bob", "not today", true));
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 fn a_pause(kind: ServerKind) {
@@ -307,7 +307,7 @@ fn a_pause(kind: ServerKind) {
     is(&why, Fate::Skipped, &["was skipped: schedule \"nightly\" was paused by ann (\"stocktaking\") from "]);
     let (since, until) = of_pause(&why);
     assert!(since < Some(at) && until > Some(at) && until < Some(end), "{why:#?}");
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 fn an_overlap(kind: ServerKind) {
@@ -331,7 +331,7 @@ fn an_overlap(kind: ServerKind) {
         panic!("{why:#?}")
     };
     assert!(named == holder && ended > second, "{why:#?}");
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 fn a_hang(kind: ServerKind) {
@@ -354,7 +354,7 @@ fn a_hang(kind: ServerKind) {
         has_ended().filter(|why| matches!(why.because, Because::TimeLimit { has_returned: true, .. }))
     });
     assert!(!returned.sentence.contains("not returned"), "{returned:#?}");
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }
 
 /// While all its seats are taken, and of one that then got a seat.
@@ -388,5 +388,5 @@ fn a_full_lane(kind: ServerKind) {
     let late = why.late.as_ref().unwrap();
     let [LateWait::Lane { lane, span }] = &late.waits[..] else { panic!("{why:#?}") };
     assert!(&**lane == "default" && (1_500..=late.by).contains(span), "{why:#?}");
-    assert!(scheduler.shutdown(SOON));
+    assert!(scheduler.shutdown(SOON).is_clean());
 }

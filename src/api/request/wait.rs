@@ -35,7 +35,7 @@ use crate::time::boot;
 /// let id = client.enqueue(ADD, &(1, 2)).run()?.id();
 /// let Waited::Ended(sum) = client.wait(id).timeout(Duration::from_secs(20)).run()? else { panic!() };
 /// assert_eq!(sum.result_as::<u64>()?, Some(3));
-/// # assert!(scheduler.shutdown(Duration::from_secs(10)));
+/// # assert!(scheduler.shutdown(Duration::from_secs(10)).is_clean());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

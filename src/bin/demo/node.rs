@@ -58,7 +58,7 @@ pub(crate) fn run(target: &Target) -> Result {
         })
         .start()?;
     io::copy(&mut io::stdin().lock(), &mut io::sink())?;
-    if scheduler.shutdown(PATIENCE) {
+    if scheduler.shutdown(PATIENCE).is_clean() {
         Ok(())
     } else {
         Err(Failure::Failed("the shutdown was not clean".to_owned()))

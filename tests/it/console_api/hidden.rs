@@ -104,5 +104,5 @@ fn what_decoders_quote_is_nowhere() {
     let why = ask(&client, hidden(), paths.last().unwrap(), &[("host", "localhost")]).text;
     assert!(why.contains("its payload cannot be decoded on any live node: (hidden)"), "{why}");
     assert!(why.contains(r#"{"known":"(hidden)","what":"audit"}"#), "{why}");
-    assert!(node.shutdown(Duration::from_secs(10)));
+    assert!(node.shutdown(Duration::from_secs(10)).is_clean());
 }

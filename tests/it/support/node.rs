@@ -57,8 +57,8 @@ pub fn main() {
     say("ready");
     drop(std::io::stdin().read_to_end(&mut Vec::new()));
     let grace = std::env::var(GRACE).map_or(20_000, |millis| millis.parse().unwrap());
-    let clean = scheduler.shutdown(Duration::from_millis(grace));
-    say(if clean { "clean" } else { "unclean" });
+    let stopped = scheduler.shutdown(Duration::from_millis(grace));
+    say(if stopped.is_clean() { "clean" } else { "unclean" });
 }
 
 fn observe(event: &Event) {
