@@ -158,11 +158,18 @@ impl Options {
         Self { is_https, ..self }
     }
 
-    /// How long a login of [`users`](Self::users) lasts: without a request, and in all. Default: 12 h, 7
-    /// days.
+    /// How long a login of [`users`](Self::users) lasts at most, however busy it is. Default: 7 days.
     #[must_use]
-    pub fn login_lasts(self, idle: Duration, whole: Duration) -> Self {
-        Self { lasts: Lasts { idle, whole }, ..self }
+    pub fn login_lasts(mut self, whole: Duration) -> Self {
+        self.lasts.whole = whole;
+        self
+    }
+
+    /// How long a login of [`users`](Self::users) lasts without a request. Default: 12 h.
+    #[must_use]
+    pub fn login_lasts_idle(mut self, idle: Duration) -> Self {
+        self.lasts.idle = idle;
+        self
     }
 
     /// Hides the payloads, checkpoints and results of a job, and what its handlers say in their logs: from

@@ -412,7 +412,7 @@ fn a_login_ends_with_its_time() {
     let site = Site::new();
     let long = Duration::from_secs(3_600);
     let is_out = |idle: Duration, whole: Duration| {
-        let pages = site.pages(site.options().login_lasts(idle, whole));
+        let pages = site.pages(site.options().login_lasts_idle(idle).login_lasts(whole));
         let mut browser = Browser::new(pages).logged_in("ann");
         assert!(browser.cookies.contains_key("firetime_session"));
         let refused = browser.pause() == StatusCode::FORBIDDEN;

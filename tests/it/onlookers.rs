@@ -103,7 +103,7 @@ fn an_open_page_ends_with_the_applications_login() {
 
 fn an_open_page_ends_when_nobody_has_come() {
     let site = Site::new();
-    let pages = site.pages(site.options().login_lasts(Duration::from_secs(5), LONG));
+    let pages = site.pages(site.options().login_lasts_idle(Duration::from_secs(5)).login_lasts(LONG));
     let cookie = Browser::new(pages.clone()).logged_in("ann").cookie();
     assert_eq!(last_after(&pages, &[("cookie", &cookie)], || {}).as_deref(), Some("out"));
 }
@@ -111,7 +111,7 @@ fn an_open_page_ends_when_nobody_has_come() {
 /// A browser does so after each of the ends that a stream has.
 fn pages_that_are_opened_anew_keep_no_login_alive() {
     let site = Site::new();
-    let pages = site.pages(site.options().login_lasts(Duration::from_secs(3), LONG));
+    let pages = site.pages(site.options().login_lasts_idle(Duration::from_secs(3)).login_lasts(LONG));
     let cookie = Browser::new(pages.clone()).logged_in("ann").cookie();
     run(async {
         let (begun, mut told) = (Instant::now(), Vec::new());
