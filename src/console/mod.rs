@@ -42,7 +42,7 @@ use axum::routing::{get, post};
 
 pub use self::access::header::TrustedHeader;
 pub use self::access::password::hash_password;
-pub use self::access::role::{NoRole, Role};
+pub use self::access::role::Role;
 pub use self::access::user::User;
 pub use self::access::users::{NewToken, Users};
 use self::asked::Asked;

@@ -40,7 +40,8 @@ macro_rules! states {
     };
 }
 
-/// A word that is none of an enum's values.
+/// A word that is none of an enum's values, or a text that is no id. `?` turns it into an
+/// [`Error`](super::Error) of kind [`Config`](super::ErrorKind::Config).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a {kind}")]
 pub struct UnknownWord {
@@ -49,7 +50,8 @@ pub struct UnknownWord {
 }
 
 impl UnknownWord {
-    pub(super) fn new(kind: &'static str, text: &str) -> Self {
+    /// The error of a parser: what the text should have been, such as `role`, and the text.
+    pub fn new(kind: &'static str, text: &str) -> Self {
         Self { kind, text: text.to_owned() }
     }
 }

@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(user(&both, &admin), Ok(Some(User::new("ann", Role::Admin))));
         assert_eq!(user(&header, &admin), Ok(Some(User::new("ann", Role::Operator))), "nobody trusts X-Role");
         assert_eq!((user(&header, &[]), user(&header, &[("x-user", " ")])), (Ok(None), Ok(None)));
-        assert!(user(&both, &[("x-user", "ann"), ("x-role", "root")]).unwrap_err().contains("no role"));
+        assert!(user(&both, &[("x-user", "ann"), ("x-role", "root")]).unwrap_err().contains("not a role"));
         assert!(user(&header, &[("x-user", "ann"), ("x-user", "bea")]).unwrap_err().contains("twice"));
         assert!(TrustedHeader::new("no header", Role::Viewer).is_err());
     }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::UnknownWord;
+
 /// What somebody may do in a console. Each role may do what those before it may.
 ///
 /// ```
@@ -20,11 +22,6 @@ pub enum Role {
     /// Also what cannot be undone by its opposite: edit and remove schedules.
     Admin,
 }
-
-/// A word that is no [`Role`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no role: viewer, operator or admin")]
-pub struct NoRole(String);
 
 impl Role {
     /// All of them, from the least on.
@@ -48,9 +45,10 @@ impl fmt::Display for Role {
 }
 
 impl FromStr for Role {
-    type Err = NoRole;
+    type Err = UnknownWord;
 
-    fn from_str(word: &str) -> Result<Self, NoRole> {
-        Self::ALL.iter().copied().find(|role| role.as_str() == word).ok_or_else(|| NoRole(word.to_owned()))
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        let unknown = || UnknownWord::new("role (viewer, operator or admin)", word);
+        Self::ALL.iter().copied().find(|role| role.as_str() == word).ok_or_else(unknown)
     }
 }

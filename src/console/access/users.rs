@@ -303,7 +303,7 @@ mod tests {
         let (hash, token) = (weak("x"), NewToken::generate().unwrap().hash);
         for (line, said) in [
             ("user ann admin".to_owned(), "it has 3 words, and needs 4"),
-            (format!("user ann boss {hash}"), "\"boss\" is no role: viewer, operator or admin"),
+            (format!("user ann boss {hash}"), "\"boss\" is not a role (viewer, operator or admin)"),
             (format!("ann admin viewer {hash}"), "neither `user` nor `token`"),
             ("user ann admin secret".to_owned(), "firetime console hash-password"),
             (format!("user ann admin {token}"), "firetime console hash-password"),
