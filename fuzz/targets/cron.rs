@@ -16,7 +16,7 @@ fuzz_target!(|input: &str| {
         Ok(cron) => {
             let gap = if policies.contains('s') { Gap::Skip } else { Gap::FireAfter };
             let fold = if policies.contains('b') { Fold::Both } else { Fold::First };
-            fires(&cron.gap(gap).fold(fold), after.parse().unwrap_or(0));
+            fires(&cron.with_gap(gap).with_fold(fold), after.parse().unwrap_or(0));
         }
         Err(error) => {
             let reason = error.to_string();

@@ -156,7 +156,11 @@ impl When {
         let expression = self.cron.as_deref().ok_or("cron is NULL")?;
         let zone = self.zone_id.as_deref().ok_or("zone_id is NULL")?;
         let cron = Cron::parse(expression, zone).map_err(|error| error.to_string())?;
-        Ok(cron.gap(meant(GAPS, "dst_gap", &self.dst_gap)?).fold(meant(FOLDS, "dst_fold", &self.dst_fold)?))
+        Ok(cron.with_gap(meant(GAPS, "dst_gap", &self.dst_gap)?).with_fold(meant(
+            FOLDS,
+            "dst_fold",
+            &self.dst_fold,
+        )?))
     }
 
     fn as_simple(&self, start: Option<Millis>) -> Result<Simple, String> {
@@ -331,7 +335,8 @@ mod tests {
 
     #[test]
     fn a_trigger_reads_back_as_it_was_written() {
-        let cron = Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap().gap(Gap::Skip).fold(Fold::Both);
+        let cron =
+            Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap().with_gap(Gap::Skip).with_fold(Fold::Both);
         let every = Simple::every(Duration::from_secs(5)).unwrap().anchored(200_000_000_000).unwrap();
         let plain = Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap();
         let delay = Delay::new(Some(200_000_000_000), 5_000).unwrap();

@@ -297,7 +297,8 @@ fn a_change_of_one_field_keeps_all_others(kind: ServerKind) {
     let often = said(&["hourly", "--every", "1d"]);
     assert!(often.contains("trigger: every 3600000 ms, 300 times -> every 86400000 ms\n"), "{often}");
 
-    let berlin = firetime::Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap().gap(firetime::Gap::Skip);
+    let berlin =
+        firetime::Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap().with_gap(firetime::Gap::Skip);
     let nightly = Schedule::new("nightly", WORK, &7, Trigger::Cron(berlin)).unwrap();
     client.ensure(&nightly.priority(-3)).run().unwrap();
     let was = "cron 0 30 2 * * ? [Europe/Berlin], gap SKIP";
@@ -504,7 +505,10 @@ fn the_scripts_tell_what_is_late_what_failed_and_what_can_be_stopped(kind: Serve
     let second = start(false);
     assert_eq!(succeeded(&script("safe-to-stop", &database, &[&node])), format!("safe to stop {node}\n"));
     refused(&script("safe-to-stop", &database, &["zz"]), 2);
-    assert!(first.shutdown(Duration::from_secs(30)).is_clean() && second.shutdown(Duration::from_secs(30)).is_clean());
+    assert!(
+        first.shutdown(Duration::from_secs(30)).is_clean()
+            && second.shutdown(Duration::from_secs(30)).is_clean()
+    );
 
     assert!(!succeeded(&script("late", &database, &[])).contains("nightly"));
     client.trigger("nightly").at(Utc::now() - chrono::TimeDelta::minutes(5)).run().unwrap();

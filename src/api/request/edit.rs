@@ -397,7 +397,7 @@ impl Changes {
         };
         let zone = zone.or(rules.map(Cron::zone)).unwrap_or("UTC");
         let cron = Cron::parse(expression, zone).map_err(|error| refused(error.to_string()))?;
-        let cron = rules.into_iter().fold(cron, |cron, it| cron.gap(it.gap_policy()).fold(it.fold_policy()));
+        let cron = rules.into_iter().fold(cron, |cron, it| cron.with_gap(it.gap()).with_fold(it.fold()));
         Ok(Some(Trigger::Cron(cron)))
     }
 }
@@ -454,7 +454,7 @@ mod tests {
     fn what_is_not_named_stays() {
         let (client, _) = client();
         let job: Job<()> = Job::new("job");
-        let cron = Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap().gap(Gap::Skip);
+        let cron = Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap().with_gap(Gap::Skip);
         let end = DateTime::from_timestamp_millis(4_000_000_000_000).unwrap();
         let nightly = Schedule::new("s", job, &(), Trigger::Cron(cron)).unwrap().ending(end).pause_after(3);
         client.ensure(&nightly.timeout(Duration::from_secs(9)).overlap(Overlap::Queue(2))).run().unwrap();

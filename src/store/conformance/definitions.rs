@@ -240,7 +240,7 @@ pub(crate) fn a_changed_trigger_leaves_a_pause(db: &Bench) {
 
 pub(crate) fn a_definition_reads_back_as_it_was_written(db: &Bench) {
     let cron = Cron::parse("0 30 2 ? * MON-FRI", "America/New_York").unwrap();
-    let trigger = Trigger::Cron(cron.gap(Gap::Skip).fold(Fold::Both));
+    let trigger = Trigger::Cron(cron.with_gap(Gap::Skip).with_fold(Fold::Both));
     let payload = "{\"text\":\"it's \\\"ünïcode\\\" 100 %\"}".to_owned();
     let definition = Definition {
         trigger: trigger.clone(),

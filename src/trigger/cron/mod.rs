@@ -65,8 +65,8 @@ pub enum Fold {
 /// If the hour field begins with `*` (or `/`), the expression follows real time: it fires at every
 /// instant at which the wall clock shows a matching time, so an hourly job neither pauses nor
 /// doubles up. Otherwise it fires once for each matching wall-clock time: at the first instant
-/// after a gap, and in the first pass of a fold; [`gap`](Cron::gap) and
-/// [`fold`](Cron::fold) change that.
+/// after a gap, and in the first pass of a fold; [`with_gap`](Cron::with_gap) and
+/// [`with_fold`](Cron::with_fold) change that.
 ///
 /// ```
 /// use firetime::trigger::Cron;
@@ -119,11 +119,11 @@ impl Cron {
     /// let before = 1_711_846_800_000 - 1; // 2024-03-31: at 02:00 the clocks go to 03:00
     /// assert_eq!(cron.next_after(before), Some(before + 1));
     /// let next_day = before + 1 + (23 * 60 + 30) * 60_000;
-    /// assert_eq!(cron.gap(Gap::Skip).next_after(before), Some(next_day));
+    /// assert_eq!(cron.with_gap(Gap::Skip).next_after(before), Some(next_day));
     /// # Ok::<(), firetime::trigger::TriggerError>(())
     /// ```
     #[must_use]
-    pub fn gap(self, gap: Gap) -> Cron {
+    pub fn with_gap(self, gap: Gap) -> Cron {
         Cron { gap, ..self }
     }
 
@@ -133,13 +133,13 @@ impl Cron {
     ///
     /// ```
     /// use firetime::trigger::{Cron, Fold};
-    /// let cron = Cron::parse("0 30 2 * * ?", "Europe/Berlin")?.fold(Fold::Both);
+    /// let cron = Cron::parse("0 30 2 * * ?", "Europe/Berlin")?.with_fold(Fold::Both);
     /// let first_pass = 1_729_989_000_000; // 2024-10-27 02:30, an hour before the other one
     /// assert_eq!(cron.next_after(first_pass), Some(first_pass + 3_600_000));
     /// # Ok::<(), firetime::trigger::TriggerError>(())
     /// ```
     #[must_use]
-    pub fn fold(self, fold: Fold) -> Cron {
+    pub fn with_fold(self, fold: Fold) -> Cron {
         Cron { fold, ..self }
     }
 
@@ -159,12 +159,12 @@ impl Cron {
     }
 
     /// What was decided about times that the clocks skip.
-    pub fn gap_policy(&self) -> Gap {
+    pub fn gap(&self) -> Gap {
         self.gap
     }
 
     /// What was decided about times that come twice.
-    pub fn fold_policy(&self) -> Fold {
+    pub fn fold(&self) -> Fold {
         self.fold
     }
 

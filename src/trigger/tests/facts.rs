@@ -236,7 +236,7 @@ fn a_fraction_of_a_second_is_not_lost_or_repeated() {
 fn what_was_asked_for_can_be_read_back() {
     let cron = Cron::parse("@Hourly", "America/New_York").unwrap();
     assert_eq!((cron.expression(), cron.zone()), ("@Hourly", "America/New_York"));
-    assert_eq!((cron.gap_policy(), cron.fold_policy()), (Gap::FireAfter, Fold::First));
-    let cron = cron.gap(Gap::Skip).fold(Fold::Both);
-    assert_eq!((cron.gap_policy(), cron.fold_policy()), (Gap::Skip, Fold::Both));
+    assert_eq!((cron.gap(), cron.fold()), (Gap::FireAfter, Fold::First));
+    let cron = cron.with_gap(Gap::Skip).with_fold(Fold::Both);
+    assert_eq!((cron.gap(), cron.fold()), (Gap::Skip, Fold::Both));
 }

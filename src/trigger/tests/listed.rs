@@ -47,7 +47,7 @@ fn both_ways_agree_where_the_clocks_change() {
                 (Gap::Skip, Fold::First),
                 (Gap::Skip, Fold::Both),
             ] {
-                let cron = Cron::parse(expression, zone).unwrap().gap(gap).fold(fold);
+                let cron = Cron::parse(expression, zone).unwrap().with_gap(gap).with_fold(fold);
                 agree(&cron, instant(at) - 2 * DAY, instant(at) + 2 * DAY);
             }
         }
@@ -126,7 +126,7 @@ proptest! {
         ],
     ) {
         if let Ok(cron) = Cron::parse(&expression.text, zone) {
-            agree(&cron.gap(gap).fold(fold), from, from + 3 * DAY);
+            agree(&cron.with_gap(gap).with_fold(fold), from, from + 3 * DAY);
         }
     }
 }

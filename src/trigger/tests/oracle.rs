@@ -125,7 +125,7 @@ impl Walk {
             if plan.real_time && (gap == Gap::Skip) != (fold == Fold::Both) {
                 continue; // No policy matters to it; two are enough to show that.
             }
-            let cron = Cron::parse(plan.expression, self.tz.name()).unwrap().gap(gap).fold(fold);
+            let cron = Cron::parse(plan.expression, self.tz.name()).unwrap().with_gap(gap).with_fold(fold);
             let fires = |sight: &Sight| match sight {
                 Sight::Shown => true,
                 Sight::Again => plan.real_time || fold == Fold::Both,

@@ -84,7 +84,7 @@ fn cron() -> impl Strategy<Value = Cron> {
     let gap = prop::sample::select(vec![Gap::FireAfter, Gap::Skip]);
     let fold = prop::sample::select(vec![Fold::First, Fold::Both]);
     (expression(), zone(), gap, fold).prop_filter_map("never fires", |(e, zone, gap, fold)| {
-        Some(Cron::parse(&e.text, zone).ok()?.gap(gap).fold(fold))
+        Some(Cron::parse(&e.text, zone).ok()?.with_gap(gap).with_fold(fold))
     })
 }
 

@@ -78,7 +78,7 @@ fn what_the_clocks_do_is_told_where_it_is_not_expected() {
         berlin("0 30 */23 * * ?").in_words(),
         "every day at 00:30 and 23:30, whenever the clock shows it"
     );
-    let rules = berlin("0 30 2 * * ?").gap(Gap::Skip).fold(Fold::Both).in_words();
+    let rules = berlin("0 30 2 * * ?").with_gap(Gap::Skip).with_fold(Fold::Both).in_words();
     assert_eq!(
         rules,
         "every day at 02:30, not at times that the clocks skip, again at times that come twice"

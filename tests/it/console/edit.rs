@@ -19,7 +19,7 @@ pub const TESTS: &[(&str, fn())] = &[
 fn nightly() -> (Database, Client) {
     let database = ServerKind::Sqlite.fresh();
     let client = client(&database).acting_as("<b>ann</b>");
-    let trigger = Trigger::Cron(Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap().gap(Gap::Skip));
+    let trigger = Trigger::Cron(Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap().with_gap(Gap::Skip));
     let schedule = Schedule::new("nightly", TEXT, &"all".to_owned(), trigger).unwrap();
     client.ensure(&schedule.description("the figures").priority(3)).run().unwrap();
     (database, client)

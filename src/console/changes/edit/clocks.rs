@@ -48,20 +48,21 @@ fn told(cron: &Cron, zone: Tz, change: ClockChange) -> Option<String> {
     let wall = |at: DateTime<Utc>| at.with_timezone(&zone);
     let day = wall(change.at).format("%a %-d %b %Y");
     if change.by > TimeDelta::zero() {
-        let (after, skip) = (near(cron.clone().gap(Gap::FireAfter)), near(cron.clone().gap(Gap::Skip)));
+        let (after, skip) =
+            (near(cron.clone().with_gap(Gap::FireAfter)), near(cron.clone().with_gap(Gap::Skip)));
         let moved = after.difference(&skip).next()?;
         let from = wall(change.at - TimeDelta::seconds(1)) + TimeDelta::seconds(1);
         let clocks =
             format!("On {day} the clocks go forward at {}", (from.naive_local() - change.by).format("%H:%M"));
         let fires = DateTime::from_timestamp_millis(*moved)?;
-        return Some(match cron.gap_policy() {
+        return Some(match cron.gap() {
             Gap::FireAfter => {
                 format!("{clocks}: what they skip fires once, at {}.", wall(fires).format("%H:%M:%S"))
             }
             Gap::Skip => format!("{clocks}: what they skip does not fire."),
         });
     }
-    let (first, both) = (near(cron.clone().fold(Fold::First)), near(cron.clone().fold(Fold::Both)));
+    let (first, both) = (near(cron.clone().with_fold(Fold::First)), near(cron.clone().with_fold(Fold::Both)));
     let twice: Vec<DateTime<Utc>> =
         both.difference(&first).copied().filter_map(DateTime::from_timestamp_millis).collect();
     let named: Vec<String> =
@@ -69,7 +70,7 @@ fn told(cron: &Cron, zone: Tz, change: ClockChange) -> Option<String> {
     let more = twice.len().saturating_sub(named.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let times = named.join(", ");
-    (!twice.is_empty()).then(|| match cron.fold_policy() {
+    (!twice.is_empty()).then(|| match cron.fold() {
         Fold::First => {
             format!("On {day} the clocks go back: {times}{more} comes twice, and fires the first time only.")
         }
@@ -111,7 +112,7 @@ mod tests {
                 "On Sun 31 Oct 2027 the clocks go back: 02:30:00 comes twice, and fires the first time only.",
             ]
         );
-        let other = of("0 30 2 * * ?", |cron| cron.gap(Gap::Skip).fold(Fold::Both));
+        let other = of("0 30 2 * * ?", |cron| cron.with_gap(Gap::Skip).with_fold(Fold::Both));
         assert!(other[0].ends_with("what they skip does not fire."), "{other:?}");
         assert!(other[1].ends_with("fires both times."), "{other:?}");
         let often = of("0 0/10 2 * * ?", same);
