@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::domain::HandlerError;
 use crate::domain::headers::Headers;
@@ -77,7 +77,8 @@ impl Hooks {
 #[derive(Default)]
 pub(super) struct Begun {
     has_begun: bool,
-    kept: Vec<Kept>,
+    /// Never locked: a request is Sync although what its functions keep need not be.
+    kept: Mutex<Vec<Kept>>,
     /// Why one of them has refused it.
     refusal: Option<String>,
 }
@@ -85,7 +86,8 @@ pub(super) struct Begun {
 /// The innermost goes first.
 impl Drop for Begun {
     fn drop(&mut self) {
-        while self.kept.pop().is_some() {}
+        let kept = self.kept();
+        while kept.pop().is_some() {}
     }
 }
 
@@ -109,13 +111,17 @@ impl Begun {
         }
         for hook in &hooks.0 {
             match hook(&mut Outgoing { application, target, headers }) {
-                Ok(kept) => self.kept.push(kept),
+                Ok(kept) => self.kept().push(kept),
                 Err(error) => {
                     self.refusal = Some(with_causes(error.as_ref()));
                     return;
                 }
             }
         }
+    }
+
+    fn kept(&mut self) -> &mut Vec<Kept> {
+        self.kept.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Why the request was refused, if it was.

@@ -104,3 +104,15 @@ fn a_request_is_announced_once_it_was_run_and_changed_something() {
     client.resume("s").run().unwrap();
     assert_eq!(count(), 3);
 }
+
+/// A borrowed one may be kept over an await of a future that is Send: each of these lines is compiled or not.
+#[test]
+fn requests_are_sync() {
+    fn is_sync<T: Send + Sync>(_: &T) {}
+    let (client, _) = client();
+    is_sync(&client.enqueue(MAIL, &7));
+    is_sync(&client.enqueue_many(MAIL, &[7]));
+    is_sync(&client.trigger("s"));
+    is_sync(&client.verify(..));
+    is_sync(&client.pause("s"));
+}
