@@ -337,7 +337,7 @@ mod tests {
     fn a_trigger_reads_back_as_it_was_written() {
         let cron =
             Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap().with_gap(Gap::Skip).with_fold(Fold::Both);
-        let every = Simple::every(Duration::from_secs(5)).unwrap().anchored(200_000_000_000).unwrap();
+        let every = Simple::every(Duration::from_secs(5)).unwrap().anchored_ms(200_000_000_000).unwrap();
         let plain = Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap();
         let delay = Delay::new(Some(200_000_000_000), 5_000).unwrap();
         let triggers =

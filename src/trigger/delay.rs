@@ -1,4 +1,5 @@
 use super::TriggerError;
+use super::spans::{span, utc};
 use chrono::{DateTime, Utc};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ pub(crate) const AWAITED: i64 = 253_402_300_799_999;
 /// use std::time::Duration;
 ///
 /// let delay = Delay::after(Duration::from_secs(10))?;
-/// assert_eq!((delay.start_ms(), delay.delay_ms()), (None, 10_000));
+/// assert_eq!((delay.start(), delay.delay()), (None, Duration::from_secs(10)));
 /// # Ok::<(), firetime::trigger::TriggerError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +34,7 @@ impl Delay {
     ///
     /// # Errors
     /// [`TriggerError::Simple`] names the number that is out of range.
-    pub fn new(start_ms: Option<i64>, delay_ms: i64) -> Result<Delay, TriggerError> {
+    pub(crate) fn new(start_ms: Option<i64>, delay_ms: i64) -> Result<Delay, TriggerError> {
         let refuse = |field, value, problem| Err(TriggerError::Simple { field, value, problem });
         if let Some(start @ ..0) = start_ms {
             return refuse("start", start, "it must not be before 1970 (epoch millisecond 0)");
@@ -61,21 +62,26 @@ impl Delay {
         Delay::new(Some(at.timestamp_millis()), self.delay_ms)
     }
 
-    /// The same trigger with the start `start_ms` (epoch milliseconds), unless it has one already.
-    ///
-    /// # Errors
-    /// [`TriggerError::Simple`] if the start is needed and negative.
-    pub fn anchored(self, start_ms: i64) -> Result<Delay, TriggerError> {
+    /// The same trigger with this start, unless it has one already.
+    pub(crate) fn anchored_ms(self, start_ms: i64) -> Result<Delay, TriggerError> {
         Delay::new(self.start_ms.or(Some(start_ms)), self.delay_ms)
     }
 
-    /// The first occurrence, epoch milliseconds; `None` while it is still open.
-    pub fn start_ms(&self) -> Option<i64> {
+    /// The first occurrence; `None` while it is still open.
+    pub fn start(&self) -> Option<DateTime<Utc>> {
+        self.start_ms.and_then(utc)
+    }
+
+    /// The span between the end of a run and the next occurrence.
+    pub fn delay(&self) -> Duration {
+        span(self.delay_ms)
+    }
+
+    pub(crate) fn start_ms(&self) -> Option<i64> {
         self.start_ms
     }
 
-    /// Milliseconds between the end of a run and the next occurrence.
-    pub fn delay_ms(&self) -> i64 {
+    pub(crate) fn delay_ms(&self) -> i64 {
         self.delay_ms
     }
 

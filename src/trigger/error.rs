@@ -64,17 +64,16 @@ pub enum TriggerError {
     #[error("trigger: it has no start yet: anchor it at the time its schedule is created")]
     NotAnchored,
     /// A schedule's window ends before it begins.
-    #[error("end time {} is before start time {}", date(*end_ms), date(*start_ms))]
+    #[error("end time {} is before start time {}", date(end), date(start))]
     EndBeforeStart {
-        /// Start of the window, epoch milliseconds.
-        start_ms: i64,
-        /// End of the window, epoch milliseconds.
-        end_ms: i64,
+        /// Start of the window.
+        start: DateTime<Utc>,
+        /// End of the window.
+        end: DateTime<Utc>,
     },
 }
 
-/// The instant as people write it; epoch milliseconds beyond the calendar.
-fn date(ms: i64) -> String {
-    let date = DateTime::<Utc>::from_timestamp_millis(ms);
-    date.map_or_else(|| ms.to_string(), |it| it.to_rfc3339_opts(SecondsFormat::AutoSi, true))
+/// The instant as people write it.
+fn date(at: &DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }

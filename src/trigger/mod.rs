@@ -1,8 +1,8 @@
 //! Triggers, and the window of time a schedule keeps them to.
 //!
 //! Everything here is a pure function of the values it is given. Nothing reads a clock, so
-//! "next" always means "next after the instant you name". All instants are epoch milliseconds UTC;
-//! no fire time is ever negative, because the database writes "none" as -1.
+//! "next" always means "next after the instant you name". Instants are rounded down to the millisecond, in
+//! which the engine counts; none is before 1970, because the database writes "none" as -1.
 //!
 //! ```text
 //! Trigger -- Cron    text -> parse -> CronSpec (bit sets) -> wall-clock time -> Zone -> instant
@@ -15,7 +15,9 @@ mod civil;
 mod cron;
 mod delay;
 mod error;
+mod fire_times;
 mod simple;
+mod spans;
 mod timing;
 mod words;
 mod zone;
@@ -32,7 +34,7 @@ pub use delay::Delay;
 pub use error::TriggerError;
 pub(crate) use simple::FOR_EVER;
 pub use simple::Simple;
-pub use timing::Timing;
+pub(crate) use timing::Timing;
 
 /// The rule that says when a schedule fires.
 ///
@@ -139,15 +141,19 @@ impl Trigger {
         }
     }
 
-    /// Gives a simple trigger or a fixed delay that has no start yet the start `start_ms` (epoch
-    /// milliseconds). Any other trigger comes back unchanged.
+    /// Gives a simple trigger or a fixed delay that has no start yet this one (rounded down to the
+    /// millisecond), as a schedule does when it is made. Any other trigger comes back unchanged.
     ///
     /// # Errors
-    /// [`TriggerError::Simple`] if the start is needed and negative.
-    pub fn anchored(self, start_ms: i64) -> Result<Trigger, TriggerError> {
+    /// [`TriggerError::Simple`] if the start is needed and before 1970.
+    pub fn anchored(self, at: DateTime<Utc>) -> Result<Trigger, TriggerError> {
+        self.anchored_ms(at.timestamp_millis())
+    }
+
+    pub(crate) fn anchored_ms(self, start_ms: i64) -> Result<Trigger, TriggerError> {
         match self {
-            Trigger::Simple(simple) => simple.anchored(start_ms).map(Trigger::Simple),
-            Trigger::Delay(delay) => delay.anchored(start_ms).map(Trigger::Delay),
+            Trigger::Simple(simple) => simple.anchored_ms(start_ms).map(Trigger::Simple),
+            Trigger::Delay(delay) => delay.anchored_ms(start_ms).map(Trigger::Delay),
             cron @ Trigger::Cron(_) => Ok(cron),
         }
     }
@@ -155,7 +161,7 @@ impl Trigger {
     /// The first occurrence strictly after `after_ms`; of a fixed delay, if no run takes any time.
     pub(crate) fn next_after(&self, after_ms: i64) -> Option<i64> {
         match self {
-            Trigger::Cron(cron) => cron.next_after(after_ms),
+            Trigger::Cron(cron) => cron.next_after_ms(after_ms),
             Trigger::Simple(simple) => simple.next_after(after_ms),
             Trigger::Delay(delay) => delay.next_after(after_ms),
         }

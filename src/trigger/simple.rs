@@ -1,4 +1,5 @@
 use super::TriggerError;
+use super::spans::{span, utc};
 use chrono::{DateTime, Utc};
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ pub(crate) const FOR_EVER: i64 = -1;
 /// use std::time::Duration;
 ///
 /// let simple = Simple::every(Duration::from_secs(10))?.times(3)?;
-/// assert_eq!((simple.start_ms(), simple.interval_ms(), simple.repeat_count()), (None, 10_000, 2));
+/// assert_eq!((simple.interval(), simple.repeat_count()), (Duration::from_secs(10), 2));
+/// assert_eq!(simple.start(), None);
 /// # Ok::<(), firetime::trigger::TriggerError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,13 +36,11 @@ impl Simple {
     ///
     /// # Errors
     /// [`TriggerError::Simple`] names the number that is out of range.
-    ///
-    /// ```
-    /// use firetime::trigger::Simple;
-    /// assert!(Simple::new(Some(0), 1_000, -1).is_ok());
-    /// assert!(Simple::new(Some(0), 0, -1).is_err());
-    /// ```
-    pub fn new(start_ms: Option<i64>, interval_ms: i64, repeat_count: i64) -> Result<Simple, TriggerError> {
+    pub(crate) fn new(
+        start_ms: Option<i64>,
+        interval_ms: i64,
+        repeat_count: i64,
+    ) -> Result<Simple, TriggerError> {
         let refuse = |field, value, problem| Err(TriggerError::Simple { field, value, problem });
         if let Some(start @ ..0) = start_ms {
             return refuse("start", start, "it must not be before 1970 (epoch millisecond 0)");
@@ -96,21 +96,26 @@ impl Simple {
         Simple::new(Some(at.timestamp_millis()), self.interval_ms, self.repeat_count)
     }
 
-    /// The same trigger with the start `start_ms` (epoch milliseconds), unless it has one already.
-    ///
-    /// # Errors
-    /// [`TriggerError::Simple`] if the start is needed and negative.
-    pub fn anchored(self, start_ms: i64) -> Result<Simple, TriggerError> {
+    /// The same trigger with this start, unless it has one already.
+    pub(crate) fn anchored_ms(self, start_ms: i64) -> Result<Simple, TriggerError> {
         Simple::new(self.start_ms.or(Some(start_ms)), self.interval_ms, self.repeat_count)
     }
 
-    /// The first occurrence, epoch milliseconds; `None` while it is still open.
-    pub fn start_ms(&self) -> Option<i64> {
+    /// The first occurrence; `None` while it is still open.
+    pub fn start(&self) -> Option<DateTime<Utc>> {
+        self.start_ms.and_then(utc)
+    }
+
+    /// The span between occurrences; zero for a trigger that fires once.
+    pub fn interval(&self) -> Duration {
+        span(self.interval_ms)
+    }
+
+    pub(crate) fn start_ms(&self) -> Option<i64> {
         self.start_ms
     }
 
-    /// Milliseconds between occurrences; 0 for a trigger that fires once.
-    pub fn interval_ms(&self) -> i64 {
+    pub(crate) fn interval_ms(&self) -> i64 {
         self.interval_ms
     }
 
@@ -181,8 +186,8 @@ mod tests {
     #[test]
     fn times_counts_all_occurrences() {
         let thrice = Simple::every(Duration::from_millis(7)).unwrap().times(3).unwrap();
-        assert_eq!(all(thrice.anchored(50).unwrap()), [50, 57, 64]);
-        assert_eq!(all(thrice.times(1).unwrap().anchored(50).unwrap()), [50]);
+        assert_eq!(all(thrice.anchored_ms(50).unwrap()), [50, 57, 64]);
+        assert_eq!(all(thrice.times(1).unwrap().anchored_ms(50).unwrap()), [50]);
         assert!(thrice.times(0).is_err());
     }
 
@@ -243,7 +248,7 @@ mod tests {
         let s = Simple::every(Duration::MAX).unwrap();
         assert_eq!(s.start_ms(), None);
         assert_eq!(s.next_after(0), None);
-        let s = s.anchored(5).unwrap().anchored(9).unwrap();
+        let s = s.anchored_ms(5).unwrap().anchored_ms(9).unwrap();
         assert_eq!(s.start_ms(), Some(5));
         assert_eq!(s.starting(DateTime::UNIX_EPOCH).unwrap().start_ms(), Some(0));
     }

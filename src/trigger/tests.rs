@@ -12,6 +12,6 @@ use crate::trigger::Cron;
 
 /// The occurrences after `after`, up to and including `last`, all epoch milliseconds.
 fn occurrences(cron: &Cron, after: i64, last: i64) -> Vec<i64> {
-    let next = |at: &i64| cron.next_after(*at).filter(|next| *next <= last);
+    let next = |at: &i64| cron.next_after_ms(*at).filter(|next| *next <= last);
     std::iter::successors(next(&after), next).collect()
 }

@@ -1,3 +1,6 @@
+use chrono::{DateTime, Utc};
+
+use super::spans::utc;
 use super::{Trigger, TriggerError};
 
 /// A trigger kept to its schedule's window: what a schedule row needs to move its cursor.
@@ -5,19 +8,8 @@ use super::{Trigger, TriggerError};
 /// Start and end are epoch milliseconds, both inclusive, both optional. An occurrence before the
 /// start is not planned; one after the end exhausts the schedule. What a start in the past means for a
 /// schedule made now, [`Client::ensure`](crate::Client::ensure) says.
-///
-/// ```
-/// use firetime::trigger::{Timing, Trigger};
-///
-/// let hourly = Trigger::cron("@hourly", "UTC")?;
-/// let timing = Timing::new(hourly, Some(1), Some(7_200_000))?;
-/// assert_eq!(timing.after(0), Some(3_600_000));
-/// assert_eq!(timing.after(3_600_000), Some(7_200_000));
-/// assert_eq!(timing.after(7_200_000), None);
-/// # Ok::<(), firetime::trigger::TriggerError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Timing {
+pub(crate) struct Timing {
     trigger: Trigger,
     start_ms: Option<i64>,
     end_ms: Option<i64>,
@@ -30,17 +22,22 @@ impl Timing {
     /// [`TriggerError::EndBeforeStart`]; [`TriggerError::NotAnchored`] if neither trigger nor window says
     /// when a simple trigger or a fixed delay starts; [`TriggerError::Simple`] if the window gives it a
     /// negative start.
-    pub fn new(trigger: Trigger, start_ms: Option<i64>, end_ms: Option<i64>) -> Result<Timing, TriggerError> {
+    pub(crate) fn new(
+        trigger: Trigger,
+        start_ms: Option<i64>,
+        end_ms: Option<i64>,
+    ) -> Result<Timing, TriggerError> {
         if let (Some(start_ms), Some(end_ms)) = (start_ms, end_ms)
             && end_ms < start_ms
         {
-            return Err(TriggerError::EndBeforeStart { start_ms, end_ms });
+            let (start, end) = (near(start_ms), near(end_ms));
+            return Err(TriggerError::EndBeforeStart { start, end });
         }
         Ok(Timing { trigger: anchor(trigger, start_ms)?, start_ms, end_ms })
     }
 
     /// The trigger, anchored.
-    pub fn trigger(&self) -> &Trigger {
+    pub(crate) fn trigger(&self) -> &Trigger {
         &self.trigger
     }
 
@@ -56,7 +53,7 @@ impl Timing {
 
     /// The occurrence that follows `prev_ms`, strictly later; `None` once the schedule is
     /// exhausted. Of a fixed delay: if a run ends at `prev_ms`.
-    pub fn after(&self, prev_ms: i64) -> Option<i64> {
+    pub(crate) fn after(&self, prev_ms: i64) -> Option<i64> {
         let before_start = self.start_ms.unwrap_or(i64::MIN).saturating_sub(1);
         let next = self.trigger.next_after(prev_ms.max(before_start))?;
         self.end_ms.is_none_or(|end| next <= end).then_some(next)
@@ -95,13 +92,18 @@ impl Timing {
     }
 }
 
+/// The instant for people: the calendar's end if it is beyond that, as in a row that somebody wrote by hand.
+fn near(millis: i64) -> DateTime<Utc> {
+    utc(millis).unwrap_or(if millis < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC })
+}
+
 fn anchor(trigger: Trigger, start_ms: Option<i64>) -> Result<Trigger, TriggerError> {
     match (&trigger, start_ms) {
         (Trigger::Simple(_) | Trigger::Delay(_), None) if trigger.start_ms().is_none() => {
             Err(TriggerError::NotAnchored)
         }
         (_, None) => Ok(trigger),
-        (_, Some(start)) => trigger.anchored(start),
+        (_, Some(start)) => trigger.anchored_ms(start),
     }
 }
 
@@ -139,7 +141,7 @@ mod tests {
     #[test]
     fn a_window_that_starts_after_the_trigger_skips_its_early_occurrences() {
         let simple = Trigger::every(Duration::from_millis(10)).unwrap().times(5).unwrap();
-        let timing = Timing::new(simple.anchored(100).unwrap(), Some(115), None).unwrap();
+        let timing = Timing::new(simple.anchored_ms(100).unwrap(), Some(115), None).unwrap();
         assert_eq!(all(&timing, 0), [120, 130, 140]);
     }
 
@@ -152,7 +154,7 @@ mod tests {
     #[test]
     fn an_end_before_the_start_is_refused() {
         let error = Timing::new(cron("@daily"), Some(5), Some(4)).unwrap_err();
-        assert_eq!(error, TriggerError::EndBeforeStart { start_ms: 5, end_ms: 4 });
+        assert_eq!(error, TriggerError::EndBeforeStart { start: near(5), end: near(4) });
         let said = "end time 1970-01-01T00:00:00.004Z is before start time 1970-01-01T00:00:00.005Z";
         assert_eq!(error.to_string(), said);
         assert!(Timing::new(cron("@daily"), Some(5), Some(5)).is_ok());

@@ -478,7 +478,7 @@ fn a_full_lane_delays_no_job_of_another(kind: ServerKind) {
         client.ensure(&slow.overlap(Overlap::Allow)).run().unwrap();
     }
     assert_eq!(begun.recv_timeout(SOON).unwrap(), "firetime-slow-1");
-    let soon = (Utc::now() + TimeDelta::seconds(2)).timestamp_millis();
+    let soon = Utc::now() + TimeDelta::seconds(2);
     let soon = every.anchored(soon).unwrap().times(TICKS).unwrap();
     client.ensure(&Schedule::new("tick", TEXT, &String::new(), soon).unwrap()).run().unwrap();
     let ticks: Vec<_> = (0..TICKS).map(|_| told.recv_timeout(SOON).unwrap()).collect();

@@ -1,6 +1,7 @@
 //! Making and changing schedules, and executions without one.
 
 use std::io::{self, Write};
+use std::ops::Bound;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -387,13 +388,11 @@ fn show_fire_times(
     now: DateTime<Utc>,
     out: &mut dyn Write,
 ) -> Result {
-    let now = now.timestamp_millis();
-    let start = start.map_or(now, |start| start.timestamp_millis());
-    let end = end.map(|end| end.timestamp_millis());
-    let timing = firetime::trigger::Timing::new(trigger.clone(), Some(start), end)?;
-    let shown = if let Trigger::Delay(_) = trigger { 1 } else { SHOWN };
-    let fire_times = std::iter::successors(timing.after(now - 1), |at| timing.after(*at)).take(shown);
-    let fire_times: Vec<i64> = fire_times.collect();
+    let end = end.map_or(Bound::Unbounded, Bound::Included);
+    let first = start.map_or(now, |start| start.max(now));
+    let anchored = trigger.clone().anchored(start.unwrap_or(now))?;
+    let fire_times: Vec<DateTime<Utc>> =
+        anchored.fire_times((Bound::Included(first), end)).take(SHOWN).collect();
     match (&fire_times[..], trigger) {
         ([], Trigger::Simple(_)) => {
             writeln!(out, "its fire times are past: what is missed follows the misfire policy")?;
@@ -402,10 +401,10 @@ fn show_fire_times(
         _ => writeln!(out, "fires at (UTC):")?,
     }
     for at in fire_times {
-        writeln!(out, "  {}", utc(DateTime::from_timestamp_millis(at)))?;
+        writeln!(out, "  {}", utc(Some(at)))?;
     }
     if let Trigger::Delay(delay) = trigger {
-        writeln!(out, "  then {} ms after each run", delay.delay_ms())?;
+        writeln!(out, "  then {} ms after each run", delay.delay().as_millis())?;
     }
     Ok(())
 }

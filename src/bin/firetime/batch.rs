@@ -3,6 +3,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
+use chrono::{DateTime, Utc};
 use firetime::Cron;
 
 use crate::text::escaped;
@@ -14,16 +15,16 @@ const MOST: u32 = 100_000;
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) cron: Cron,
-    /// Epoch milliseconds; the fire times are strictly later.
-    pub(crate) after: i64,
+    /// The fire times are strictly later.
+    pub(crate) after: DateTime<Utc>,
     /// 1 to 100,000.
     pub(crate) count: u32,
 }
 
 impl Question {
-    /// The fire times, epoch milliseconds: fewer than asked for if no more exist.
-    pub(crate) fn fire_times(&self) -> impl Iterator<Item = i64> {
-        let next = |at: &i64| self.cron.next_after(*at);
+    /// The fire times: fewer than asked for if no more exist.
+    pub(crate) fn fire_times(&self) -> impl Iterator<Item = DateTime<Utc>> {
+        let next = |at: &DateTime<Utc>| self.cron.next_after(*at);
         std::iter::successors(next(&self.after), next).take(usize::try_from(self.count).unwrap_or(usize::MAX))
     }
 }
@@ -61,11 +62,18 @@ fn parse(line: &[u8]) -> Result<Question, String> {
     let [expression, zone, after, count] = fields[..] else {
         return Err("a line has four fields: EXPR, ZONE, AFTER_MS and COUNT, separated by tabs".to_owned());
     };
-    let after = after.parse().map_err(|_| format!("AFTER_MS `{after}` is not a number of milliseconds"))?;
+    let after: i64 =
+        after.parse().map_err(|_| format!("AFTER_MS `{after}` is not a number of milliseconds"))?;
     let count = count.parse().ok().filter(|count| (1..=MOST).contains(count));
     let count = count.ok_or_else(|| format!("COUNT is not a number from 1 to {MOST}"))?;
     let cron = Cron::parse(expression, zone).map_err(|error| error.to_string())?;
-    Ok(Question { cron, after, count })
+    Ok(Question { cron, after: near(after), count })
+}
+
+/// The instant; before and behind the calendar its ends, between which all fire times lie.
+fn near(millis: i64) -> DateTime<Utc> {
+    let end = if millis < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
+    DateTime::from_timestamp_millis(millis).unwrap_or(end)
 }
 
 fn answer(question: Result<Question, String>, out: &mut dyn Write) -> io::Result<()> {
@@ -75,7 +83,7 @@ fn answer(question: Result<Question, String>, out: &mut dyn Write) -> io::Result
             out.write_all(b"ok")?;
             let mut found = 0;
             for at in question.fire_times() {
-                write!(out, "\t{at}")?;
+                write!(out, "\t{}", at.timestamp_millis())?;
                 found += 1;
             }
             out.write_all(if found < question.count { b"\tend\n" } else { b"\n" })?;
@@ -101,10 +109,12 @@ mod tests {
                      0 0 0 1 1 ? 1971\tUTC\t31536000000\t1\n\
                      * * * * *\tUTC\t0\t1\n\
                      \n\
-                     * * * * * ?\tUTC\t-5\t1";
+                     * * * * * ?\tUTC\t-5\t1\n\
+                     * * * * * ?\tUTC\t-9223372036854775808\t1\n\
+                     * * * * * ?\tUTC\t9223372036854775807\t1";
         let answers = answers(input.as_bytes());
         let lines: Vec<&str> = answers.lines().collect();
-        assert_eq!(lines.len(), 6);
+        assert_eq!(lines.len(), 8);
         assert_eq!(lines[..3], ["ok\t86400000\t172800000", "ok\t31536000000\tend", "ok\tend"]);
         assert!(lines[3].starts_with("err\tcron expression `* * * * *`: it has five fields"), "{}", lines[3]);
         assert!(lines[4].starts_with("err\ta line has four fields"), "{}", lines[4]);

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use chrono::DateTime;
+use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use serde::Serialize;
 
@@ -37,17 +37,17 @@ struct Answer<'a> {
 }
 
 pub(crate) fn next(question: &Question, output: Output, out: &mut dyn Write) -> Result {
-    let fire_times: Vec<i64> = question.fire_times().collect();
+    let fire_times: Vec<DateTime<Utc>> = question.fire_times().collect();
     let zone = question.cron.zone();
     let last = fire_times.last().copied().unwrap_or(question.after);
     let exhausted = question.cron.next_after(last).is_none();
     if output == Output::Json {
         let expression = question.cron.expression();
+        let fire_times = fire_times.iter().map(DateTime::timestamp_millis).collect();
         return output::json(out, &Answer { expression, zone, fire_times, exhausted });
     }
     let local: Option<Tz> = zone.parse().ok();
-    let instants = fire_times.iter().filter_map(|at| DateTime::from_timestamp_millis(*at));
-    let rows = instants.map(|at| {
+    let rows = fire_times.into_iter().map(|at| {
         let shown = local.map(|zone| at.with_timezone(&zone).format("%a %Y-%m-%d %H:%M:%S %:z").to_string());
         vec![utc(Some(at)), shown.unwrap_or_default()]
     });
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn a_single_question_shows_utc_and_local_time() {
         let cron = Cron::parse("0 0 9 1 1 ? 2025", "Europe/Berlin").unwrap();
-        let question = Question { cron, after: 0, count: 3 };
+        let question = Question { cron, after: DateTime::UNIX_EPOCH, count: 3 };
         let mut out = Vec::new();
         next(&question, Output::Table, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();

@@ -1,5 +1,7 @@
 //! One schedule: when it fires, what became of its occurrences, and who changed it.
 
+use std::ops::Bound;
+
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
@@ -25,8 +27,9 @@ use crate::console::words::zone::hour_of;
 use crate::console::words::{
     Badge, Glyph, Mark, Moment, clock, exact, first_line, in_words, millis, number, trigger,
 };
-use crate::trigger::{Timing, Trigger};
-use crate::{AuditFilter, Client, ExecutionFilter, ExecutionView, ScheduleDetails, ScheduleView, Target};
+use crate::{
+    AuditFilter, Client, ExecutionFilter, ExecutionView, ScheduleDetails, ScheduleView, Target, Trigger,
+};
 
 /// So many fire times to come are listed.
 const NEXT: usize = 10;
@@ -192,14 +195,11 @@ fn buttons(details: &ScheduleDetails, now: DateTime<Utc>, frame: &Frame) -> Vec<
 
 /// The fire times to come of its trigger; of one that waits for the end of a run only the next.
 fn coming(details: &ScheduleDetails) -> impl Iterator<Item = DateTime<Utc>> + use<> {
-    let is_delay = matches!(details.rule, Some(Trigger::Delay(_)));
-    let millis = |at: Option<DateTime<Utc>>| at.map(|at| at.timestamp_millis());
-    let timing = details.rule.clone().filter(|_| !is_delay);
-    let timing = timing.and_then(|rule| Timing::new(rule, millis(details.starts), millis(details.ends)).ok());
-    let is_active = details.schedule.state == "active";
-    let first = details.schedule.next.filter(|_| is_active).map(|at| at.timestamp_millis());
-    let times = std::iter::successors(first, move |at| timing.as_ref()?.after(*at));
-    times.filter_map(DateTime::from_timestamp_millis)
+    let first = details.schedule.next.filter(|_| details.schedule.state == "active");
+    let rule = details.rule.as_ref().filter(|rule| !matches!(rule, Trigger::Delay(_)));
+    let ends = details.ends.map_or(Bound::Unbounded, Bound::Included);
+    let others = first.zip(rule).map(|(first, rule)| rule.fire_times((Bound::Excluded(first), ends)));
+    first.into_iter().chain(others.into_iter().flatten())
 }
 
 /// Those that the grid has room for.

@@ -104,7 +104,7 @@ impl Bench {
         register(&self.store, NodeId::fresh(), &job);
         for n in 0..3 {
             let every =
-                Trigger::every(Duration::from_secs(1)).unwrap().anchored(START.millis() + 1_000).unwrap();
+                Trigger::every(Duration::from_secs(1)).unwrap().anchored_ms(START.millis() + 1_000).unwrap();
             let definition = crate::fixtures::definition(&format!("{}-{n}", job.name), every);
             self.store.ensure(&Definition { job: job.clone(), ..definition }).unwrap();
         }
@@ -119,7 +119,7 @@ impl Bench {
         register(&store, node, &job);
         for n in (0..).take(schedules) {
             let every = Trigger::every(Duration::from_secs(1)).unwrap().times(5).unwrap();
-            let trigger = every.anchored(START.millis() + 1_000 + n * apart).unwrap();
+            let trigger = every.anchored_ms(START.millis() + 1_000 + n * apart).unwrap();
             let definition = crate::fixtures::definition(&format!("s{n}"), trigger);
             store.ensure(&Definition { job: job.clone(), ..definition }).unwrap();
         }

@@ -63,7 +63,7 @@ impl Cluster {
         let scenario = Scenario { seed, nodes: 3, schedules: 0, span: 10 * EVERY, faults };
         let cluster = Self::new(&scenario, Database::memory(), &[]);
         let (start, ends) = (cluster.now + 60_000, cluster.ends - EVERY / 2);
-        let trigger = Trigger::every(span(EVERY)).unwrap().anchored(start).unwrap();
+        let trigger = Trigger::every(span(EVERY)).unwrap().anchored_ms(start).unwrap();
         let definition = Definition {
             application: APPLICATION.to_owned(),
             job: jobs::all()[0].clone(),

@@ -199,7 +199,7 @@ impl Plans {
         store: &dyn Store,
     ) {
         let interval = Duration::from_secs(seconds);
-        let trigger = Trigger::every(interval).unwrap().anchored(start).unwrap();
+        let trigger = Trigger::every(interval).unwrap().anchored_ms(start).unwrap();
         let times = (start..=self.ends).step_by(1_000 * seconds as usize).collect();
         self.make(12 * n, start, trigger, times, store);
         let made = self.made.last_mut().unwrap();
@@ -241,7 +241,8 @@ impl Plans {
     }
 
     fn add_with(&mut self, n: usize, at: Millis, payload: String, store: &dyn Store) {
-        let trigger = Trigger::every(Duration::from_secs(1)).unwrap().anchored(at).unwrap().times(1).unwrap();
+        let trigger =
+            Trigger::every(Duration::from_secs(1)).unwrap().anchored_ms(at).unwrap().times(1).unwrap();
         self.make(n, at, trigger, vec![at], store);
         let made = self.made.last_mut().unwrap();
         made.definition.payload = payload;
@@ -252,7 +253,8 @@ impl Plans {
     /// So many one-shots of a job that no node runs.
     pub(super) fn add_nobodys(&self, count: usize, at: Millis, store: &dyn Store) {
         let job = crate::domain::JobSpec { name: jobs::NOBODYS.to_owned(), ..jobs::all()[0].clone() };
-        let trigger = Trigger::every(Duration::from_secs(1)).unwrap().anchored(at).unwrap().times(1).unwrap();
+        let trigger =
+            Trigger::every(Duration::from_secs(1)).unwrap().anchored_ms(at).unwrap().times(1).unwrap();
         let definition =
             Definition { job, trigger, start: Some(Timestamp::at(at)), ..self.made[0].definition.clone() };
         for n in 0..count {
@@ -263,7 +265,7 @@ impl Plans {
     /// A schedule of a job that no node runs, which fires for the first time when all is over.
     pub(super) fn add_hourly_of_nobody(&self, store: &dyn Store) {
         let hourly = Trigger::every(Duration::from_secs(3_600)).unwrap();
-        let hourly = hourly.anchored(self.ends + 3_600_000).unwrap();
+        let hourly = hourly.anchored_ms(self.ends + 3_600_000).unwrap();
         let definition = Definition::new("hourly", jobs::NOBODYS, hourly);
         store.ensure(&Definition { application: APPLICATION.to_owned(), ..definition }).unwrap();
     }
@@ -275,7 +277,7 @@ impl Plans {
         if counted {
             let count = (self.ends - start) / interval + 1;
             let every = Trigger::every(Duration::from_millis(interval.unsigned_abs())).unwrap();
-            let trigger = every.anchored(start).unwrap().times(count.unsigned_abs()).unwrap();
+            let trigger = every.anchored_ms(start).unwrap().times(count.unsigned_abs()).unwrap();
             (trigger, (0..count).map(|k| start + k * interval).collect())
         } else {
             let whole = (start..=self.ends).skip_while(|at| at % 1_000 != 0).step_by(1_000);

@@ -10,6 +10,7 @@ mod words;
 
 use super::TriggerError;
 use super::zone::{Reading, Zone};
+use chrono::{DateTime, Utc};
 use spec::CronSpec;
 use std::sync::Arc;
 
@@ -72,8 +73,8 @@ pub enum Fold {
 /// use firetime::trigger::Cron;
 ///
 /// let cron = Cron::parse("0 0 9 ? * MON-FRI", "Europe/Berlin")?;
-/// let friday_nine = 1_735_891_200_000; // 2025-01-03 09:00 in Berlin
-/// let monday_nine = friday_nine + 3 * 86_400_000;
+/// let friday_nine = "2025-01-03T08:00:00Z".parse().unwrap(); // 09:00 in Berlin
+/// let monday_nine = "2025-01-06T08:00:00Z".parse().unwrap();
 /// assert_eq!(cron.next_after(friday_nine), Some(monday_nine));
 ///
 /// // Five fields are an error, not a guess:
@@ -103,7 +104,7 @@ impl Cron {
         let spec = parse::parse(expression)?;
         let (gap, fold) = Default::default();
         let cron = Cron { expression: expression.into(), spec, zone, gap, fold };
-        match cron.next_after(i64::MIN) {
+        match cron.next_after_ms(i64::MIN) {
             Some(_) => Ok(cron),
             None => Err(cron.never_fires()),
         }
@@ -114,12 +115,13 @@ impl Cron {
     /// Without effect on an expression whose hour field begins with `*`.
     ///
     /// ```
+    /// use chrono::{DateTime, Utc};
     /// use firetime::trigger::{Cron, Gap};
+    /// let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
     /// let cron = Cron::parse("0 30 2 * * ?", "Europe/Berlin")?;
-    /// let before = 1_711_846_800_000 - 1; // 2024-03-31: at 02:00 the clocks go to 03:00
-    /// assert_eq!(cron.next_after(before), Some(before + 1));
-    /// let next_day = before + 1 + (23 * 60 + 30) * 60_000;
-    /// assert_eq!(cron.with_gap(Gap::Skip).next_after(before), Some(next_day));
+    /// let midnight = at("2024-03-31T00:00:00Z"); // An hour later the clocks go from 02:00 to 03:00.
+    /// assert_eq!(cron.next_after(midnight), Some(at("2024-03-31T01:00:00Z")));
+    /// assert_eq!(cron.with_gap(Gap::Skip).next_after(midnight), Some(at("2024-04-01T00:30:00Z")));
     /// # Ok::<(), firetime::trigger::TriggerError>(())
     /// ```
     #[must_use]
@@ -134,8 +136,8 @@ impl Cron {
     /// ```
     /// use firetime::trigger::{Cron, Fold};
     /// let cron = Cron::parse("0 30 2 * * ?", "Europe/Berlin")?.with_fold(Fold::Both);
-    /// let first_pass = 1_729_989_000_000; // 2024-10-27 02:30, an hour before the other one
-    /// assert_eq!(cron.next_after(first_pass), Some(first_pass + 3_600_000));
+    /// let first_pass = "2024-10-27T00:30:00Z".parse().unwrap(); // 02:30, an hour before the other one
+    /// assert_eq!(cron.next_after(first_pass), Some(first_pass + chrono::TimeDelta::hours(1)));
     /// # Ok::<(), firetime::trigger::TriggerError>(())
     /// ```
     #[must_use]
@@ -168,11 +170,16 @@ impl Cron {
         self.fold
     }
 
-    /// The first occurrence strictly after `after_ms`, both epoch milliseconds UTC. Always a whole
-    /// second, never negative. `None` if there is none up to the year 2199.
+    /// The first occurrence strictly after `after`. Always a whole second, from 1970 on. `None` if there is
+    /// none up to the year 2199.
     ///
     /// Allocates nothing, and its work is bounded: at most one step per month of those years.
-    pub fn next_after(&self, after_ms: i64) -> Option<i64> {
+    pub fn next_after(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.next_after_ms(after.timestamp_millis()).and_then(DateTime::from_timestamp_millis)
+    }
+
+    /// The same in epoch milliseconds.
+    pub(crate) fn next_after_ms(&self, after_ms: i64) -> Option<i64> {
         let after = after_ms.max(-1).div_euclid(1_000).min(spec::END);
         let mut from = self.wall_to_search_from(after);
         loop {

@@ -131,7 +131,7 @@ fn odd() -> impl Strategy<Value = String> {
 }
 
 fn next_50(cron: &Cron, after: i64) -> Vec<i64> {
-    successors(cron.next_after(after), |at| cron.next_after(*at)).take(50).collect()
+    successors(cron.next_after_ms(after), |at| cron.next_after_ms(*at)).take(50).collect()
 }
 
 proptest! {

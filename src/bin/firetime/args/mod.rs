@@ -547,7 +547,7 @@ impl RawNext {
             (Some(path), _) => return Ok(Command::CronBatch(Source::named(path))),
             (None, Some(expression)) => Question {
                 cron: Cron::parse(&expression, &self.zone)?,
-                after: self.after.map_or(now, |after| after.from(now)).timestamp_millis(),
+                after: self.after.map_or(now, |after| after.from(now)),
                 count: self.count,
             },
             (None, None) => return Err(Failure::Usage("which expression? Write one, or --file".to_owned())),
@@ -713,7 +713,8 @@ mod tests {
     fn cron_next_reads_milliseconds_before_1970_too() {
         let line = ["cron", "next", "@daily", "--after", "-1", "--zone", "Asia/Tokyo"];
         let Command::CronNext(question, Output::Table) = resolve(&line, None).unwrap() else { panic!() };
-        assert_eq!((question.after, question.count, question.cron.zone()), (-1, 10, "Asia/Tokyo"));
+        let after = question.after.timestamp_millis();
+        assert_eq!((after, question.count, question.cron.zone()), (-1, 10, "Asia/Tokyo"));
     }
 
     fn at(line: &[&str]) -> Command {
@@ -838,7 +839,7 @@ mod tests {
         }
         refused(&[&["--application", "x", "schedules", "add", "nightly"], &daily[..]].concat());
         let Command::Add(_, new, _) = at(&[&add[..], &["--after", "1m"]].concat()) else { panic!() };
-        assert!(matches!(&new.fields.trigger, Some(Trigger::Delay(delay)) if delay.delay_ms() == 60_000));
+        assert!(matches!(&new.fields.trigger, Some(Trigger::Delay(delay)) if delay.delay().as_secs() == 60));
         let Command::Add(_, new, _) = at(&[&add[..], &daily[..], &["--replace", "--yes"]].concat()) else {
             panic!()
         };

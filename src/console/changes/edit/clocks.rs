@@ -1,13 +1,12 @@
 //! Changes of a time zone's clocks, and what they do to a cron trigger.
 
 use std::collections::BTreeSet;
-use std::iter::successors;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use chrono_tz::Tz;
 
 use crate::console::words::zone::{change_between, offset};
-use crate::{Cron, Fold, Gap};
+use crate::{Cron, Fold, Gap, Trigger};
 
 /// So far ahead changes of the clocks are looked for.
 const AHEAD: i64 = 366;
@@ -40,10 +39,9 @@ pub(super) fn of_cron(cron: &Cron, now: DateTime<Utc>) -> Vec<String> {
 }
 
 fn told(cron: &Cron, zone: Tz, change: ClockChange) -> Option<String> {
-    let near = |cron: Cron| -> BTreeSet<i64> {
+    let near = |cron: Cron| -> BTreeSet<DateTime<Utc>> {
         // What a gap moves fires as it ends, and a second pass lasts as long as the clocks go back.
-        let (from, to) = (change.at.timestamp_millis() - 1, (change.at + change.by.abs()).timestamp_millis());
-        successors(cron.next_after(from), |at| cron.next_after(*at)).take_while(|at| *at <= to).collect()
+        Trigger::Cron(cron).fire_times(change.at..=change.at + change.by.abs()).collect()
     };
     let wall = |at: DateTime<Utc>| at.with_timezone(&zone);
     let day = wall(change.at).format("%a %-d %b %Y");
@@ -54,17 +52,15 @@ fn told(cron: &Cron, zone: Tz, change: ClockChange) -> Option<String> {
         let from = wall(change.at - TimeDelta::seconds(1)) + TimeDelta::seconds(1);
         let clocks =
             format!("On {day} the clocks go forward at {}", (from.naive_local() - change.by).format("%H:%M"));
-        let fires = DateTime::from_timestamp_millis(*moved)?;
         return Some(match cron.gap() {
             Gap::FireAfter => {
-                format!("{clocks}: what they skip fires once, at {}.", wall(fires).format("%H:%M:%S"))
+                format!("{clocks}: what they skip fires once, at {}.", wall(*moved).format("%H:%M:%S"))
             }
             Gap::Skip => format!("{clocks}: what they skip does not fire."),
         });
     }
     let (first, both) = (near(cron.clone().with_fold(Fold::First)), near(cron.clone().with_fold(Fold::Both)));
-    let twice: Vec<DateTime<Utc>> =
-        both.difference(&first).copied().filter_map(DateTime::from_timestamp_millis).collect();
+    let twice: Vec<DateTime<Utc>> = both.difference(&first).copied().collect();
     let named: Vec<String> =
         twice.iter().take(NAMED).map(|at| wall(*at).format("%H:%M:%S").to_string()).collect();
     let more = twice.len().saturating_sub(named.len());

@@ -1,5 +1,7 @@
 //! The fields of a schedule as texts that people read and write.
 
+use std::time::Duration;
+
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::console::words::instant::instant;
@@ -34,7 +36,8 @@ pub(super) const TRIGGER: [&str; 6] = ["kind", "cron", "cron_zone", "span", "tim
 /// The texts of a schedule's fields, those that it has.
 pub(super) fn of(details: &ScheduleDetails) -> Vec<(&'static str, String)> {
     let exact = |at: Option<DateTime<Utc>>| at.map(written).unwrap_or_default();
-    let some = |span: Option<i64>| span.map(span_text).unwrap_or_default();
+    let millis = |span: i64| span_text(Duration::from_millis(span.unsigned_abs()));
+    let some = |span: Option<i64>| span.map(millis).unwrap_or_default();
     let (overlap, waiting) = details.overlap.split_once(' ').unwrap_or((&details.overlap, ""));
     let mut fields = trigger(details);
     // What begins at its start by itself says so there.
@@ -46,7 +49,7 @@ pub(super) fn of(details: &ScheduleDetails) -> Vec<(&'static str, String)> {
         ("description", details.schedule.description.clone()),
         ("priority", details.priority.to_string()),
         ("misfire", details.misfire.clone()),
-        ("threshold", span_text(details.schedule.misfire_threshold)),
+        ("threshold", millis(details.schedule.misfire_threshold)),
         ("timeout", some(details.time_limit)),
         ("overlap", overlap.to_owned()),
         ("waiting", waiting.to_owned()),
@@ -67,15 +70,14 @@ fn trigger(details: &ScheduleDetails) -> Vec<(&'static str, String)> {
             vec![kind("cron"), ("cron", cron.expression().to_owned()), ("cron_zone", cron.zone().to_owned())]
         }
         Some(Trigger::Simple(simple)) if simple.repeat_count() == 0 => {
-            let at = simple.start_ms().and_then(DateTime::from_timestamp_millis);
-            vec![kind("once"), ("at", at.map(written).unwrap_or_default())]
+            vec![kind("once"), ("at", simple.start().map(written).unwrap_or_default())]
         }
         Some(Trigger::Simple(simple)) => {
             let times = u64::try_from(simple.repeat_count()).map(|repeats| repeats.saturating_add(1));
             let times = times.map(|times| times.to_string()).unwrap_or_default();
-            vec![kind("every"), ("span", span_text(simple.interval_ms())), ("times", times)]
+            vec![kind("every"), ("span", span_text(simple.interval())), ("times", times)]
         }
-        Some(Trigger::Delay(delay)) => vec![kind("after"), ("span", span_text(delay.delay_ms()))],
+        Some(Trigger::Delay(delay)) => vec![kind("after"), ("span", span_text(delay.delay()))],
         _ => vec![kind("cron")],
     }
 }

@@ -1,11 +1,12 @@
 //! The next fire times by a new trigger, beside those by the old one.
 
+use std::ops::Bound;
+
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 
 use super::clocks;
-use crate::trigger::{Timing, Trigger};
-use crate::{EditPlan, ScheduleDetails};
+use crate::{EditPlan, ScheduleDetails, Trigger};
 
 /// So many fire times are shown beside each other.
 const SHOWN: usize = 10;
@@ -68,11 +69,8 @@ fn next(
     ends: Option<DateTime<Utc>>,
     now: DateTime<Utc>,
 ) -> Vec<DateTime<Utc>> {
-    let most = if matches!(trigger, Trigger::Delay(_)) { 1 } else { SHOWN };
-    let start = starts.unwrap_or(now).timestamp_millis();
-    let timing = Timing::new(trigger, Some(start), ends.map(|at| at.timestamp_millis()));
-    let Ok(timing) = timing else { return Vec::new() };
-    let first = timing.after(now.timestamp_millis());
-    let times = std::iter::successors(first, |at| timing.after(*at)).take(most);
-    times.filter_map(DateTime::from_timestamp_millis).collect()
+    let Ok(trigger) = trigger.anchored(starts.unwrap_or(now)) else { return Vec::new() };
+    let first = Bound::Included(starts.unwrap_or(now).max(now));
+    let times = trigger.fire_times((first, ends.map_or(Bound::Unbounded, Bound::Included)));
+    times.filter(|at| *at > now).take(SHOWN).collect()
 }

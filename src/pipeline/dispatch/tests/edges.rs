@@ -559,7 +559,7 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
 fn a_doubt_won_for_a_place_in_the_queue_goes_back() {
     for (seat, runs) in [(Seat::Thread, true), (Seat::Soon, false), (Seat::Place, false)] {
         let store = MemoryStore::new(START);
-        let every = Trigger::every(Duration::from_secs(3_600)).unwrap().anchored(START.millis()).unwrap();
+        let every = Trigger::every(Duration::from_secs(3_600)).unwrap().anchored_ms(START.millis()).unwrap();
         store.ensure(&definition("s", every)).unwrap();
         let entry = Arc::new(store.find("app", "s").unwrap().unwrap());
         let mut now = Now { db: START, boot: Boot::at(START.millis()), apart: 0 };

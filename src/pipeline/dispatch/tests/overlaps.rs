@@ -114,7 +114,7 @@ fn who_is_queued_begins_when_the_other_ends_and_not_with_the_next_poll() {
 #[test]
 fn eight_skips_in_a_row_are_told() {
     let mut bench = Bench::new(1, 9);
-    let every = Trigger::every(Duration::from_secs(1)).unwrap().anchored(START.millis() + 1_000).unwrap();
+    let every = Trigger::every(Duration::from_secs(1)).unwrap().anchored_ms(START.millis() + 1_000).unwrap();
     let job = JobSpec::new("job", JobPolicy::DEFAULT);
     let definition = crate::fixtures::definition("s0", every);
     bench.store.ensure(&Definition { job, overlap: Some(Overlap::Skip), ..definition }).unwrap();
