@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::DateTime;
+use chrono::{DateTime, Utc};
 
 use super::text::{escaped, shortened};
 use super::{Cause, Error, ExecutionId, ExecutionState, Lineage, NodeId};
@@ -48,8 +48,8 @@ pub enum Event {
     },
     /// A poll ended.
     Polled {
-        /// The grid tick it belongs to, epoch milliseconds UTC; `None` for an extra poll between ticks.
-        tick: Option<i64>,
+        /// The grid tick it belongs to; `None` for an extra poll between ticks.
+        tick: Option<DateTime<Utc>>,
         /// Occurrences planned inside the window.
         planned: usize,
         /// Pending executions found.
@@ -150,8 +150,8 @@ pub enum Event {
         state: ExecutionState,
         /// The error it ended with, if any.
         error: Option<String>,
-        /// When it is tried again, or goes on if it snoozed, epoch milliseconds UTC; none if it is not.
-        retry: Option<i64>,
+        /// When it is tried again, or goes on if it snoozed; none if it is not.
+        retry: Option<DateTime<Utc>>,
     },
     /// The time limit of an execution has passed, and its handler has not returned. Told once; when it
     /// returns, [`Event::Finished`] is told, with the state TIMED_OUT.
@@ -272,8 +272,8 @@ pub enum Event {
     ExpectationUnmet {
         /// The schedule's name.
         schedule: Arc<str>,
-        /// The fire time of the first such occurrence, epoch milliseconds UTC.
-        fire_time: i64,
+        /// The fire time of the first such occurrence.
+        fire_time: DateTime<Utc>,
         /// The span.
         expected_by: Duration,
     },
@@ -281,8 +281,8 @@ pub enum Event {
     ExpectationMet {
         /// The schedule's name.
         schedule: Arc<str>,
-        /// The fire time that the unmet expectation was told with, epoch milliseconds UTC.
-        fire_time: i64,
+        /// The fire time that the unmet expectation was told with.
+        fire_time: DateTime<Utc>,
     },
     /// What ended longer ago than the retention was removed.
     Purged {
@@ -298,8 +298,10 @@ pub enum Event {
     /// The database's clock and this host's differ by more than a second. Told once, and again when the
     /// difference has changed by more than a second or the clocks have agreed since.
     ClockOffset {
-        /// Database minus host, milliseconds.
-        millis: i64,
+        /// By how much.
+        by: Duration,
+        /// Whether the database's is ahead of the host's; otherwise it is behind.
+        is_ahead: bool,
     },
     /// The node stops: what it had planned and not claimed is left to the others.
     LeftToOthers {
@@ -410,7 +412,7 @@ impl Event {
         match self {
             Self::Joined { node } => format!("node {node} joined"),
             Self::Polled { tick, planned, pending, took } => {
-                let poll = tick.map_or("extra poll".to_owned(), |tick| format!("poll at tick {tick}"));
+                let poll = tick.map_or("extra poll".to_owned(), |tick| format!("poll at tick {}", tick.timestamp_millis()));
                 format!("{poll}: {planned} planned, {pending} pending, took {} ms", took.as_millis())
             }
             Self::TicksSkipped { count } => format!("polls fell behind: {} left out", counted(count, "tick")),
@@ -488,11 +490,11 @@ impl Event {
                 lasting.as_secs()
             ),
             Self::ExpectationUnmet { schedule, fire_time, expected_by } => {
-                let (at, seconds) = (instant(*fire_time), expected_by.as_secs_f64());
+                let (at, seconds) = (instant(fire_time), expected_by.as_secs_f64());
                 format!("schedule {schedule:?}: its occurrence of {at} has not succeeded within {seconds} s")
             }
             Self::ExpectationMet { schedule, fire_time } => {
-                let at = instant(*fire_time);
+                let at = instant(fire_time);
                 format!("schedule {schedule:?} has succeeded, its occurrence of {at} was not in time")
             }
             Self::Purged { occurrences, schedules, nodes } => {
@@ -502,8 +504,8 @@ impl Event {
                 format!("retention removed {occurrences}, {schedules}, {nodes}")
             }
             Self::ClockJumped => "the clock stepped: plan dropped, polling again".to_owned(),
-            Self::ClockOffset { millis } => {
-                let (apart, side) = (millis.unsigned_abs(), if *millis < 0 { "behind" } else { "ahead of" });
+            Self::ClockOffset { by, is_ahead } => {
+                let (apart, side) = (by.as_millis(), if *is_ahead { "ahead of" } else { "behind" });
                 format!("the database's clock is {apart} ms {side} this host's; check time synchronisation")
             }
             Self::LeftToOthers { planned } => {
@@ -559,9 +561,8 @@ impl fmt::Display for Event {
 }
 
 /// An instant for people.
-fn instant(millis: i64) -> String {
-    let utc = DateTime::from_timestamp_millis(millis);
-    utc.map_or_else(|| millis.to_string(), |at| at.format("%Y-%m-%d %H:%M:%S%.3f UTC").to_string())
+fn instant(at: &DateTime<Utc>) -> String {
+    at.format("%Y-%m-%d %H:%M:%S%.3f UTC").to_string()
 }
 
 /// `1 tick`, `2 ticks`.
@@ -602,14 +603,18 @@ mod tests {
             Event::Repaired { schedule: name(), what: "repaired" },
             Event::Exhausted { attempt: attempt(), deaths: 2 },
             Event::Contained { schedule: name(), reason: reason() },
-            Event::ExpectationUnmet { schedule: name(), fire_time: 0, expected_by: Duration::ZERO },
-            Event::ExpectationMet { schedule: name(), fire_time: 0 },
+            Event::ExpectationUnmet {
+                schedule: name(),
+                fire_time: DateTime::UNIX_EPOCH,
+                expected_by: Duration::ZERO,
+            },
+            Event::ExpectationMet { schedule: name(), fire_time: DateTime::UNIX_EPOCH },
             Event::NobodyCanRun { job: name(), schedules: 1, waiting: 0, lasting: Duration::ZERO },
             finished(ExecutionState::Succeeded, None, None),
-            finished(ExecutionState::Pending, None, Some(0)),
+            finished(ExecutionState::Pending, None, Some(DateTime::UNIX_EPOCH)),
             finished(ExecutionState::Cancelled, Some(reason()), None),
             finished(ExecutionState::Failed, Some(reason()), None),
-            finished(ExecutionState::Failed, Some(reason()), Some(0)),
+            finished(ExecutionState::Failed, Some(reason()), Some(DateTime::UNIX_EPOCH)),
             Event::TimedOut { attempt: attempt() },
             Event::Cancelled { attempt: attempt() },
             Event::GivenBack { attempt: attempt() },
@@ -652,10 +657,11 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_is_behind_or_ahead_and_never_ahead_by_less_than_nothing() {
-        let words = |millis| Event::ClockOffset { millis }.to_string();
-        assert!(words(-2_999).starts_with("the database's clock is 2999 ms behind this host's"));
-        assert!(words(1_001).starts_with("the database's clock is 1001 ms ahead of this host's"));
+    fn a_clock_is_behind_or_ahead() {
+        let words =
+            |millis, is_ahead| Event::ClockOffset { by: Duration::from_millis(millis), is_ahead }.to_string();
+        assert!(words(2_999, false).starts_with("the database's clock is 2999 ms behind this host's"));
+        assert!(words(1_001, true).starts_with("the database's clock is 1001 ms ahead of this host's"));
     }
 
     #[test]

@@ -61,10 +61,11 @@ pub(super) fn told(noted: Expectation) -> Event {
     let Expectation { name: schedule, expected_by, change } = noted;
     match (change.becomes, change.seen) {
         (Some(unmet), _) => {
-            Event::ExpectationUnmet { schedule, fire_time: unmet.millis(), expected_by: span(expected_by) }
+            let fire_time = unmet.utc().unwrap_or_default();
+            Event::ExpectationUnmet { schedule, fire_time, expected_by: span(expected_by) }
         }
         (None, seen) => {
-            let fire_time = seen.map_or(-1, |unmet| unmet.millis());
+            let fire_time = seen.and_then(Timestamp::utc).unwrap_or_default();
             Event::ExpectationMet { schedule, fire_time }
         }
     }

@@ -248,7 +248,7 @@ impl Runner {
                 return Event::Interrupted { attempt, took };
             }
             let (state, error) = (change.becomes(), change.error().cloned());
-            let retry = change.goes_on().map(Timestamp::millis);
+            let retry = change.goes_on().and_then(Timestamp::utc);
             Event::Finished { attempt, cause, lateness, took, state, error, retry }
         };
         let event = told(&outcome);

@@ -314,8 +314,8 @@ fn what_is_expected_and_does_not_come_is_noted_once() {
         let (mut unmet, mut met) = (BTreeMap::new(), BTreeMap::new());
         for (at, event) in cluster.alarms() {
             let (told, fire_time) = match event {
-                Event::ExpectationUnmet { fire_time, .. } => (&mut unmet, *fire_time),
-                Event::ExpectationMet { fire_time, .. } => (&mut met, *fire_time),
+                Event::ExpectationUnmet { fire_time, .. } => (&mut unmet, fire_time.timestamp_millis()),
+                Event::ExpectationMet { fire_time, .. } => (&mut met, fire_time.timestamp_millis()),
                 other => panic!("told at {at}: {other}"),
             };
             assert_eq!(told.insert(fire_time, *at), None, "told twice: {event}");

@@ -511,7 +511,9 @@ fn polls_stay_on_the_grid_for_two_minutes() {
     let mut ticks = Vec::new();
     while ticks.len() < 25 {
         let (tick, now) = wait_for(&events, |event| match event {
-            Event::Polled { tick: Some(tick), .. } => Some((*tick, Utc::now().timestamp_millis())),
+            Event::Polled { tick: Some(tick), .. } => {
+                Some((tick.timestamp_millis(), Utc::now().timestamp_millis()))
+            }
             _ => None,
         });
         // The poll begins at its tick: what is added is the poll itself, not what earlier ones took.

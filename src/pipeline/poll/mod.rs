@@ -280,8 +280,8 @@ impl PollMachine {
             self.outbox.push_back(PollOutput::Jumped);
             self.emit(Event::ClockJumped);
         }
-        if let Some(millis) = self.offset.warning() {
-            self.emit(Event::ClockOffset { millis });
+        if let Some(ahead) = self.offset.warning() {
+            self.emit(Event::ClockOffset { by: span(ahead.abs()), is_ahead: ahead > 0 });
         }
     }
 
@@ -308,7 +308,7 @@ impl PollMachine {
             self.timetable.found(now);
         }
         self.emit(Event::Polled {
-            tick: tick.map(Timestamp::millis),
+            tick: tick.and_then(Timestamp::utc),
             planned: occurrences.len(),
             pending: pendings.len(),
             took: span(now.boot - sent),

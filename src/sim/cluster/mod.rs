@@ -571,9 +571,11 @@ fn counted(store: &dyn Store) -> [i64; 4] {
 fn told(alarms: &[(Millis, Event)]) -> Vec<(String, Millis, bool)> {
     let told = |event: &Event| match event {
         Event::ExpectationUnmet { schedule, fire_time, .. } => {
-            Some((schedule.to_string(), *fire_time, false))
+            Some((schedule.to_string(), fire_time.timestamp_millis(), false))
         }
-        Event::ExpectationMet { schedule, fire_time } => Some((schedule.to_string(), *fire_time, true)),
+        Event::ExpectationMet { schedule, fire_time } => {
+            Some((schedule.to_string(), fire_time.timestamp_millis(), true))
+        }
         _ => None,
     };
     alarms.iter().filter_map(|(_, event)| told(event)).collect()

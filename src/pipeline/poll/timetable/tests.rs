@@ -10,7 +10,7 @@ use crate::store::Polled;
 
 fn ticks(told: &[PollOutput]) -> impl Iterator<Item = Millis> {
     told.iter().filter_map(|output| match output {
-        PollOutput::Event(Event::Polled { tick, .. }) => *tick,
+        PollOutput::Event(Event::Polled { tick, .. }) => tick.map(|tick| tick.timestamp_millis()),
         _ => None,
     })
 }
