@@ -24,7 +24,7 @@ use crate::store::figures::FiguresQuery;
 use crate::store::news::Notifier;
 use crate::store::switch::Switch;
 use crate::store::{self, ExecutionQuery, LeftAlone, ListPlace, Store, Verbs};
-use crate::time::Clock;
+use crate::time::{Clock, span};
 use crate::trigger::Timing;
 
 /// Manages one application's schedules and reads the cluster's state; runs no jobs itself.
@@ -285,7 +285,7 @@ impl Client {
             ends: timing.as_ref().and_then(Timing::end).and_then(Timestamp::utc),
             priority: settings.priority.unwrap_or_default(),
             misfire: settings.misfire.to_string(),
-            time_limit: settings.time_limit,
+            time_limit: settings.time_limit.map(span),
             overlap: settings.overlap.clone(),
             pause_after: settings.pause_after,
             next_five: next.filter_map(Timestamp::utc).collect(),

@@ -1,11 +1,13 @@
 //! One schedule, or one execution, whole.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::api::spans::some_as_millis;
 use crate::api::{ExecutionView, NodeView, OwnerView, Schedule, ScheduleView};
 use crate::domain::{Difference, Error, ErrorKind, JobId, ScheduleField, Timestamp, payload};
 use crate::store::Described;
@@ -36,8 +38,9 @@ pub struct ScheduleDetails {
     pub priority: i64,
     /// What becomes of missed occurrences: `FIRE_ONCE`, `DO_NOTHING` or `FIRE_ALL`.
     pub misfire: String,
-    /// How long its handler may take, milliseconds; none: as its job says.
-    pub time_limit: Option<i64>,
+    /// How long its handler may take; none: as its job says.
+    #[serde(serialize_with = "some_as_millis")]
+    pub time_limit: Option<Duration>,
     /// What becomes of an occurrence that is due while another execution has not ended: `SKIP`, `QUEUE 3`
     /// (three may wait), `REPLACE` or `ALLOW`.
     pub overlap: String,

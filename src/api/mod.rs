@@ -20,6 +20,7 @@ pub mod request;
 mod said;
 mod scheduler;
 mod schedules;
+pub(crate) mod spans;
 mod target;
 mod undecodable;
 mod upcoming;

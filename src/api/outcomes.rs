@@ -1,12 +1,16 @@
 //! Outcomes of attempts, counted.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::config;
 use crate::api::Client;
+use crate::api::spans::some_as_millis;
 use crate::domain::{Error, Timestamp};
 use crate::store::outcomes::{OutcomeCounts, OutcomeQuery, OutcomeSpan};
+use crate::time;
 
 /// Which outcomes [`Client::outcomes`] counts, and what it tells apart. Default: all, told apart by nothing.
 ///
@@ -41,7 +45,7 @@ impl Default for OutcomeFilter {
 }
 
 /// How many attempts ended, how late their handlers began, and how long they took. As JSON, instants are
-/// epoch milliseconds.
+/// epoch milliseconds, and spans are milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Outcomes {
@@ -66,14 +70,18 @@ pub struct Outcomes {
     pub cancelled: u64,
     /// Whose node died, so that another attempt follows or none is wanted.
     pub abandoned: u64,
-    /// How long after they were due their handlers began, on average; milliseconds. None if no node knew.
-    pub mean_lateness: Option<u64>,
-    /// The longest; milliseconds.
-    pub longest_lateness: Option<u64>,
-    /// How long their handlers took, on average; milliseconds. None if no node knew.
-    pub mean_duration: Option<u64>,
-    /// The longest; milliseconds.
-    pub longest_duration: Option<u64>,
+    /// How long after they were due their handlers began, on average. None if no node knew.
+    #[serde(serialize_with = "some_as_millis")]
+    pub mean_lateness: Option<Duration>,
+    /// The longest.
+    #[serde(serialize_with = "some_as_millis")]
+    pub longest_lateness: Option<Duration>,
+    /// How long their handlers took, on average. None if no node knew.
+    #[serde(serialize_with = "some_as_millis")]
+    pub mean_duration: Option<Duration>,
+    /// The longest.
+    #[serde(serialize_with = "some_as_millis")]
+    pub longest_duration: Option<Duration>,
 }
 
 impl Outcomes {
@@ -87,8 +95,8 @@ impl Outcomes {
         let count = |count: i64| u64::try_from(count).unwrap_or(0);
         let [succeeded, failed, timed_out, cancelled, abandoned, begun, lateness, duration] =
             counts.sums.map(count);
-        let mean = |sum: u64| sum.checked_div(begun);
-        let longest = |longest: i64| (begun > 0).then(|| count(longest));
+        let mean = |sum: u64| sum.checked_div(begun).map(Duration::from_millis);
+        let longest = |longest: i64| (begun > 0).then(|| time::span(longest));
         let instant = |at: Timestamp| at.utc().unwrap_or(DateTime::<Utc>::MAX_UTC);
         Self {
             since: instant(span.from),
@@ -125,7 +133,7 @@ impl Client {
     /// let since = Some(Utc::now() - TimeDelta::hours(24));
     /// for it in client.outcomes(&OutcomeFilter { since, by_job: true, ..Default::default() })? {
     ///     let (failed, all, late) = (it.failed, it.total(), it.longest_lateness.unwrap_or_default());
-    ///     println!("{}: {failed} of {all} failed, at most {late} ms late", it.job);
+    ///     println!("{}: {failed} of {all} failed, at most {late:?} late", it.job);
     /// }
     /// # Ok::<(), firetime::Error>(())
     /// ```
@@ -163,10 +171,11 @@ mod tests {
             job: "a".to_owned(),
             node: String::new(),
         };
+        let millis = |millis| Some(Duration::from_millis(millis));
         let outcomes = Outcomes::of((span.clone(), counts));
         assert_eq!((outcomes.total(), outcomes.abandoned), (5, 2));
-        assert_eq!((outcomes.mean_lateness, outcomes.longest_lateness), (Some(3), Some(9)));
-        assert_eq!((outcomes.mean_duration, outcomes.longest_duration), (Some(200), Some(400)));
+        assert_eq!((outcomes.mean_lateness, outcomes.longest_lateness), (millis(3), millis(9)));
+        assert_eq!((outcomes.mean_duration, outcomes.longest_duration), (millis(200), millis(400)));
         let none = OutcomeCounts { sums: [0, 0, 0, 0, 2, 0, 0, 0], longest: [0, 0] };
         let outcomes = Outcomes::of((span, none));
         assert_eq!((outcomes.mean_lateness, outcomes.longest_duration), (None, None));

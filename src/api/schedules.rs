@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::api::client::{Above, Client};
@@ -12,6 +13,7 @@ use crate::domain::{Error, ErrorKind, ScheduleState, Timestamp};
 use crate::store;
 use crate::store::figures::REPAIRED;
 use crate::store::schedules::{Among, ScheduleKey, ScheduleQuery};
+use crate::time::span;
 
 /// Which schedules to list ([`Client::find_schedules`]). Default: all by name, the first 1,000.
 ///
@@ -172,10 +174,9 @@ impl ScheduleView {
     /// For how long it should have been moved on, at an instant of the database's clock: since its misfire
     /// threshold has passed, and half a minute, in which the misfire handler has had its turn.
     #[must_use]
-    pub fn overdue(&self, now: DateTime<Utc>) -> Option<TimeDelta> {
-        let threshold = self.misfire_threshold.clamp(0, i64::MAX / 4);
-        let overdue = now - self.next?;
-        (overdue > TimeDelta::milliseconds(threshold + REPAIRED)).then_some(overdue)
+    pub fn overdue(&self, now: DateTime<Utc>) -> Option<Duration> {
+        let overdue = (now - self.next?).to_std().ok()?;
+        (overdue > self.misfire_threshold.saturating_add(span(REPAIRED))).then_some(overdue)
     }
 }
 

@@ -2,14 +2,16 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::api::client::Client;
 use crate::domain::{Error, NextFire, Timestamp};
 use crate::store::ScheduleRow;
 use crate::store::schedules::{Among, ScheduleQuery};
+use crate::time::millis;
 use crate::trigger::Timing;
 
 /// So many schedules are looked at.
@@ -52,8 +54,8 @@ impl Client {
     /// It looks at the 1,000 schedules that fire first, and tells 10,000 fires at most.
     ///
     /// ```
-    /// use chrono::TimeDelta;
     /// use firetime::{Client, Job, Schedule, Trigger};
+    /// use std::time::Duration;
     /// # let folder = tempfile::tempdir()?;
     /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
     /// # firetime::migrate(&url)?;
@@ -62,15 +64,15 @@ impl Client {
     /// let trigger = Trigger::cron("*/10 * * * * ?", "UTC")?;
     /// client.ensure(&Schedule::new("often", REPORT, &(), trigger)?).run()?;
     /// // No live node can run it.
-    /// assert_eq!(client.upcoming(TimeDelta::minutes(10))?.fires, []);
+    /// assert_eq!(client.upcoming(Duration::from_secs(600))?.fires, []);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// The database's failure.
-    pub fn upcoming(&self, span: TimeDelta) -> Result<Upcoming, Error> {
+    pub fn upcoming(&self, span: Duration) -> Result<Upcoming, Error> {
         let now = self.store.now()?;
-        let until = now + span.num_milliseconds();
+        let until = now.saturating_add(millis(span));
         let jobs = self.above()?.claimed_jobs();
         let page = self.store.schedule_page(&ScheduleQuery {
             application: self.application.clone(),

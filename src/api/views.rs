@@ -1,13 +1,17 @@
 //! Nodes, schedules and executions as people see them.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 
+use crate::api::spans::{as_millis, some_as_millis};
 use crate::domain::{
     Cause, ExecutionState, LaneHealth, NextFire, Rate, ScheduleField, ScheduleState, Timestamp,
 };
 use crate::store;
 use crate::store::sync::OwnerRow;
+use crate::time::span;
 
 /// A type that is made of a row of the store's: each field with its type and its value, of that row.
 macro_rules! view {
@@ -145,7 +149,7 @@ impl ExecutionView {
 }
 
 view! {
-    /// A node as people see it. As JSON, instants are epoch milliseconds.
+    /// A node as people see it. As JSON, instants are epoch milliseconds, and spans are milliseconds.
     NodeView of store::NodeRow as row {
         /// Its id: fresh for every start.
         id: String = row.id,
@@ -191,9 +195,10 @@ view! {
         /// Its last confirmed heartbeat.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         last_beat: Option<DateTime<Utc>> = row.last_beat.utc(),
-        /// After how long without a heartbeat it counts as silent, milliseconds: one that runs, and whose
-        /// database answers, is heard of sooner. None of a row that was written by hand.
-        silent_after: Option<i64> = Some(row.silent_after).filter(|span| *span >= 0),
+        /// After how long without a heartbeat it counts as silent: one that runs, and whose database answers,
+        /// is heard of sooner. None of a row that was written by hand.
+        #[serde(serialize_with = "some_as_millis")]
+        silent_after: Option<Duration> = Some(row.silent_after).filter(|span| *span >= 0).map(span),
         /// When it ended; none while it lives.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         ended: Option<DateTime<Utc>> = row.ended.as_ref().and_then(|(at, _)| at.utc()),
@@ -203,8 +208,8 @@ view! {
 }
 
 view! {
-    /// A schedule as people see it. As JSON, instants are epoch milliseconds. Texts are as stored, so that a
-    /// broken row can be shown too.
+    /// A schedule as people see it. As JSON, instants are epoch milliseconds, and spans are milliseconds.
+    /// Texts are as stored, so that a broken row can be shown too.
     ScheduleView of store::ScheduleRow as row {
         /// Its row id.
         id: i64 = row.id,
@@ -230,11 +235,12 @@ view! {
         /// The next fire time; none while a run is under way whose end says when that is.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         next: Option<DateTime<Utc>> = NextFire::stored(row.next).at().and_then(Timestamp::utc),
-        /// From how late on an occurrence counts as missed, milliseconds.
-        misfire_threshold: i64 = row.settings.threshold.unwrap_or_default(),
-        /// How long after its fire time an occurrence is to have succeeded, milliseconds; none if nobody
-        /// waits for it.
-        expected_by: Option<i64> = row.settings.expected_by,
+        /// From how late on an occurrence counts as missed.
+        #[serde(serialize_with = "as_millis")]
+        misfire_threshold: Duration = span(row.settings.threshold.unwrap_or_default()),
+        /// How long after its fire time an occurrence is to have succeeded; none if nobody waits for it.
+        #[serde(serialize_with = "some_as_millis")]
+        expected_by: Option<Duration> = row.settings.expected_by.map(span),
         /// The first fire time whose occurrence has not succeeded in time, nor has a later one, as the
         /// misfire handler has noted.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
@@ -300,14 +306,17 @@ view! {
         max_attempts: u32 = row.settings.policy.max_attempts,
         /// At most so many retries of an occurrence.
         max_retries: u32 = row.settings.policy.retry.at_most,
-        /// How long the first retry waits, in milliseconds.
-        retry_delay: u64 = millis(row.settings.policy.retry.first),
-        /// Each further one waits twice as long, up to this many milliseconds.
-        retry_cap: u64 = millis(row.settings.policy.retry.cap),
+        /// How long the first retry waits.
+        #[serde(serialize_with = "as_millis")]
+        retry_delay: Duration = row.settings.policy.retry.first,
+        /// Each further one waits twice as long, up to this span.
+        #[serde(serialize_with = "as_millis")]
+        retry_cap: Duration = row.settings.policy.retry.cap,
         /// By up to so many percent each pause is shortened.
         retry_jitter: u32 = row.settings.policy.retry.jitter,
-        /// How long a handler may take, in milliseconds; none: as long as it likes.
-        time_limit: Option<u64> = row.settings.policy.time_limit.map(millis),
+        /// How long a handler may take; none: as long as it likes.
+        #[serde(serialize_with = "some_as_millis")]
+        time_limit: Option<Duration> = row.settings.policy.time_limit,
         /// How many of its executions may run at once, on all nodes; none: any number.
         concurrency: Option<u32> = row.settings.policy.bounds.job.concurrency,
         /// How many may begin within a span of time.
@@ -347,19 +356,15 @@ view! {
     }
 }
 
-/// A span as people see it.
-fn millis(span: std::time::Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// How many executions may begin within a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RateView {
     /// At most so many
     pub count: u32,
-    /// within each span of so many milliseconds.
-    pub per: u64,
+    /// within each such span; as JSON milliseconds.
+    #[serde(serialize_with = "as_millis")]
+    pub per: Duration,
 }
 
 /// A number of more than 53 bits, which many readers of JSON would round.
@@ -369,7 +374,7 @@ fn as_text<S: Serializer>(number: &i64, serializer: S) -> Result<S::Ok, S::Error
 
 impl From<Rate> for RateView {
     fn from(Rate { count, per }: Rate) -> Self {
-        Self { count, per: per.unsigned_abs() }
+        Self { count, per: span(per) }
     }
 }
 

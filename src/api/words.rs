@@ -1,5 +1,7 @@
 //! Instants, spans and names as sentences have them.
 
+use std::time::Duration;
+
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::api::{AuditView, NodeView};
@@ -37,6 +39,11 @@ pub(super) fn span(span: TimeDelta) -> String {
         3_600..86_400 => both(seconds / 3_600, "h", seconds % 3_600 / 60, "min"),
         _ => both(seconds / 86_400, "d", seconds % 86_400 / 3_600, "h"),
     }
+}
+
+/// The same of a span that cannot be negative.
+pub(super) fn length(it: Duration) -> String {
+    span(TimeDelta::from_std(it).unwrap_or(TimeDelta::MAX))
 }
 
 /// From one instant to another, if both are known.

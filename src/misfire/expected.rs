@@ -65,7 +65,7 @@ pub(super) fn told(noted: Expectation) -> Event {
             Event::ExpectationUnmet { schedule, fire_time, expected_by: span(expected_by) }
         }
         (None, seen) => {
-            let fire_time = seen.and_then(Timestamp::utc).unwrap_or_default();
+            let fire_time = seen.and_then(|unmet| unmet.utc()).unwrap_or_default();
             Event::ExpectationMet { schedule, fire_time }
         }
     }

@@ -256,7 +256,7 @@ fn an_unmet_expectation_is_told(kind: ServerKind) {
     let expected = why.expected.as_ref().unwrap();
     assert_eq!(
         (expected.within, expected.until - at, expected.met),
-        (500, TimeDelta::milliseconds(500), None)
+        (Duration::from_millis(500), TimeDelta::milliseconds(500), None)
     );
     let is_up = || {
         client.why_at("nightly", at).unwrap().evidence.into_iter().find(|it| it.known.ends_with("not met"))

@@ -137,18 +137,18 @@ fn an_outage(kind: ServerKind) {
         _ => panic!("{why:#?}"),
     };
     let (how_late, policy) = late(&why);
-    assert!(how_late > THRESHOLD && policy == MisfirePolicy::DoNothing, "{why:#?}");
+    assert!(how_late > threshold && policy == MisfirePolicy::DoNothing, "{why:#?}");
     let why = client.why_at("made up", at).unwrap();
     is(&why, Fate::Waiting, &["waits: no node that has a handler for job \"tick\" has been heard of since "]);
     cluster.set_all(Mode::Pass);
     let why = once_it_is(&client, ("skipped", at), Fate::Skipped);
     is(&why, Fate::Skipped, &["it was missed by ", "(DO_NOTHING)"]);
     let (how_late, policy) = late(&why);
-    assert!(how_late > THRESHOLD && policy == MisfirePolicy::DoNothing, "{why:#?}");
+    assert!(how_late > threshold && policy == MisfirePolicy::DoNothing, "{why:#?}");
     let why = once_it_is(&client, ("made up", at), Fate::Succeeded);
     is(&why, Fate::Succeeded, &["made up for after it was missed"]);
     let (how_late, policy) = late(&why);
-    assert!(how_late > THRESHOLD && policy == MisfirePolicy::FireOnce, "{why:#?}");
+    assert!(how_late > threshold && policy == MisfirePolicy::FireOnce, "{why:#?}");
 }
 
 /// All nodes are killed, and nobody is left to declare them dead.
@@ -387,6 +387,6 @@ fn a_full_lane(kind: ServerKind) {
     is(&why, Fate::Succeeded, &[" s: it waited ", " s for a seat of lane \"default\""]);
     let late = why.late.as_ref().unwrap();
     let [LateWait::Lane { lane, span }] = &late.waits[..] else { panic!("{why:#?}") };
-    assert!(&**lane == "default" && (1_500..=late.by).contains(span), "{why:#?}");
+    assert!(&**lane == "default" && (Duration::from_millis(1_500)..=late.by).contains(span), "{why:#?}");
     assert!(scheduler.shutdown(SOON).is_clean());
 }

@@ -1,12 +1,13 @@
 //! What is the matter with an application, as its views tell.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::found::{Check, Finding, FindingKind, FindingLevel, MOST_SCHEDULES};
 use super::outage::Outage;
-use crate::api::words::{second, span};
+use crate::api::words::{length, second, span};
 use crate::api::{ApplicationView, ExecutionView, JobView, NodeView, ScheduleView, Standing};
 
 /// So long a node may be silent whose row does not say how long: written by hand.
@@ -59,7 +60,7 @@ fn counted(count: usize, most: usize, noun: &str) -> String {
 }
 
 fn is_silent(of: &Check, node: &NodeView) -> bool {
-    let may = node.silent_after.and_then(TimeDelta::try_milliseconds).unwrap_or(SILENT);
+    let may = node.silent_after.and_then(|span| TimeDelta::from_std(span).ok()).unwrap_or(SILENT);
     node.last_beat.is_none_or(|beat| of.now - beat > may)
 }
 
@@ -147,12 +148,12 @@ fn of_job(of: &Check, job: &JobView, is_handled: bool) -> Option<Finding> {
 /// The schedules of a job that should have been moved on.
 fn overdue(of: &Check, job: &JobView) -> Option<String> {
     let overdue = of.overdue.iter().filter(|it| it.job == job.name);
-    let overdue: Vec<(TimeDelta, &str)> =
+    let overdue: Vec<(Duration, &str)> =
         overdue.filter_map(|it| Some((it.overdue(of.now)?, it.name.as_str()))).collect();
     let (most, name) = overdue.iter().max()?;
     let schedules = counted(overdue.len(), MOST_SCHEDULES, "schedule");
     let are = if overdue.len() == 1 { "is" } else { "are" };
-    Some(format!("{schedules} {are} overdue, {name} for {}", span(*most)))
+    Some(format!("{schedules} {are} overdue, {name} for {}", length(*most)))
 }
 
 fn of_schedules(of: &Check) -> Vec<Finding> {

@@ -466,7 +466,10 @@ mod tests {
         client.edit("s").zone("UTC").run().unwrap();
         assert_eq!(trigger(&client), "cron 0 45 2 * * ? [UTC], gap SKIP");
         let after = client.schedule("s").unwrap();
-        assert_eq!((after.ends, after.time_limit, after.pause_after), (Some(end), Some(9_000), Some(3)));
+        assert_eq!(
+            (after.ends, after.time_limit, after.pause_after),
+            (Some(end), Some(Duration::from_secs(9)), Some(3))
+        );
         assert_eq!((&after.overlap, &after.payload), (&before.overlap, &before.payload));
         client.edit("s").payload(&7).job(Job::<u8>::new("other")).ending(end).run().unwrap();
         let after = client.schedule("s").unwrap();

@@ -1,8 +1,11 @@
 //! Reasons, each with what it is known from.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 
+use crate::api::spans::some_as_millis;
 use crate::api::{AuditView, RateView};
 use crate::domain::MisfirePolicy;
 
@@ -129,8 +132,9 @@ pub enum Because {
     },
     /// It was missed. With [`Fate::Succeeded`](crate::Fate::Succeeded) and the like it was made up for.
     Misfire {
-        /// How late it was found, milliseconds.
-        late: Option<i64>,
+        /// How late it was found.
+        #[serde(serialize_with = "some_as_millis")]
+        late: Option<Duration>,
         /// By which policy it was decided; none if that was another then, or if its schedule is gone.
         #[serde(serialize_with = "as_word")]
         policy: Option<MisfirePolicy>,

@@ -23,7 +23,10 @@ pub(super) fn evidence(facts: &Facts, fate: Fate, expected: Option<&Expected>) -
             add(because.word().to_owned(), said);
         }
         if let Some(rate) = facts.job.as_ref().and_then(|job| job.rate) {
-            add("rate".to_owned(), format!("its job may begin {} within {} ms", rate.count, rate.per));
+            add(
+                "rate".to_owned(),
+                format!("its job may begin {} within {} ms", rate.count, rate.per.as_millis()),
+            );
         }
     }
     if let Some(holder) = &facts.holder {
@@ -38,7 +41,10 @@ pub(super) fn evidence(facts: &Facts, fate: Fate, expected: Option<&Expected>) -
     if let Some(Plan { view, misfire, .. }) = &facts.plan {
         let policy = misfire.map_or("unknown", MisfirePolicy::as_str);
         add("trigger".to_owned(), view.trigger.clone());
-        add("misfire policy".to_owned(), format!("{policy}, from {} ms on", view.misfire_threshold));
+        add(
+            "misfire policy".to_owned(),
+            format!("{policy}, from {} ms on", view.misfire_threshold.as_millis()),
+        );
         add(
             "schedule".to_owned(),
             format!("{}, next fire time {}", view.state, view.next.map_or("none".to_owned(), instant)),

@@ -1,12 +1,15 @@
 //! Whether an occurrence has succeeded as soon as it was expected to.
 
+use std::time::Duration;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 
 use super::because::Because;
 use super::facts::Facts;
 use super::fate::Fate;
-use crate::api::words::{instant, span};
+use crate::api::spans::as_millis;
+use crate::api::words::{instant, length, span};
 use crate::domain::ExecutionState;
 use crate::store::audit::MET;
 
@@ -15,8 +18,9 @@ use crate::store::audit::MET;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Expected {
-    /// How long after its fire time, milliseconds.
-    pub within: i64,
+    /// How long after its fire time. As JSON milliseconds.
+    #[serde(serialize_with = "as_millis")]
+    pub within: Duration,
     /// Until when. As JSON epoch milliseconds.
     #[serde(with = "chrono::serde::ts_milliseconds")]
     pub until: DateTime<Utc>,
@@ -35,7 +39,7 @@ pub(super) fn expected(facts: &Facts, fate: Fate, because: &Because) -> Option<E
     let last = facts.attempts.last();
     let at = facts.at.or_else(|| last.filter(|it| it.origin == 0)?.fire_time)?;
     let within = facts.plan.as_ref()?.view.expected_by?;
-    let until = at.checked_add_signed(TimeDelta::try_milliseconds(within)?)?;
+    let until = at.checked_add_signed(TimeDelta::from_std(within).ok()?)?;
     let success = last.filter(|it| it.state == ExecutionState::Succeeded.as_str()).and_then(|it| it.finished);
     let later = || {
         let noted = facts.changes.iter().rev().find(|it| it.verb == MET && it.made >= Some(until));
@@ -46,11 +50,7 @@ pub(super) fn expected(facts: &Facts, fate: Fate, because: &Because) -> Option<E
 
 /// The fact, in words.
 pub(super) fn known(expected: &Expected, now: DateTime<Utc>) -> String {
-    let within = format!(
-        "within {}, until {}",
-        span(TimeDelta::milliseconds(expected.within)),
-        instant(expected.until)
-    );
+    let within = format!("within {}, until {}", length(expected.within), instant(expected.until));
     match expected.met {
         Some(met) if met <= expected.until => format!("{within}: met at {}", instant(met)),
         Some(met) => format!("{within}: met {} too late, at {}", span(met - expected.until), instant(met)),

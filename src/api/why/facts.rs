@@ -334,13 +334,13 @@ impl Facts {
     pub(super) fn misfire(&self, at: Option<DateTime<Utc>>, found: Option<DateTime<Utc>>) -> Because {
         let is_later = |it: &AuditView| it.made > found && it.fields.contains(&ScheduleField::Misfire);
         let plan = self.plan.as_ref().filter(|_| self.definition(is_later).is_none());
-        let late = at.zip(found).map(|(at, found)| (found - at).num_milliseconds());
+        let late = at.zip(found).map(|(at, found)| (found - at).to_std().unwrap_or_default());
         Because::Misfire { late, policy: plan.and_then(|plan| plan.misfire) }
     }
 
     /// Whether a live node has failed to send heartbeats; of a row that was written by hand nobody knows.
     pub(super) fn is_silent(&self, node: &NodeView) -> bool {
-        let quiet = node.last_beat.map(|heard| (self.now - heard).num_milliseconds());
+        let quiet = node.last_beat.map(|heard| (self.now - heard).to_std().unwrap_or_default());
         node.ended.is_none() && quiet.zip(node.silent_after).is_some_and(|(quiet, most)| quiet > most)
     }
 

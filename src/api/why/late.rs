@@ -1,10 +1,13 @@
 //! Why an execution began late, as far as that is known.
 
+use std::time::Duration;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 
 use super::facts::Facts;
-use crate::api::words::{instant, span};
+use crate::api::spans::as_millis;
+use crate::api::words::{instant, length};
 use crate::api::{AuditView, ExecutionView, NodeView};
 use crate::domain::{BoundScope, Reason, SeatKind, SeatWait};
 
@@ -15,14 +18,15 @@ const LATE: TimeDelta = TimeDelta::seconds(1);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Late {
-    /// How late, milliseconds.
-    pub by: i64,
+    /// How late. As JSON milliseconds.
+    #[serde(serialize_with = "as_millis")]
+    pub by: Duration,
     /// What it waited for. Empty if nothing is known of it: its node was slow to claim it, or the database.
     pub waits: Vec<LateWait>,
 }
 
 /// Something that an execution waited for after it was due. As JSON an object whose `for` names it; instants
-/// are epoch milliseconds.
+/// are epoch milliseconds, and spans are milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "for", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -58,27 +62,31 @@ pub enum LateWait {
     Lane {
         /// The lane.
         lane: String,
-        /// For how long, milliseconds.
-        span: i64,
+        /// For how long.
+        #[serde(serialize_with = "as_millis")]
+        span: Duration,
     },
     /// So many executions of its job, or of its group, ran as may run at once.
     Bound {
         /// `job` or `group`.
         of: String,
-        /// For how long, milliseconds.
-        span: i64,
+        /// For how long.
+        #[serde(serialize_with = "as_millis")]
+        span: Duration,
     },
     /// So many of its job, or of its group, had begun as may begin within a span of time.
     Rate {
         /// `job` or `group`.
         of: String,
-        /// For how long, milliseconds.
-        span: i64,
+        /// For how long.
+        #[serde(serialize_with = "as_millis")]
+        span: Duration,
     },
     /// It was claimed, and waited in the queue of its node.
     Queue {
-        /// For how long, milliseconds.
-        span: i64,
+        /// For how long.
+        #[serde(serialize_with = "as_millis")]
+        span: Duration,
     },
 }
 
@@ -92,16 +100,17 @@ pub(super) fn late(facts: &Facts, it: &ExecutionView) -> Option<Late> {
     }
     let holder = it.holder.filter(|_| it.attempt == 1).map(|holder| LateWait::Holder { holder });
     let queued = started - claimed;
-    let queue = (queued >= LATE).then(|| LateWait::Queue { span: queued.num_milliseconds() });
+    let queue = (queued >= LATE).then(|| LateWait::Queue { span: queued.to_std().unwrap_or_default() });
     // A snooze after the wait has moved the due time: the wait may be longer than the execution is late.
     let seat = it.waited_for.as_deref().and_then(|text| text.parse().ok());
     let seat = seat.filter(|wait: &SeatWait| wait.span <= late.num_milliseconds()).map(of_seat);
     let waits = pauses(facts, it, (due, claimed)).chain(no_node(facts, it, (due, claimed)));
     let waits = waits.chain(holder).chain(seat).chain(queue).collect();
-    Some(Late { by: late.num_milliseconds(), waits })
+    Some(Late { by: late.to_std().unwrap_or_default(), waits })
 }
 
 fn of_seat(SeatWait { seat, span }: SeatWait) -> LateWait {
+    let span = crate::time::span(span);
     let of = |scope| if scope == BoundScope::Job { "job" } else { "group" }.to_owned();
     match seat {
         SeatKind::Lane(lane) => LateWait::Lane { lane: lane.to_string(), span },
@@ -172,7 +181,6 @@ pub(super) fn said(late: &Late) -> String {
 }
 
 fn waited(wait: &LateWait) -> String {
-    let millis = |millis: i64| span(TimeDelta::milliseconds(millis));
     match wait {
         LateWait::Node { since, until } => {
             format!(
@@ -186,9 +194,9 @@ fn waited(wait: &LateWait) -> String {
             format!("{what} {name:?} was paused by {actor} until {}", instant(*until))
         }
         LateWait::Holder { holder } => format!("it must not overlap execution {holder}"),
-        LateWait::Lane { lane, span } => format!("it waited {} for a seat of lane {lane:?}", millis(*span)),
-        LateWait::Bound { of, span } => format!("it waited {} for a seat of its {of}", millis(*span)),
-        LateWait::Rate { of, span } => format!("it waited {} for the rate of its {of}", millis(*span)),
-        LateWait::Queue { span } => format!("it waited {} in its node's queue", millis(*span)),
+        LateWait::Lane { lane, span } => format!("it waited {} for a seat of lane {lane:?}", length(*span)),
+        LateWait::Bound { of, span } => format!("it waited {} for a seat of its {of}", length(*span)),
+        LateWait::Rate { of, span } => format!("it waited {} for the rate of its {of}", length(*span)),
+        LateWait::Queue { span } => format!("it waited {} in its node's queue", length(*span)),
     }
 }

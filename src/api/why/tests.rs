@@ -5,6 +5,8 @@ mod ran;
 mod skipped;
 mod waiting;
 
+use std::time::Duration;
+
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::answer::Why;
@@ -89,7 +91,7 @@ fn node(id: &str) -> NodeView {
         host_ip: String::new(),
         host_name: "host-a".to_owned(),
         pid: 41,
-        silent_after: Some(10_000),
+        silent_after: Some(Duration::from_secs(10)),
         state: "active".to_owned(),
         paused_by: String::new(),
         reason: String::new(),
@@ -118,8 +120,8 @@ fn job() -> JobView {
         recover: true,
         max_attempts: 2,
         max_retries: 0,
-        retry_delay: 0,
-        retry_cap: 0,
+        retry_delay: Duration::ZERO,
+        retry_cap: Duration::ZERO,
         retry_jitter: 0,
         time_limit: None,
         concurrency: None,
@@ -148,7 +150,7 @@ fn schedule() -> ScheduleView {
         description: String::new(),
         prev: Some(two()),
         next: Some(at(26, 0)),
-        misfire_threshold: 60_000,
+        misfire_threshold: Duration::from_secs(60),
         expected_by: None,
         unmet: None,
         triggered: 1,

@@ -199,7 +199,7 @@ fn overdue(facts: &Facts, plan: &Plan, at: DateTime<Utc>) -> Told {
     }
     if let Some(policy) = misses(facts, plan, at) {
         let held = hold.map_or_else(String::new, |hold| format!("; {}", hold.said));
-        let late = Some((facts.now - at).num_milliseconds());
+        let late = Some((facts.now - at).to_std().unwrap_or_default());
         let because = Because::Misfire { late, policy: Some(policy) };
         let policy = policy.as_str();
         let said = format!("was missed, and will be skipped by the misfire handler ({policy}){held}");
@@ -220,7 +220,7 @@ fn overdue(facts: &Facts, plan: &Plan, at: DateTime<Utc>) -> Told {
 
 /// The misfire policy by which it will not run, if it is missed by now.
 fn misses(facts: &Facts, plan: &Plan, at: DateTime<Utc>) -> Option<MisfirePolicy> {
-    let is_missed = (facts.now - at).num_milliseconds() > plan.view.misfire_threshold;
+    let is_missed = (facts.now - at).to_std().is_ok_and(|late| late > plan.view.misfire_threshold);
     let now = facts.now.timestamp_millis();
     let is_last = || {
         let timing = plan.timing.as_ref().filter(|timing| timing.delay_ms().is_none());

@@ -213,8 +213,8 @@ const OUTCOMES: &[Column<Outcomes>] = &[
     Column::new("LONGEST (MS)", |it| millis(it.longest_duration)),
 ];
 
-fn millis(span: Option<u64>) -> String {
-    span.map_or_else(|| "-".to_owned(), |millis| millis.to_string())
+fn millis(span: Option<Duration>) -> String {
+    span.map_or_else(|| "-".to_owned(), |span| span.as_millis().to_string())
 }
 
 /// Of each lane how many of its threads and async handlers are taken, and how many executions wait.
@@ -244,7 +244,7 @@ const JOBS: &[Column<JobView>] = &[
     Column::wide("RATE", |job| rate(job.rate)),
     Column::wide("AT ONCE IN A GROUP", |job| concurrency(job.group_concurrency)),
     Column::wide("RATE OF A GROUP", |job| rate(job.group_rate)),
-    Column::wide("TIME LIMIT", |job| time_limit(job.time_limit.map(u128::from))),
+    Column::wide("TIME LIMIT", |job| time_limit(job.time_limit)),
     Column::wide("DESCRIPTION", |job| shortened(&job.description, TEXT_SHOWN)),
     Column::new("PAUSED BY", |job| job.paused_by.clone()),
     Column::new("SINCE (UTC)", |job| utc(job.paused)),
@@ -259,8 +259,8 @@ fn job_reason(job: &JobView) -> String {
     }
 }
 
-pub(crate) fn time_limit(millis: Option<u128>) -> String {
-    millis.map_or_else(|| "none".to_owned(), |millis| format!("{millis} ms"))
+pub(crate) fn time_limit(span: Option<Duration>) -> String {
+    span.map_or_else(|| "none".to_owned(), |span| format!("{} ms", span.as_millis()))
 }
 
 fn concurrency(most: Option<u32>) -> String {
@@ -268,11 +268,12 @@ fn concurrency(most: Option<u32>) -> String {
 }
 
 fn rate(rate: Option<RateView>) -> String {
-    rate.map_or_else(|| "any".to_owned(), |rate| format!("{} in {} ms", rate.count, rate.per))
+    rate.map_or_else(|| "any".to_owned(), |rate| format!("{} in {} ms", rate.count, rate.per.as_millis()))
 }
 
 fn retries(job: &JobView) -> String {
-    let JobView { max_retries, retry_delay, retry_cap, retry_jitter, .. } = job;
+    let JobView { max_retries, retry_jitter, .. } = job;
+    let (retry_delay, retry_cap) = (job.retry_delay.as_millis(), job.retry_cap.as_millis());
     if *max_retries == 0 {
         return "none".to_owned();
     }
@@ -299,9 +300,7 @@ const SCHEDULES: &[Column<ScheduleView>] = &[
     Column::new("TRIGGER", |schedule| schedule.trigger.clone()),
     Column::new("LAST (UTC)", |schedule| utc(schedule.prev)),
     Column::new("NEXT (UTC)", next),
-    Column::wide("EXPECTED BY", |schedule| {
-        time_limit(schedule.expected_by.map(|span| span.unsigned_abs().into()))
-    }),
+    Column::wide("EXPECTED BY", |schedule| time_limit(schedule.expected_by)),
     Column::wide("IN WORDS", |schedule| schedule.trigger_words.clone()),
     Column::wide("TRIGGERED", |schedule| schedule.triggered.to_string()),
     Column::new("PAUSED BY", |schedule| schedule.paused_by.clone()),

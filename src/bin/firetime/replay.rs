@@ -108,7 +108,7 @@ fn agreement(replayed: &Replayed) -> (u64, u64) {
 
 fn row(it: &ReplayedSchedule) -> Vec<String> {
     let of = |count: fn(&Tally) -> u64| change(count(&it.unchanged), count(&it.changed));
-    let latest = |tally: &Tally| u64::try_from(tally.longest_late).unwrap_or(0);
+    let latest = |tally: &Tally| u64::try_from(tally.longest_late.as_millis()).unwrap_or(u64::MAX);
     vec![
         it.name.clone(),
         it.recorded.ran.to_string(),

@@ -1,6 +1,7 @@
 //! One schedule, or one execution, whole.
 
 use std::io::Write;
+use std::time::Duration;
 
 use firetime::{
     ErrorKind, ExecutionDetails, ExecutionLogs, ExecutionView, FieldEdit, OwnerView, ScheduleDetails,
@@ -31,7 +32,8 @@ pub(crate) fn schedule(target: &Target, name: &str, output: Output, out: &mut dy
     }
     let ScheduleDetails { schedule, payload, starts, ends, priority, next_five, counts, last, .. } = &details;
     let of = |field, value: String| by_hand(&details, field, value);
-    let span = |millis: Option<i64>| millis.map_or_else(String::new, |millis| format!("{millis} ms"));
+    let span =
+        |span: Option<Duration>| span.map_or_else(String::new, |span| format!("{} ms", span.as_millis()));
     let fire_times = match &next_five[..] {
         [] => vec![inspect::next(schedule)],
         known => known.iter().map(|at| utc(Some(*at))).collect(),
@@ -54,7 +56,10 @@ pub(crate) fn schedule(target: &Target, name: &str, output: Output, out: &mut dy
             ("misfire", of(ScheduleField::Misfire, details.misfire.clone())),
             (
                 "missed from",
-                of(ScheduleField::MisfireThreshold, format!("{} ms on", schedule.misfire_threshold)),
+                of(
+                    ScheduleField::MisfireThreshold,
+                    format!("{} ms on", schedule.misfire_threshold.as_millis()),
+                ),
             ),
             ("time limit", of(ScheduleField::TimeLimit, span(details.time_limit))),
             ("overlap", of(ScheduleField::Overlap, details.overlap.to_lowercase())),

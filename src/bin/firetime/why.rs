@@ -99,7 +99,9 @@ fn of_day(
 
 /// A line for each.
 fn lines<'a>(out: &mut dyn Write, answers: impl Iterator<Item = &'a Why>) -> Result {
-    let late = |why: &Why| why.late.as_ref().map_or_else(|| "-".to_owned(), |late| format!("{} ms", late.by));
+    let late = |why: &Why| {
+        why.late.as_ref().map_or_else(|| "-".to_owned(), |late| format!("{} ms", late.by.as_millis()))
+    };
     let row =
         |why: &Why| vec![utc(why.at), word(why.fate), why.reason.clone(), late(why), why.sentence.clone()];
     output::table(out, ["FIRE TIME (UTC)", "FATE", "REASON", "LATE", "WHY"], answers.map(row))

@@ -1,13 +1,14 @@
 //! How the attempts of the last 24 hours ended.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use chrono::{DateTime, DurationRound, TimeDelta, Utc};
 
 use super::plot::{Plot, Point};
 use crate::console::web::trouble::Trouble;
 use crate::console::words::zone::shown;
-use crate::console::words::{counted, millis, number};
+use crate::console::words::{counted, length, number};
 use crate::{Client, OutcomeFilter, Outcomes};
 
 /// So many hours are shown, the one that has begun among them.
@@ -69,9 +70,9 @@ fn lateness(hours: &[Outcomes], now: DateTime<Utc>) -> Option<Plot> {
         let hour = it.since.with_timezone(&shown()).format("%H:00");
         Some(Point {
             at: it.since,
-            millis: i64::try_from(longest).unwrap_or(i64::MAX),
+            millis: i64::try_from(longest.as_millis()).unwrap_or(i64::MAX),
             is_bad: false,
-            title: format!("{hour}: on average {}, at worst {}", millis(mean), millis(longest)),
+            title: format!("{hour}: on average {}, at worst {}", length(mean), length(longest)),
         })
     };
     let points: Vec<Point> = hours.iter().filter_map(point).collect();
@@ -81,12 +82,17 @@ fn lateness(hours: &[Outcomes], now: DateTime<Utc>) -> Option<Plot> {
 /// How late attempts began on average, hours with many counting more, and at worst.
 fn late_words(hours: &[Outcomes]) -> String {
     let known = hours.iter().filter_map(|it| Some((it.mean_lateness?, it.longest_lateness?, it.total())));
-    let add = |(sum, worst, count): (u128, u64, u64), (mean, longest, total): (u64, u64, u64)| {
-        (sum + u128::from(mean) * u128::from(total), worst.max(longest), count.saturating_add(total))
+    let add = |(sum, worst, count): (u128, Duration, u64),
+               (mean, longest, total): (Duration, Duration, u64)| {
+        (sum + mean.as_millis() * u128::from(total), worst.max(longest), count.saturating_add(total))
     };
-    let (sum, worst, count) = known.fold((0, 0, 0), add);
-    match sum.checked_div(u128::from(count)).and_then(|mean| u64::try_from(mean).ok()) {
-        Some(mean) => format!("they began {} late on average, {} at worst", millis(mean), millis(worst)),
+    let (sum, worst, count) = known.fold((0, Duration::ZERO, 0), add);
+    match sum
+        .checked_div(u128::from(count))
+        .and_then(|mean| u64::try_from(mean).ok())
+        .map(Duration::from_millis)
+    {
+        Some(mean) => format!("they began {} late on average, {} at worst", length(mean), length(worst)),
         None => String::new(),
     }
 }

@@ -1,10 +1,12 @@
 //! Spans over time as a picture of points, with its figures in words.
 
+use std::time::Duration;
+
 use askama::Template;
 use askama::filters::HtmlSafe;
 use chrono::{DateTime, Utc};
 
-use crate::console::words::{Moment, millis};
+use crate::console::words::{Moment, length};
 
 /// Where the points lie, and where the labels are: the left edge, the width, the top, the height.
 const PLACE: (i64, i64, i64, i64) = (64, 390, 8, 96);
@@ -71,10 +73,9 @@ impl Plot {
             is_bad: it.is_bad,
             title: it.title.clone(),
         };
-        let lines = scale
-            .labels()
-            .into_iter()
-            .map(|span| (top + height - scale.height(span, height), millis(span.unsigned_abs())));
+        let lines = scale.labels().into_iter().map(|span| {
+            (top + height - scale.height(span, height), length(Duration::from_millis(span.unsigned_abs())))
+        });
         Some(Self {
             id,
             title: title.to_owned(),
@@ -90,7 +91,7 @@ impl Plot {
 fn words(sorted: &[i64]) -> Option<String> {
     let of = |percent: usize| {
         let place = (sorted.len() * percent).div_ceil(100).max(1) - 1;
-        sorted.get(place).map(|span| millis(span.unsigned_abs()))
+        sorted.get(place).map(|span| length(Duration::from_millis(span.unsigned_abs())))
     };
     Some(format!("median {}, 95 of 100 within {}, at worst {}", of(50)?, of(95)?, of(100)?))
 }

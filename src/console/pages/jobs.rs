@@ -14,7 +14,7 @@ use crate::console::frame::Frame;
 use crate::console::state::Console;
 use crate::console::web::query::{self, Query};
 use crate::console::web::trouble::Trouble;
-use crate::console::words::{Badge, Mark, Moment, because, first_line, millis, number};
+use crate::console::words::{Badge, Mark, Moment, because, first_line, length, number};
 use crate::{Client, JobView, Outcomes, RateView, Target};
 
 #[derive(Template)]
@@ -113,7 +113,7 @@ fn row(job: &JobView, day: Option<&Outcomes>, frame: &Frame) -> Row {
     };
     let retries = match job.max_retries {
         0 => "none".to_owned(),
-        count => format!("{count}, first after {}", millis(job.retry_delay)),
+        count => format!("{count}, first after {}", length(job.retry_delay)),
     };
     Row {
         name: job.name.clone(),
@@ -129,9 +129,9 @@ fn row(job: &JobView, day: Option<&Outcomes>, frame: &Frame) -> Row {
         to_executions: query::address("executions", "job", &job.name),
         bounds: bounds(job),
         retries,
-        limit: job.time_limit.map_or_else(|| "none".to_owned(), millis),
+        limit: job.time_limit.map_or_else(|| "none".to_owned(), length),
         day: day.map(told).unwrap_or_default(),
-        late: day.and_then(|it| it.longest_lateness).map(millis).unwrap_or_default(),
+        late: day.and_then(|it| it.longest_lateness).map(length).unwrap_or_default(),
         button,
     }
 }
@@ -139,7 +139,7 @@ fn row(job: &JobView, day: Option<&Outcomes>, frame: &Frame) -> Row {
 fn bounds(job: &JobView) -> String {
     let at_once = |count: Option<u32>, of: &str| count.map(|count| format!("{count} at once{of}"));
     let rate = |rate: Option<RateView>, of: &str| {
-        rate.map(|RateView { count, per, .. }| format!("{count} in {}{of}", millis(per)))
+        rate.map(|RateView { count, per, .. }| format!("{count} in {}{of}", length(per)))
     };
     let bounds = [
         at_once(job.concurrency, ""),

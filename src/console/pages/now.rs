@@ -1,6 +1,7 @@
 //! The first page: what needs people, and what goes on.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
@@ -23,7 +24,7 @@ const ROWS: usize = 10;
 /// So many that run or wait are counted; then there are more.
 const COUNTED: usize = 1_000;
 /// What comes next is shown so far ahead.
-const AHEAD: TimeDelta = TimeDelta::minutes(10);
+const AHEAD: Duration = Duration::from_secs(600);
 /// Each bar of what comes next is so long.
 const BAR_SECONDS: i64 = 10;
 
@@ -242,7 +243,7 @@ fn next_words(upcoming: &Upcoming) -> String {
 /// How many fires there are in each ten seconds.
 fn bars(upcoming: &Upcoming, now: DateTime<Utc>) -> Vec<Bar> {
     const HEIGHT: i64 = 60;
-    let bars = AHEAD.num_seconds() / BAR_SECONDS;
+    let bars = AHEAD.as_secs().cast_signed() / BAR_SECONDS;
     let mut counts = vec![0_i64; usize::try_from(bars).unwrap_or_default()];
     for fire in &upcoming.fires {
         let place = ((fire.at - now).num_seconds() / BAR_SECONDS).clamp(0, bars - 1);

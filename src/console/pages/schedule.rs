@@ -1,6 +1,7 @@
 //! One schedule: when it fires, what became of its occurrences, and who changed it.
 
 use std::ops::Bound;
+use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
@@ -25,7 +26,7 @@ use crate::console::web::trouble::Trouble;
 use crate::console::words::instant::instant;
 use crate::console::words::zone::hour_of;
 use crate::console::words::{
-    Badge, Glyph, Mark, Moment, clock, exact, first_line, in_words, millis, number, trigger,
+    Badge, Glyph, Mark, Moment, clock, exact, first_line, in_words, length, number, trigger,
 };
 use crate::{
     AuditFilter, Client, ExecutionFilter, ExecutionView, ScheduleDetails, ScheduleView, Target, Trigger,
@@ -240,7 +241,7 @@ fn plot(
             "execution {}, {}: {}",
             it.id,
             Moment::exactly(at).said,
-            millis(took.max(0).unsigned_abs())
+            length(Duration::from_millis(took.max(0).unsigned_abs()))
         );
         Some(Point { at, millis: took, is_bad: it.state != "SUCCEEDED" && it.state != "RUNNING", title })
     };
@@ -250,17 +251,16 @@ fn plot(
 fn facts(details: &ScheduleDetails) -> Vec<(&'static str, String)> {
     let schedule = &details.schedule;
     let exact = |at: Option<DateTime<Utc>>| at.map(|at| Moment::exactly(at).said).unwrap_or_default();
-    let span = |span: i64| millis(span.unsigned_abs());
     let by_hand = details.edits.iter().map(|edit| format!("{} by {}", edit.field.as_str(), edit.by));
     let facts = [
         ("Trigger", in_words(&schedule.trigger)),
         ("Overlap", details.overlap.to_lowercase()),
         ("Missed", details.misfire.to_lowercase().replace('_', " ")),
-        ("Missed after", span(schedule.misfire_threshold)),
-        ("Time limit", details.time_limit.map(span).unwrap_or_default()),
+        ("Missed after", length(schedule.misfire_threshold)),
+        ("Time limit", details.time_limit.map(length).unwrap_or_default()),
         (
             "Expected by",
-            schedule.expected_by.map(|it| format!("{} after its fire time", span(it))).unwrap_or_default(),
+            schedule.expected_by.map(|it| format!("{} after its fire time", length(it))).unwrap_or_default(),
         ),
         (
             "Pauses itself after",

@@ -17,7 +17,9 @@ use crate::console::frame::Frame;
 use crate::console::state::Console;
 use crate::console::web::query::{self, Query};
 use crate::console::web::trouble::Trouble;
-use crate::console::words::{Badge, Mark, Moment, because, counted, first_line, number, span, trigger};
+use crate::console::words::{
+    Badge, Mark, Moment, because, counted, first_line, length, number, span, trigger,
+};
 use crate::{Client, ScheduleFilter, SchedulePage, ScheduleView, Standing, Target};
 
 /// So many are on a page.
@@ -224,7 +226,7 @@ pub(super) fn state_of(schedule: &ScheduleView, now: DateTime<Utc>) -> (Badge, S
         }
         "active" if !left_alone.is_empty() => (Badge::new(Mark::Late, "left alone"), left_alone.clone()),
         "active" if schedule.overdue(now).is_some() => {
-            let overdue = schedule.overdue(now).map(span).unwrap_or_default();
+            let overdue = schedule.overdue(now).map(length).unwrap_or_default();
             (Badge::new(Mark::Late, "overdue"), format!("should have fired {overdue} ago"))
         }
         "active" => match unmet {

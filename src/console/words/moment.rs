@@ -1,5 +1,7 @@
 //! Instants and spans as pages show them.
 
+use std::time::Duration;
+
 use askama::Template;
 use askama::filters::HtmlSafe;
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
@@ -98,9 +100,9 @@ pub(crate) fn span(span: TimeDelta) -> String {
     }
 }
 
-/// The span of so many milliseconds.
-pub(crate) fn millis(millis: u64) -> String {
-    span(TimeDelta::milliseconds(i64::try_from(millis).unwrap_or(i64::MAX / 2)))
+/// The same of a span that cannot be negative.
+pub(crate) fn length(it: Duration) -> String {
+    span(TimeDelta::from_std(it).unwrap_or(TimeDelta::MAX))
 }
 
 #[cfg(test)]

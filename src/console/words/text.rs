@@ -1,6 +1,8 @@
 //! Triggers, counts and reasons as pages say them.
 
-use super::moment::millis;
+use std::time::Duration;
+
+use super::moment::length;
 use crate::ScheduleView;
 
 /// A schedule's trigger in words, or else as it is written.
@@ -18,7 +20,9 @@ pub(crate) fn in_words(trigger: &str) -> String {
         let count =
             words.last().filter(|_| word.trim_end_matches(',') == "ms").and_then(|it| it.parse().ok());
         match (count, words.last_mut()) {
-            (Some(count), Some(last)) => *last = millis(count) + word.trim_start_matches("ms"),
+            (Some(count), Some(last)) => {
+                *last = length(Duration::from_millis(count)) + word.trim_start_matches("ms")
+            }
             _ => words.push(word.to_owned()),
         }
     }

@@ -1,16 +1,18 @@
 //! What became of executions, counted by schedule.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::record::Record;
 use crate::api::ExecutionView;
+use crate::api::spans::as_millis;
 use crate::domain::ExecutionState;
 
-/// Who begins so many milliseconds after its fire time is late.
-const LATE: i64 = 5_000;
+/// Who begins later than this after its fire time is late.
+const LATE: Duration = Duration::from_secs(5);
 
 /// What a replay came to. As JSON, instants are RFC 3339, and spans are milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -54,8 +56,9 @@ pub struct Tally {
     pub skipped: BTreeMap<String, u64>,
     /// First attempts that began more than five seconds after their fire times.
     pub late: u64,
-    /// How late the latest of all first attempts began, milliseconds.
-    pub longest_late: i64,
+    /// How late the latest of all first attempts began.
+    #[serde(serialize_with = "as_millis")]
+    pub longest_late: Duration,
     /// Executions that waited or ran at the end.
     pub open: u64,
 }
@@ -74,7 +77,7 @@ impl Tally {
             _ => {}
         }
         if let (Some(fire_time), Some(started), 1) = (it.fire_time, it.started, it.attempt) {
-            let late = (started - fire_time).num_milliseconds();
+            let late = (started - fire_time).to_std().unwrap_or_default();
             self.late += u64::from(late > LATE);
             self.longest_late = self.longest_late.max(late);
         }

@@ -3,7 +3,7 @@ use crate::api::why::expected::Expected;
 
 /// "nightly", which is to succeed within an hour.
 fn expecting(attempts: Vec<ExecutionView>) -> Facts {
-    let view = ScheduleView { expected_by: Some(3_600_000), ..schedule() };
+    let view = ScheduleView { expected_by: Some(Duration::from_secs(3_600)), ..schedule() };
     let plan = noon().plan.map(|plan| Plan { view, ..plan });
     Facts { plan, ..with(attempts) }
 }
@@ -11,7 +11,7 @@ fn expecting(attempts: Vec<ExecutionView>) -> Facts {
 #[track_caller]
 fn told(facts: &Facts, met: Option<DateTime<Utc>>, words: &str) {
     let why = explain(facts);
-    assert_eq!(why.expected, Some(Expected { within: 3_600_000, until: at(3, 0), met }));
+    assert_eq!(why.expected, Some(Expected { within: Duration::from_secs(3_600), until: at(3, 0), met }));
     let known = why.evidence.iter().find(|it| it.what == "expected").map(|it| it.known.clone()).unwrap();
     assert_eq!(known, format!("within 1 h, until 2026-11-29 03:00:00.000 UTC: {words}"));
 }

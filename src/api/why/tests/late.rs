@@ -11,8 +11,8 @@ fn late(facts: &Facts) -> Option<Late> {
 }
 
 #[track_caller]
-fn waited(facts: &Facts, by: i64, waits: Vec<LateWait>) {
-    assert_eq!(late(facts), Some(Late { by, waits }));
+fn waited(facts: &Facts, by: u64, waits: Vec<LateWait>) {
+    assert_eq!(late(facts), Some(Late { by: Duration::from_millis(by), waits }));
 }
 
 #[test]
@@ -26,7 +26,11 @@ fn a_late_begin_says_for_which_seat_it_waited() {
     says(&run("lane slow 40100"), Fate::Succeeded, "", &lane);
     // Of a due time before it was snoozed.
     waited(&run("lane slow 41201"), 41_200, Vec::new());
-    waited(&run("lane slow 40100"), 41_200, vec![LateWait::Lane { lane: "slow".to_owned(), span: 40_100 }]);
+    waited(
+        &run("lane slow 40100"),
+        41_200,
+        vec![LateWait::Lane { lane: "slow".to_owned(), span: Duration::from_millis(40_100) }],
+    );
     says(&run("job 40100"), Fate::Succeeded, "", &said("it waited 40.1 s for a seat of its job"));
     let rate = said("it waited 3.0 s for the rate of its group");
     says(&run("group rate 3000"), Fate::Succeeded, "", &rate);
@@ -41,7 +45,10 @@ fn a_late_begin_says_for_which_seat_it_waited() {
 #[test]
 fn what_begins_within_a_second_is_not_late() {
     assert_eq!(late(&with(vec![begun(3, 999)])), None);
-    assert_eq!(late(&with(vec![begun(999, 1_000)])), Some(Late { by: 1_000, waits: Vec::new() }));
+    assert_eq!(
+        late(&with(vec![begun(999, 1_000)])),
+        Some(Late { by: Duration::from_millis(1_000), waits: Vec::new() })
+    );
     let made_up = ExecutionView { cause: "misfire".to_owned(), ..begun(90_000, 90_000) };
     assert_eq!(late(&with(vec![made_up])), None, "its reason says how late it was found");
 }
@@ -49,11 +56,14 @@ fn what_begins_within_a_second_is_not_late() {
 #[test]
 fn what_was_claimed_in_time_waited_in_its_nodes_queue() {
     let queued = with(vec![begun(3, 5_003)]);
-    waited(&queued, 5_003, vec![LateWait::Queue { span: 5_000 }]);
+    waited(&queued, 5_003, vec![LateWait::Queue { span: Duration::from_millis(5_000) }]);
     let said = explain(&queued).sentence;
     assert!(said.contains("(+5.0 s: it waited 5.0 s in its node's queue)"), "{said}");
     let both = ExecutionView { waited_for: Some("job 2000".to_owned()), ..begun(2_000, 4_000) };
-    let waits = vec![LateWait::Bound { of: "job".to_owned(), span: 2_000 }, LateWait::Queue { span: 2_000 }];
+    let waits = vec![
+        LateWait::Bound { of: "job".to_owned(), span: Duration::from_millis(2_000) },
+        LateWait::Queue { span: Duration::from_millis(2_000) },
+    ];
     waited(&with(vec![both]), 4_000, waits);
 }
 

@@ -36,8 +36,7 @@ pub(super) const TRIGGER: [&str; 6] = ["kind", "cron", "cron_zone", "span", "tim
 /// The texts of a schedule's fields, those that it has.
 pub(super) fn of(details: &ScheduleDetails) -> Vec<(&'static str, String)> {
     let exact = |at: Option<DateTime<Utc>>| at.map(written).unwrap_or_default();
-    let millis = |span: i64| span_text(Duration::from_millis(span.unsigned_abs()));
-    let some = |span: Option<i64>| span.map(millis).unwrap_or_default();
+    let some = |span: Option<Duration>| span.map(span_text).unwrap_or_default();
     let (overlap, waiting) = details.overlap.split_once(' ').unwrap_or((&details.overlap, ""));
     let mut fields = trigger(details);
     // What begins at its start by itself says so there.
@@ -49,7 +48,7 @@ pub(super) fn of(details: &ScheduleDetails) -> Vec<(&'static str, String)> {
         ("description", details.schedule.description.clone()),
         ("priority", details.priority.to_string()),
         ("misfire", details.misfire.clone()),
-        ("threshold", millis(details.schedule.misfire_threshold)),
+        ("threshold", span_text(details.schedule.misfire_threshold)),
         ("timeout", some(details.time_limit)),
         ("overlap", overlap.to_owned()),
         ("waiting", waiting.to_owned()),
