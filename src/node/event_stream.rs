@@ -18,9 +18,15 @@ const WAITING: usize = 1_024;
 /// [`Scheduler::events`](crate::Scheduler::events).
 ///
 /// It holds up nobody: at most 1,024 events wait in it, and while they do further ones are dropped and
-/// counted ([`EventStream::dropped`]). As an iterator it blocks until the next event. It ends behind
-/// [`Event::Stopped`]: with the shutdown, or, if the scheduler was dropped instead, once its running jobs
-/// have ended. Jobs that a shutdown leaves to themselves are told to observers alone.
+/// counted ([`EventStream::dropped`]). It ends behind [`Event::Stopped`]: with the shutdown, or, if the
+/// scheduler was dropped instead, once its running jobs have ended. Jobs that a shutdown leaves to themselves
+/// are told to observers alone.
+///
+/// | the next event | waits |
+/// | --- | --- |
+/// | `next_event().await` | without a thread: this is the one for async code |
+/// | `next_within(span)` | and blocks its thread, for this span at most |
+/// | `for event in &mut events`, or `next()` as an iterator | and blocks its thread |
 ///
 /// ```
 /// use firetime::{Event, Job, Scheduler};
@@ -124,7 +130,8 @@ impl Subscribers {
 }
 
 impl EventStream {
-    /// The next event, if it is there or comes within `span`; none also once there will be no more.
+    /// The next event, if it is there or comes within `span`; none also once there will be no more. Blocks
+    /// its thread: in async code put a timeout around `next_event`.
     #[must_use]
     pub fn next_within(&self, span: Duration) -> Option<Event> {
         self.events.recv_timeout(span).ok()
@@ -136,7 +143,8 @@ impl EventStream {
         self.shared.dropped.load(Ordering::Relaxed)
     }
 
-    /// The next event; none once there will be no more. It may be dropped at any time and loses nothing.
+    /// The next event; none once there will be no more. It blocks no thread, may be dropped at any time, and
+    /// loses nothing.
     ///
     /// ```
     /// use firetime::{Event, Job, Scheduler};
@@ -174,6 +182,7 @@ impl EventStream {
     }
 }
 
+/// Each `next` blocks its thread until the next event; none once there will be no more.
 impl Iterator for EventStream {
     type Item = Event;
 
