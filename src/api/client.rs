@@ -43,6 +43,35 @@ use crate::trigger::Timing;
 /// assert_eq!(client.ensure(&hello).run()?, Ensured::Unchanged);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # What blocks
+///
+/// Each method that answers a `Result` asks the database, and blocks its thread until the answer is there:
+/// `connect`, all reading methods, and `run` of a request. The others ask nothing. With the feature `tokio`
+/// async code awaits [`connect_async`](Self::connect_async) and the requests themselves, and gives what reads
+/// to the blocking pool, with a clone of the client, which shares its connections.
+#[cfg_attr(
+    feature = "tokio",
+    doc = r#"
+```
+use firetime::{Client, Job, Schedule, Trigger};
+# let folder = tempfile::tempdir()?;
+# let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+# firetime::migrate(&url)?;
+# tokio::runtime::Runtime::new()?.block_on(async {
+const GREET: Job<String> = Job::new("greet");
+let client = Client::connect_async("shop", &url).await?;
+let hello = Schedule::new("hello", GREET, &"Ada".to_string(), Trigger::cron("0 * * * * ?", "UTC")?)?;
+client.ensure(&hello).await?;
+let reads = client.clone();
+let schedules = tokio::task::spawn_blocking(move || reads.schedules()).await??;
+assert_eq!(schedules[0].name, "hello");
+# Ok::<(), Box<dyn std::error::Error>>(())
+# })?;
+# Ok::<(), Box<dyn std::error::Error>>(())
+```
+"#
+)]
 #[derive(Clone)]
 pub struct Client {
     pub(super) application: String,

@@ -133,11 +133,11 @@ impl Verify<'_> {
     ///
     /// # Errors
     /// As [`Verify::run`].
-    pub fn certify(&self) -> Result<(Verification, Certificate), Error> {
+    pub fn certify(self) -> Result<(Verification, Certificate), Error> {
         let sealed = self.client.store.now()?.saturating_sub(SETTLED);
         let mut sealer = Sealer::new(sealed, None);
         let verification = self.with(&mut sealer)?;
-        let certificate = sealer.certificate(self.schedule.clone(), &verification);
+        let certificate = sealer.certificate(self.schedule, &verification);
         Ok((verification, certificate))
     }
 }

@@ -81,7 +81,7 @@ impl Verify<'_> {
     /// # Errors
     /// [`ErrorKind::NotFound`] if the application has no schedule of this name;
     /// [`ErrorKind::Config`] if the range ends before it begins; or the database's failure.
-    pub fn run(&self) -> Result<Verification, Error> {
+    pub fn run(self) -> Result<Verification, Error> {
         self.with(&mut ())
     }
 
