@@ -14,6 +14,7 @@
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
+use std::fmt;
 use std::sync::Arc;
 
 pub use crate::store::sql::session::statement::Value;
@@ -100,7 +101,16 @@ pub trait Savepoint: Send {
     fn roll_back(self) -> impl Future<Output = Result<(), DriverError>> + Send;
 }
 
-/// An error of a driver.
+/// An error of a driver. What it means only the database knows that it came from, so it has no kind: an
+/// [`Error`](crate::Error) of a request has.
+///
+/// ```
+/// use std::error::Error;
+/// use firetime::driver::DriverError;
+/// let error = DriverError::database("40001", None, "could not serialize access");
+/// assert_eq!(error.to_string(), "the database's error 40001");
+/// assert_eq!(error.source().unwrap().to_string(), "could not serialize access");
+/// ```
 #[derive(Clone, Debug)]
 pub struct DriverError(Cause);
 
@@ -151,6 +161,24 @@ impl DriverError {
             Cause::Coded { code, constraint, cause } => {
                 dialect.database().coded(&code, constraint.as_deref(), cause)
             }
+        }
+    }
+}
+
+impl fmt::Display for DriverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Cause::Coded { code, .. } => write!(f, "the database's error {code}"),
+            Cause::Fault(fault) => fault.fmt(f),
+        }
+    }
+}
+
+impl StdError for DriverError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &self.0 {
+            Cause::Coded { cause, .. } => Some(&**cause),
+            Cause::Fault(fault) => fault.source(),
         }
     }
 }
