@@ -11,6 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/logs.sh
+. scripts/builds.bash
 
 if [ -z "${FIRETIME_CHAOS_REPORT:-}" ]; then
     rounds=1 form=full together=()
@@ -27,8 +28,7 @@ if [ -z "${FIRETIME_CHAOS_REPORT:-}" ]; then
         shift
     done
     [ ${#together[@]} = 0 ] || export FIRETIME_SERVERS="${together[*]}"
-    CHAOS_IT=$(cargo test --locked --all-features --test it --no-run --message-format json-render-diagnostics |
-        sed -n 's/.*"kind":\["test"\].*"name":"it".*"executable":"\([^"]*\)".*/\1/p')
+    CHAOS_IT=$(it_binary)
     keep_logs chaos
     export CHAOS_IT FIRETIME_CHAOS=$form FIRETIME_CHAOS_REPORT=$logs/report FIRETIME_CHAOS_LOGS=$logs
     mkdir "$logs/servers"

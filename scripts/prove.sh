@@ -2,8 +2,9 @@
 # prove.sh: puts the promise to the test. Simulates clusters under fire, switches each protection off to see it
 # missed, breaks real clusters on three databases, on Galera and over a standby, upgrades them from the last
 # tag, and fuzzes what is read from outside. Takes some 50 minutes.
-# prove.sh --tenth: a tenth of it, as CI does, by the tests' own binary, which checks for overflows. The
-# simulations go beside the rest; if FIRETIME_SIMULATED names a file, it gets what they say.
+# prove.sh --tenth [COMMAND...]: a tenth of it, as CI does, with checks for overflows. The simulations go beside the
+# rest, and beside the command, in the time that these leave. The command finds in FIRETIME_SIMULATED the name of a
+# file that is there once they have ended, with what they say; its last line is this script's.
 # prove.sh --long [HOURS]: for nights (8 without a number).
 # Ends with the line "proof: seeds=N claims=N faults=N chaos_runs=N violations=N mutations_caught=M/M fuzz_execs=N".
 # After a failure this line names a folder, logs=FOLDER: the output of each step.
@@ -11,17 +12,17 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/logs.sh
+. scripts/builds.bash
 
-build=(--release --no-default-features --features sqlite)
 case ${1:-} in
     '') claims=10000000 chaos=() fuzz=60 seed=0 ;;
-    --tenth) claims=1000000 chaos=(--short) fuzz=6 seed=0 build=(--all-features) ;;
+    --tenth) claims=1000000 chaos=(--short) fuzz=6 seed=0 ;;
     --long)
         hours=${2:-8}
         claims=$((hours * 30000000)) chaos=(--long $((hours * 2))) fuzz=$((hours * 600))
         # shellcheck disable=SC2017 # whole days are meant
         seed=$(($(date +%s) / 86400 * 1000000)) ;;
-    *) sed -n '2,10s/^# //p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,11s/^# //p' "$0" >&2; exit 2 ;;
 esac
 scripts/install.sh
 export FIRETIME_CLAIMS=$claims FIRETIME_SEED=${FIRETIME_SEED:-$seed}
@@ -39,13 +40,22 @@ step() {
 # figure LOG NAME: the last NAME=... in what LOG says, or 0.
 figure() { sed -n "s/.*\b$2=\([0-9/]*\).*/\1/p" "$logs/$1" | tail -n 1 | grep . || echo 0; }
 
-# In virtual time no load matters, and real clusters need the processors at once: the simulations are nice.
+# simulate BUILD...: the command builds the binary and prints its path.
 # shellcheck disable=SC2317,SC2329 # called by name
 simulate() {
     local binary
-    binary=$(cargo test --locked "${build[@]}" --lib --no-run --message-format json-render-diagnostics |
-        sed -n 's/.*"kind":\["lib"\].*"executable":"\([^"]*\)".*/\1/p')
-    nice -n 10 "$binary" sim:: --nocapture
+    binary=$("$@")
+    "$binary" sim:: --nocapture
+}
+
+# In virtual time no load matters, and real clusters need the processors at once: the simulations take what is left.
+simulate_beside() {
+    local failed=0
+    be_idle
+    step simulations simulate simulator || failed=1
+    cp "$logs/simulations" "$logs/ended"
+    mv "$logs/ended" "$FIRETIME_SIMULATED"
+    return $failed
 }
 
 # shellcheck disable=SC2317,SC2329 # called by a trap
@@ -56,24 +66,26 @@ end_proof() {
 
 beside=''
 if [ "${1:-}" = --tenth ]; then
+    FIRETIME_SIMULATED=$(realpath -m "$logs/simulated")
+    export FIRETIME_SIMULATED
     # In a process group of its own, which ends with this script.
     set -m
-    step simulations simulate >"$logs/beside" &
+    simulate_beside >"$logs/beside" &
     beside=$!
     set +m
     trap 'end_proof $?' EXIT
 else
-    step simulations simulate || code=1
+    step simulations simulate test_binary lib firetime --release --no-default-features --features sqlite || code=1
 fi
 step chaos scripts/chaos.sh "${chaos[@]}" || code=1
 step together scripts/chaos.sh "${chaos[@]}" --galera --failover || code=1
 step upgrade scripts/upgrade.sh --gate || code=1
 step fuzz scripts/fuzz.sh "$fuzz" || code=1
 if [ -n "$beside" ]; then
+    [ $# = 1 ] || step command "${@:2}" || code=1
     wait "$beside" || code=1
     beside=''
     cat "$logs/beside"
-    [ -z "${FIRETIME_SIMULATED:-}" ] || cp "$logs/simulations" "$FIRETIME_SIMULATED"
 fi
 
 sum() { awk -F"$1=" '/simulated( on sqlite)?: / { split($2, n, " "); sum += n[1] } END { print sum + 0 }' "$logs/simulations"; }
@@ -85,4 +97,5 @@ printf '\nproof: seeds=%s claims=%s faults=%s chaos_runs=%s violations=%s mutati
     "$(sum seeds)" "$(sum claims)" "$(sum faults)" "$(real runs)" "$violations" \
     "$(figure simulations mutations_caught)" "$(figure fuzz execs)" \
     "$([ "$code" = 0 ] || echo " logs=$logs")"
+[ ! -e "$logs/command" ] || tail -n 1 "$logs/command"
 exit "$code"

@@ -2,14 +2,18 @@
 # test.sh: every test, on every database; ends with the line "N passed, M failed". A part without tests, or
 # a test that was listed but did not pass (ignored, never reached), is a failure.
 # test.sh NAME: only the tests whose names contain NAME; arguments go to cargo test.
-# FIRETIME_SIMULATED=FILE: what the simulations of prove.sh --tenth said; they count and are not run again.
+# FIRETIME_SIMULATED=FILE: what the simulations of prove.sh --tenth say, once they have ended; they count and are not
+# run again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/builds.bash
 
 if [ -z "${FIRETIME_TEST_POSTGRES_URL:-}" ] || [ -z "${FIRETIME_TEST_MARIADB_URL:-}" ]; then
     export FIRETIME_FAST_SERVERS=${FIRETIME_FAST_SERVERS:-1}
     FIRETIME_SERVERS="postgres mariadb" exec scripts/with-servers.sh scripts/test.sh "$@"
 fi
+# Unoptimised they are built in a third of the time, and hardly run longer: the simulations apart.
+export CARGO_PROFILE_TEST_OPT_LEVEL=${CARGO_PROFILE_TEST_OPT_LEVEL:-0}
 cargo_test=(cargo test --locked --all-features --no-fail-fast)
 # Without axe-core one test of the console is not there, and the last lines say so.
 if FIRETIME_AXE=$(scripts/axe.sh); then
@@ -23,13 +27,11 @@ fi
 logs=$(mktemp -d) # not in the target folder, which two runs may share
 trap 'rm -rf "$logs"' EXIT
 trap 'exit 143' TERM
-# binary KIND NAME: the test binary that cargo built for this target.
-binary() {
-    "${cargo_test[@]}" --no-run --message-format json-render-diagnostics |
-        sed -n 's/.*"kind":\["'"$1"'"\].*"name":"'"$2"'".*"executable":"\([^"]*\)".*/\1/p'
-}
-it=$(binary test it)
-lib=$(binary lib firetime)
+"${cargo_test[@]}" --no-run
+it=$(it_binary)
+lib=$(test_binary lib firetime --all-features)
+simulator=''
+[ -n "${FIRETIME_SIMULATED:-}" ] || simulator=$(simulator)
 export CARGO_MANIFEST_DIR=$PWD
 databases=(memory sqlite postgres mariadb)
 others=()
@@ -43,7 +45,7 @@ part() {
     local log=$logs/$1.log start=$SECONDS listed passed failed code=0
     listed=$(count "${@:2}")
     # A background job would inherit an ignored SIGINT, which tests send to processes they start.
-    env --default-signal=INT timeout --foreground -k 10 20m "${@:2}" >"$log" 2>&1 || code=$?
+    env --default-signal=INT timeout --foreground -k 10 "${limit:-20m}" "${@:2}" >"$log" 2>&1 || code=$?
     passed=$(awk '/^test result:/ { n += $4 } END { print n + 0 }' "$log")
     failed=$((listed - passed))
     if [ "$code" != 0 ] && [ "$failed" = 0 ]; then failed=1; fi
@@ -58,18 +60,22 @@ on() {
     "$it" "$@" || code=$?
     return "$code"
 }
-# In virtual time no load matters, and what goes by real time needs the processors at once: these are nice.
+# In virtual time no load matters, and what goes by real time needs the processors at once.
 simulations() {
-    if [ -n "${FIRETIME_SIMULATED:-}" ] && [ "${1:-}" != --list ]; then
-        cat "$FIRETIME_SIMULATED"
+    if [ "${1:-}" = --list ]; then
+        "$lib" sim:: --list
+    elif [ -n "$simulator" ]; then
+        be_idle
+        "$simulator" sim::
     else
-        nice -n 10 "$lib" sim:: "$@"
+        until [ -e "$FIRETIME_SIMULATED" ]; do sleep 1; done
+        cat "$FIRETIME_SIMULATED"
     fi
 }
-export -f on simulations
-export lib it
+export -f on simulations be_idle
+export lib it simulator
 
-part simulated bash -ec 'simulations "$@"' simulations &
+limit=60m part simulated bash -ec 'simulations "$@"' simulations &
 part unit "$lib" "${others[@]}" --skip sim::
 part program "${cargo_test[@]}" --bins --
 part traces "${cargo_test[@]}" --test traces --

@@ -10,6 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/logs.sh
 . scripts/tools.bash
+. scripts/builds.bash
 
 old=${FIRETIME_OLD:-$(last_tag)}
 case ${1:-} in
@@ -23,14 +24,7 @@ esac
 folder=$(realpath -m "${CARGO_TARGET_DIR:-target}/upgrade-builds")
 mkdir -p "$folder"
 
-# build FOLDER OPTION...: the test binary, which is a node, of the sources in a folder.
-build() {
-    cargo test --locked "${@:2}" --test it --no-run --message-format json-render-diagnostics \
-        --manifest-path "$1/Cargo.toml" |
-        sed -n 's/.*"kind":\["test"\].*"name":"it".*"executable":"\([^"]*\)".*/\1/p'
-}
-
-it=$(build . --all-features)
+it=$(it_binary)
 if [ -z "$old" ]; then
     echo "upgrade.sh: $(why_no_tag): the older build is this one"
     old='this build'
@@ -46,8 +40,8 @@ else
         mkdir -p "$sources"
         git archive "$commit" | tar -x -C "$sources"
         # What a node needs, built in little time. Without `cli`: its program would take the place of this one's.
-        built=$(CARGO_PROFILE_TEST_OPT_LEVEL=0 CARGO_INCREMENTAL=0 \
-            build "$sources" --no-default-features --features "$node_features")
+        built=$(CARGO_PROFILE_TEST_OPT_LEVEL=0 CARGO_INCREMENTAL=0 test_binary test it \
+            --no-default-features --features "$node_features" --manifest-path "$sources/Cargo.toml")
         cp "$built" "$FIRETIME_OLD_NODE.new"
         mv "$FIRETIME_OLD_NODE.new" "$FIRETIME_OLD_NODE"
         rm -rf "$sources"
