@@ -102,9 +102,9 @@ pub use api::{metrics, request};
 #[cfg(feature = "tracing")]
 pub use domain::SpanOrigin;
 pub use domain::{
-    Answer, Attempt, Cause, Covers, Difference, Error, ErrorKind, Event, ExecutionId, ExecutionState,
-    HandlerError, IntoAnswer, LaneHealth, LeftOut, Lineage, LogLevel, MisfirePolicy, NodeId, Overlap,
-    Progress, Receipt, Retry, ScheduleField, ScheduleId, ScheduleState, UnknownWord,
+    Activity, Answer, Attempt, Cause, Covers, Difference, Error, ErrorKind, Event, ExecutionId,
+    ExecutionState, HandlerError, IntoAnswer, LaneHealth, LeftOut, Lineage, LogLevel, MisfirePolicy, NodeId,
+    Overlap, Progress, Receipt, Retry, ScheduleField, ScheduleId, ScheduleState, UnknownWord, Word,
 };
 #[cfg(doc)]
 #[doc(inline)]

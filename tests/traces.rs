@@ -24,8 +24,8 @@ use chrono::Utc;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use diesel::connection::{Connection, SimpleConnection};
 use firetime::{
-    Builder, Client, Context, ExecutionFilter, ExecutionId, HandlerError, Job, LogLayer, LogLevel, Outgoing,
-    Retry, Schedule, Scheduler, SpanOrigin, Trigger,
+    Builder, Client, Context, ExecutionFilter, HandlerError, Job, LogLayer, LogLevel, Outgoing, Retry,
+    Schedule, Scheduler, SpanOrigin, Trigger,
 };
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator};
 use opentelemetry::trace::{TraceContextExt, TracerProvider};
@@ -309,7 +309,7 @@ fn tell(url: &str, told: &Receiver<Spans>) -> Told {
 fn logged(client: &Client) -> BTreeSet<String> {
     let executions = client.executions(&ExecutionFilter::default()).unwrap().into_iter();
     let logs = executions.flat_map(|it| {
-        let logs = client.logs(ExecutionId::from(it.id)).unwrap();
+        let logs = client.logs(it.id).unwrap();
         logs.lines
             .into_iter()
             .map(move |line| format!("{} {} {} {}", it.job, line.attempt, line.level.as_str(), line.text))

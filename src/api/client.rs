@@ -8,13 +8,14 @@ use chrono::{DateTime, Utc};
 use crate::api::config;
 use crate::api::metrics::{self, Metrics};
 use crate::api::outgoing::{Hooks, Outgoing};
+use crate::api::views::counted;
 use crate::api::{
     ApplicationView, AuditFilter, AuditView, ExecutionDetails, ExecutionFilter, ExecutionView, FieldEdit,
     JobView, NodeView, OwnerView, ScheduleDetails, ScheduleView, Target,
 };
 use crate::domain::{
-    Entry, Error, ErrorKind, ExecutionId, FieldSet, HandlerError, NextFire, ScheduleId, ScheduleState,
-    Timestamp,
+    Activity, Entry, Error, ErrorKind, ExecutionId, FieldSet, HandlerError, NextFire, ScheduleId,
+    ScheduleState, Timestamp, Word,
 };
 use crate::members::waiters::Waiters;
 use crate::node::Changed;
@@ -22,7 +23,6 @@ use crate::node::host::this_process;
 use crate::store::audit::{self, Attribution, AuditQuery};
 use crate::store::figures::FiguresQuery;
 use crate::store::news::Notifier;
-use crate::store::switch::Switch;
 use crate::store::{self, ExecutionQuery, LeftAlone, ListPlace, Store, Verbs};
 use crate::time::{Clock, span};
 use crate::trigger::Timing;
@@ -295,7 +295,8 @@ impl Client {
         const COUNTED: usize = 10_000;
         config::check_schedule_name(name)?;
         let row = self.store.schedule(&self.application, name)?.ok_or_else(|| self.unknown(name))?;
-        let counts = self.store.counts(ScheduleId(row.id), COUNTED)?.into_iter().collect();
+        let counts = self.store.counts(ScheduleId(row.id), COUNTED)?.into_iter();
+        let counts = counts.map(|(state, count)| (state, counted(count))).collect();
         let last = ExecutionFilter { schedule: Some(name.to_owned()), limit: SHOWN, ..Default::default() };
         let last = self.executions(&last)?;
         let above = self.above()?;
@@ -313,9 +314,9 @@ impl Client {
             starts: timing.as_ref().and_then(Timing::start).and_then(Timestamp::utc),
             ends: timing.as_ref().and_then(Timing::end).and_then(Timestamp::utc),
             priority: settings.priority.unwrap_or_default(),
-            misfire: settings.misfire.to_string(),
+            misfire: Word::read(settings.misfire.to_string()),
             time_limit: settings.time_limit.map(span),
-            overlap: settings.overlap.clone(),
+            overlap: Word::read(settings.overlap.clone()),
             pause_after: settings.pause_after,
             next_five: next.filter_map(Timestamp::utc).collect(),
             rule: timing.map(|timing| timing.trigger().clone()),
@@ -366,10 +367,12 @@ impl Client {
             .ok_or_else(|| self.unknown_execution(id))?;
         let result = rows.iter().rev().find_map(|row| row.result.clone());
         let attempts: Vec<ExecutionView> = rows.into_iter().map(ExecutionView::from).collect();
-        let execution = attempts.iter().find(|view| view.id == id.get()).cloned();
+        let execution = attempts.iter().find(|view| view.id == id).cloned();
         let execution = execution.ok_or_else(|| self.unknown_execution(id))?;
         let nodes = self.nodes()?.into_iter();
-        let nodes = nodes.filter(|node| attempts.iter().any(|attempt| attempt.node == node.id)).collect();
+        let nodes = nodes
+            .filter(|node| attempts.iter().any(|attempt| attempt.node.as_ref() == Some(&node.id)))
+            .collect();
         Ok(ExecutionDetails { execution, payload, headers, checkpoint, result, attempts, nodes })
     }
 
@@ -395,8 +398,9 @@ impl Client {
     /// What the schedules of the application depend on.
     pub(super) fn above(&self) -> Result<Above, Error> {
         let (active, paused): (Vec<_>, Vec<_>) =
-            self.store.jobs(&self.application)?.into_iter().partition(|job| job.switch == Switch::On);
-        let is_paused = |it: &store::ApplicationRow| it.name == self.application && it.switch != Switch::On;
+            self.store.jobs(&self.application)?.into_iter().partition(|job| job.switch == Activity::Active);
+        let is_paused =
+            |it: &store::ApplicationRow| it.name == self.application && it.switch != Activity::Active;
         let nodes = self.store.nodes(Some(&self.application))?;
         Ok(Above {
             nodes: claiming(&nodes),
@@ -471,7 +475,9 @@ impl Client {
             until: filter.until.map(Timestamp::from),
             ended_since: filter.ended_since.map(Timestamp::from),
             ended_until: filter.ended_until.map(Timestamp::from),
-            after: filter.after.map(|it| ListPlace { scheduled: Timestamp::at(it.fire_time), id: it.id }),
+            after: filter
+                .after
+                .map(|it| ListPlace { scheduled: Timestamp::at(it.fire_time), id: it.id.get() }),
             oldest: filter.oldest_first,
             limit: filter.limit,
             ..ExecutionQuery::default()
@@ -698,7 +704,7 @@ fn left_by(node: store::NodeRow) -> impl Iterator<Item = (String, LeftAlone)> {
 }
 
 fn claims(node: &store::NodeRow) -> bool {
-    node.switch == Switch::On && node.ended.is_none()
+    node.switch == Activity::Active && node.ended.is_none()
 }
 
 /// On how many nodes each job runs that claim and live.

@@ -9,7 +9,9 @@ use serde::de::DeserializeOwned;
 
 use crate::api::spans::some_as_millis;
 use crate::api::{ExecutionView, NodeView, OwnerView, Schedule, ScheduleView};
-use crate::domain::{Difference, Error, ErrorKind, JobId, ScheduleField, Timestamp, payload};
+use crate::domain::{
+    Difference, Error, ErrorKind, JobId, MisfirePolicy, Overlap, ScheduleField, Timestamp, Word, payload,
+};
 use crate::store::Described;
 use crate::store::audit::AuditRow;
 use crate::store::columns::{NONE, Settings, When};
@@ -36,14 +38,14 @@ pub struct ScheduleDetails {
     pub ends: Option<DateTime<Utc>>,
     /// Of the due occurrences of its job the highest starts first; a point counts as ten minutes of waiting.
     pub priority: i64,
-    /// What becomes of missed occurrences: `FIRE_ONCE`, `DO_NOTHING` or `FIRE_ALL`.
-    pub misfire: String,
+    /// What becomes of missed occurrences.
+    pub misfire: Word<MisfirePolicy>,
     /// How long its handler may take; none: as its job says.
     #[serde(serialize_with = "some_as_millis")]
     pub time_limit: Option<Duration>,
-    /// What becomes of an occurrence that is due while another execution has not ended: `SKIP`, `QUEUE 3`
-    /// (three may wait), `REPLACE` or `ALLOW`.
-    pub overlap: String,
+    /// What becomes of an occurrence that is due while another execution has not ended. As JSON `SKIP`,
+    /// `QUEUE 3` (three may wait), `REPLACE` or `ALLOW`.
+    pub overlap: Word<Overlap>,
     /// After how many occurrences in a row that failed for good or killed their nodes it pauses itself, or
     /// else after two in a row that killed their nodes; 0: never; none: only after those two, without a
     /// failure between them.
@@ -57,7 +59,7 @@ pub struct ScheduleDetails {
     #[serde(serialize_with = "millis")]
     pub next_five: Vec<DateTime<Utc>>,
     /// How many occurrences the ledger holds, by the states of their attempts: of the newest 10,000 attempts.
-    pub counts: BTreeMap<String, i64>,
+    pub counts: BTreeMap<String, u64>,
     /// Its newest executions, five at most.
     pub last: Vec<ExecutionView>,
     /// Its definition as it is stored.

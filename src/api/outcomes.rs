@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::config;
 use crate::api::Client;
 use crate::api::spans::some_as_millis;
+use crate::api::views::named;
 use crate::domain::{Error, Timestamp};
 use crate::store::outcomes::{OutcomeCounts, OutcomeQuery, OutcomeSpan};
 use crate::time;
@@ -55,10 +56,10 @@ pub struct Outcomes {
     /// The end of the last.
     #[serde(with = "chrono::serde::ts_milliseconds")]
     pub until: DateTime<Utc>,
-    /// Their job; empty if jobs are not told apart.
-    pub job: String,
-    /// The id of their node; empty if nodes are not told apart, and for days.
-    pub node: String,
+    /// Their job; none if jobs are not told apart.
+    pub job: Option<String>,
+    /// The id of their node; none if nodes are not told apart, and for days.
+    pub node: Option<String>,
     /// Attempts that succeeded.
     pub succeeded: u64,
     /// That failed, whether or not another attempt follows, or were given up because too many nodes died.
@@ -101,8 +102,8 @@ impl Outcomes {
         Self {
             since: instant(span.from),
             until: instant(span.until),
-            job: span.job,
-            node: span.node,
+            job: named(span.job),
+            node: named(span.node),
             succeeded,
             failed,
             timed_out,
@@ -133,7 +134,7 @@ impl Client {
     /// let since = Some(Utc::now() - TimeDelta::hours(24));
     /// for it in client.outcomes(&OutcomeFilter { since, by_job: true, ..Default::default() })? {
     ///     let (failed, all, late) = (it.failed, it.total(), it.longest_lateness.unwrap_or_default());
-    ///     println!("{}: {failed} of {all} failed, at most {late:?} late", it.job);
+    ///     println!("{}: {failed} of {all} failed, at most {late:?} late", it.job.unwrap_or_default());
     /// }
     /// # Ok::<(), firetime::Error>(())
     /// ```

@@ -4,8 +4,8 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::api::client::Client;
-use crate::api::views::view;
-use crate::domain::{Error, ScheduleId, Timestamp};
+use crate::api::views::{counted, number, view};
+use crate::domain::{Error, ExecutionId, ExecutionState, ScheduleId, Timestamp, Word};
 use crate::store::past::PastRow;
 
 view! {
@@ -13,9 +13,9 @@ view! {
     /// were skipped or withdrawn together ([`Client::past`]). As JSON, instants are epoch milliseconds.
     PastOccurrence of PastRow as row {
         /// The id of its schedule.
-        schedule: i64 = row.schedule.0,
+        schedule: ScheduleId = row.schedule,
         /// The id of the last execution of it.
-        execution: i64 = row.id,
+        execution: ExecutionId = ExecutionId(row.id),
         /// Its fire time; of a span that of the first.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         fire_time: Option<DateTime<Utc>> = row.scheduled.utc(),
@@ -23,12 +23,11 @@ view! {
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         until: Option<DateTime<Utc>> = row.until.and_then(Timestamp::utc),
         /// How many occurrences it stands for.
-        count: i64 = row.count,
+        count: u64 = counted(row.count),
         /// 1 if nothing was attempted again.
-        attempt: i64 = row.attempt,
-        /// The state of the last attempt, as [`ExecutionState::as_str`](crate::ExecutionState::as_str) writes
-        /// it.
-        state: String = row.state,
+        attempt: u32 = number(row.attempt),
+        /// The state of the last attempt.
+        state: Word<ExecutionState> = Word::read(row.state),
         /// Why it is in this state, where that needs saying.
         reason: String = row.reason,
         /// When it was due.
@@ -69,8 +68,7 @@ impl Client {
     ///
     /// # Errors
     /// The database's failure.
-    pub fn past(&self, schedules: &[i64], most: usize) -> Result<Vec<PastOccurrence>, Error> {
-        let schedules: Vec<ScheduleId> = schedules.iter().copied().map(ScheduleId).collect();
-        Ok(self.store.past(&schedules, most)?.into_iter().map(PastOccurrence::from).collect())
+    pub fn past(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<PastOccurrence>, Error> {
+        Ok(self.store.past(schedules, most)?.into_iter().map(PastOccurrence::from).collect())
     }
 }

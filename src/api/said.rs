@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::api::Client;
+use crate::api::views::number;
 use crate::domain::{Error, ExecutionId, Line, LogLevel, Progress};
 use crate::store::said::SaidBy;
 
@@ -24,9 +25,9 @@ pub struct ExecutionLogs {
 #[non_exhaustive]
 pub struct LogLine {
     /// The attempt that said it.
-    pub execution: i64,
+    pub execution: ExecutionId,
     /// 1 for the first attempt at its occurrence.
-    pub attempt: i64,
+    pub attempt: u32,
     /// The fencing token of the run that said it: an attempt that snoozes has several runs.
     pub fence: i64,
     /// Its number within that run, from 0 on. Older lines than the newest 200 are gone.
@@ -45,8 +46,8 @@ impl ExecutionLogs {
         let progress = attempts.iter().rev().find_map(|it| it.said.progress);
         let lines = attempts.into_iter().flat_map(|SaidBy { execution, attempt, said }| {
             said.lines.into_iter().map(move |(fence, line)| {
-                let Line { number, at, level, text } = line;
-                LogLine { execution: execution.get(), attempt, fence, number, at: at.utc(), level, text }
+                let Line { number: nth, at, level, text } = line;
+                LogLine { execution, attempt: number(attempt), fence, number: nth, at: at.utc(), level, text }
             })
         });
         Self { lines: lines.collect(), progress }

@@ -138,11 +138,13 @@ impl Standing {
     /// Whether a schedule stands so at an instant of the database's clock.
     #[must_use]
     pub fn is_of(self, schedule: &ScheduleView, now: DateTime<Utc>) -> bool {
-        let is_active = schedule.state == "active";
+        let is_active = schedule.state == ScheduleState::Active;
         let fires = is_active && schedule.held_by.is_empty();
         match self {
-            Self::Error | Self::Active | Self::Paused | Self::Complete => schedule.state == self.as_str(),
-            Self::Contained => schedule.state == "paused" && schedule.paused_by == FIRETIME,
+            Self::Error | Self::Active | Self::Paused | Self::Complete => {
+                schedule.state.as_str() == self.as_str()
+            }
+            Self::Contained => schedule.state == ScheduleState::Paused && schedule.paused_by == FIRETIME,
             Self::Overdue => fires && schedule.nodes > 0 && schedule.overdue(now).is_some(),
             Self::Unmet => schedule.unmet.is_some(),
             Self::Unclaimed => fires && schedule.nodes == 0,
@@ -278,7 +280,7 @@ impl Section {
 
     fn key(&self, schedule: &ScheduleView, next: Option<Timestamp>) -> ScheduleKey {
         match self.among {
-            Among::Due { .. } => ScheduleKey::Due(next.unwrap_or(Timestamp::MIN), schedule.id),
+            Among::Due { .. } => ScheduleKey::Due(next.unwrap_or(Timestamp::MIN), schedule.id.get()),
             _ => ScheduleKey::Name(schedule.name.clone()),
         }
     }

@@ -7,7 +7,8 @@ use serde::{Serialize, Serializer};
 
 use crate::api::spans::{as_millis, some_as_millis};
 use crate::domain::{
-    Cause, ExecutionState, LaneHealth, NextFire, Rate, ScheduleField, ScheduleState, Timestamp,
+    Activity, Cause, ExecutionId, ExecutionState, LaneHealth, NextFire, Rate, ScheduleField, ScheduleId,
+    ScheduleState, Timestamp, Word,
 };
 use crate::store;
 use crate::store::sync::OwnerRow;
@@ -137,7 +138,7 @@ pub struct ExecutionPlace {
     /// Its fire time in epoch milliseconds.
     pub fire_time: i64,
     /// Its id.
-    pub id: i64,
+    pub id: ExecutionId,
 }
 
 impl ExecutionView {
@@ -161,8 +162,8 @@ view! {
         host_name: String = row.host_name,
         /// Label: the process id.
         pid: i64 = row.pid,
-        /// `active`, `paused`, `draining` or `drained`; what it was last, of one that has ended.
-        state: String = row.switch.label().to_owned(),
+        /// What it does; what it did last, of one that has ended.
+        state: Activity = row.switch,
         /// Who paused or drained it; empty while it is active.
         paused_by: String = row.pause.by,
         /// Why.
@@ -212,7 +213,7 @@ view! {
     /// Texts are as stored, so that a broken row can be shown too.
     ScheduleView of store::ScheduleRow as row {
         /// Its row id.
-        id: i64 = row.id,
+        id: ScheduleId = ScheduleId(row.id),
         /// The application it belongs to.
         application: String = row.application,
         /// Its name.
@@ -221,8 +222,8 @@ view! {
         job: String = row.job,
         /// How many live nodes have a handler for its job. While there are none it does not fire.
         nodes: usize = 0,
-        /// `active`, `paused`, `complete`, `error` or `init`.
-        state: String = label(&row.state),
+        /// Its state. As JSON its [label](ScheduleState::label).
+        state: Word<ScheduleState> = Word::read(row.state.clone()),
         /// Its trigger as it is written: `cron 0 30 2 * * ? [Europe/Berlin]`, `every 900000 ms`.
         trigger: String = row.when.describe(),
         /// The same in words: `every day at 02:30 (Europe/Berlin)`; empty if its columns mean none.
@@ -247,7 +248,7 @@ view! {
         unmet: Option<DateTime<Utc>> =
             row.unmet.filter(|_| row.settings.expected_by.is_some()).and_then(Timestamp::utc),
         /// How many occurrences the cursor has passed.
-        triggered: i64 = row.triggered,
+        triggered: u64 = counted(row.triggered),
         /// Grows with every change but claims.
         version: i64 = row.version,
         /// Why it is paused or in error.
@@ -267,8 +268,8 @@ view! {
         /// When its pause ends by itself.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         paused_until: Option<DateTime<Utc>> = row.pause.until.and_then(Timestamp::utc),
-        /// In whose code it lives ([`Client::sync`](crate::Client::sync)); empty if it is nobody's.
-        owner: String = row.ownership.owner.clone().unwrap_or_default(),
+        /// In whose code it lives ([`Client::sync`](crate::Client::sync)); none if it is nobody's.
+        owner: Option<String> = row.ownership.owner.clone(),
         /// The fields that an operator has changed since, and that its owner's code leaves as they are.
         by_hand: Vec<ScheduleField> = row.ownership.by_hand().iter().collect(),
         /// What else holds it: `application` or `job`, if that is paused, or empty. While it is held it does
@@ -289,8 +290,8 @@ view! {
     JobView of store::JobRow as row {
         /// Its name.
         name: String = row.name,
-        /// `active` or `paused`.
-        state: String = row.switch.label().to_owned(),
+        /// Active or paused.
+        state: Activity = row.switch,
         /// How many live nodes have a handler for it and claim.
         nodes: usize = 0,
         /// How many active schedules it has; 1,000 stand for that many or more.
@@ -383,8 +384,8 @@ view! {
     ApplicationView of store::ApplicationRow as row {
         /// Its name.
         name: String = row.name,
-        /// `active` or `paused`.
-        state: String = row.switch.label().to_owned(),
+        /// Active or paused.
+        state: Activity = row.switch,
         /// Who paused it; empty while it is active.
         paused_by: String = row.pause.by,
         /// Why.
@@ -402,24 +403,20 @@ view! {
     /// An execution as people see it. As JSON, instants are epoch milliseconds.
     ExecutionView of store::ExecutionRow as row {
         /// Its row id.
-        id: i64 = row.id,
+        id: ExecutionId = ExecutionId(row.id),
         /// The application it belongs to.
         application: String = row.application,
-        /// The schedule's name.
+        /// The schedule's name; of one that was enqueued `queue:` and its job's.
         schedule: String = row.schedule,
         /// The job's name.
         job: String = row.job,
-        /// Its state, as [`ExecutionState::as_str`] writes it.
-        state: String = row.state,
+        /// Its state.
+        state: Word<ExecutionState> = Word::read(row.state.clone()),
         /// Why it is in this state, where that needs saying.
         reason: String = row.reason,
-        /// Why it is run: `planned`, `misfire`, `by hand`, `rerun`, `enqueued`, `retry` or
-        /// `recovery`.
-        cause: String = row.cause.as_str().to_owned(),
-        /// Who asked for it, of one by hand or a rerun.
-        asked_by: String = asked(&row.cause).0.to_owned(),
-        /// Why, as far as they said.
-        asked_why: String = asked(&row.cause).1.to_owned(),
+        /// Why it is run. As JSON `cause`, its word, and beside it `asked_by` and `asked_why`.
+        #[serde(flatten)]
+        cause: Cause = row.cause,
         /// The schedule's generation it belongs to.
         generation: i64 = row.generation,
         /// 0 for planned occurrences; of a rerun that of all its executions. As JSON a text: many readers of
@@ -437,18 +434,19 @@ view! {
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         until: Option<DateTime<Utc>> = row.until.and_then(Timestamp::utc),
         /// How many occurrences it stands for.
-        count: i64 = row.count,
+        count: u64 = counted(row.count),
         /// 1 for the first attempt.
-        attempt: i64 = row.attempt,
+        attempt: u32 = number(row.attempt),
         /// How many earlier attempts at its occurrence failed, or ran out of time.
-        failures: i64 = row.failures,
+        failures: u32 = number(row.failures),
         /// How often its handlers snoozed it, in this attempt and those before.
-        snoozes: i64 = row.snoozes,
+        snoozes: u32 = number(row.snoozes),
         /// It has timed out, and its handler runs on.
         stuck: bool = row.stuck,
-        /// Of one that was skipped because it would have overlapped: the execution that had not ended. Of one
-        /// that was withdrawn: the id of the audit's entry on the change.
-        holder: Option<i64> = row.holder,
+        /// Of one that was skipped because it would have overlapped: the execution that had not ended.
+        holder: Option<ExecutionId> = row.holder.filter(|_| !is_withdrawn(&row.state)).map(ExecutionId),
+        /// Of one that was withdrawn: the [id](crate::AuditView::id) of the audit's entry on the change.
+        change: Option<i64> = row.holder.filter(|_| is_withdrawn(&row.state)),
         /// Of one that was claimed a second late or more for want of a seat: whose seat it waited for, and
         /// how many milliseconds. `lane slow 41200`, `job 3100`, `group 3100`, `job rate 3100` or
         /// `group rate 3100`.
@@ -466,8 +464,8 @@ view! {
         /// When it is, or was, due: its fire time, or when a retry may begin.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         due: Option<DateTime<Utc>> = row.due.utc(),
-        /// The node that owns or owned it.
-        node: String = row.node,
+        /// The id of the node that owns or owned it; none before one has claimed it.
+        node: Option<String> = named(row.node),
         /// When it was claimed.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         claimed: Option<DateTime<Utc>> = row.claimed.and_then(Timestamp::utc),
@@ -498,19 +496,25 @@ view! {
     }
 }
 
-/// A schedule's state as people see it: as it is stored, if that is none.
-fn label(stored: &str) -> String {
-    stored.parse().map_or_else(|_| stored.to_owned(), |state: ScheduleState| state.label().to_owned())
+/// A name, or the lack of one.
+pub(super) fn named(stored: String) -> Option<String> {
+    Some(stored).filter(|name| !name.is_empty())
+}
+
+/// A count that no row has below zero.
+pub(super) fn counted(stored: i64) -> u64 {
+    u64::try_from(stored).unwrap_or_default()
+}
+
+/// The number of an attempt, or of what came before it.
+pub(super) fn number(stored: i64) -> u32 {
+    u32::try_from(stored.max(0)).unwrap_or(u32::MAX)
+}
+
+fn is_withdrawn(stored: &str) -> bool {
+    stored == ExecutionState::Withdrawn.as_str()
 }
 
 fn is_error(stored: &str) -> bool {
     stored == ScheduleState::Error.as_str()
-}
-
-/// Who asked for an execution, and why.
-fn asked(cause: &Cause) -> (&str, &str) {
-    match cause {
-        Cause::ByHand { actor, reason } | Cause::Rerun { actor, reason } => (actor, reason),
-        _ => Default::default(),
-    }
 }

@@ -86,7 +86,8 @@ pub(super) fn error(text: &str) -> String {
 }
 
 /// A node by its host and process, while its row is there.
-pub(super) fn node(id: &str, nodes: &[NodeView]) -> String {
+pub(super) fn node(id: Option<&str>, nodes: &[NodeView]) -> String {
+    let Some(id) = id else { return "an unknown node".to_owned() };
     match nodes.iter().find(|node| node.id == id) {
         Some(node) => format!("node {id} ({}, process {})", node.host_name, node.pid),
         None => format!("node {id}"),

@@ -25,7 +25,7 @@ pub(super) fn executions(query: &Query, now: DateTime<Utc>) -> Result<ExecutionF
         node: query.text("node"),
         since: query.get("since").map(|text| instant(text, now)).transpose()?,
         until: query.get("until").map(|text| instant(text, now)).transpose()?,
-        after: after.map(|(fire_time, id)| ExecutionPlace { fire_time, id }),
+        after: after.map(|(fire_time, id)| ExecutionPlace { fire_time, id: id.into() }),
         oldest_first: query.get("oldest").is_some(),
         ..ExecutionFilter::default()
     })

@@ -1,5 +1,10 @@
 //! The cause of an attempt.
 
+use std::fmt;
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
 use super::Reason;
 
 /// Why an execution is run.
@@ -49,9 +54,18 @@ impl Cause {
         }
     }
 
+    /// Who asked for it, and why as far as they said; none if nobody did, by hand or for a rerun.
+    #[must_use]
+    pub fn asked(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::ByHand { actor, reason } | Self::Rerun { actor, reason } => Some((actor, reason)),
+            _ => None,
+        }
+    }
+
     /// Whether somebody asked for it beside what was planned, and it is no attempt that follows another.
     pub(crate) fn is_asked_for(&self) -> bool {
-        matches!(self, Self::ByHand { .. } | Self::Rerun { .. })
+        self.asked().is_some()
     }
 
     /// What a row says: its word, none for a planned execution, and who asked for it. Retention may have
@@ -74,6 +88,24 @@ impl Cause {
             }
             _ => Self::Planned,
         }
+    }
+}
+
+/// Its word, and who asked for it: `{"cause": "by hand", "asked_by": "ann", "asked_why": "stocktaking"}`.
+impl Serialize for Cause {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (actor, reason) = self.asked().unwrap_or_default();
+        let mut fields = serializer.serialize_struct("Cause", 3)?;
+        fields.serialize_field("cause", self.as_str())?;
+        fields.serialize_field("asked_by", actor)?;
+        fields.serialize_field("asked_why", reason)?;
+        fields.end()
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }
 

@@ -3,16 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize, Serializer};
 use uuid::Uuid;
 
 use super::states::UnknownWord;
 
-/// The row id of a schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// The row id of a schedule. As JSON a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ScheduleId(pub(crate) i64);
 
-/// The row id of an execution: one attempt at one occurrence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// The row id of an execution: one attempt at one occurrence. As JSON a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ExecutionId(pub(crate) i64);
 
 /// The row id of a job.
@@ -57,7 +58,7 @@ macro_rules! is_a_number {
 is_a_number!(ScheduleId, "QRTZ_EXECUTE.id");
 is_a_number!(ExecutionId, "QRTZ_RUN.id");
 
-/// One running incarnation of a node: fresh for every start, never reused.
+/// One running incarnation of a node: fresh for every start, never reused. As JSON a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub(crate) Uuid);
 
@@ -77,6 +78,12 @@ impl FromStr for NodeId {
 
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         Uuid::parse_str(text).map(Self).map_err(|_| UnknownWord::new("NodeId", text))
+    }
+}
+
+impl Serialize for NodeId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
     }
 }
 

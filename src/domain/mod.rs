@@ -33,6 +33,7 @@ mod states;
 pub(crate) mod text;
 mod timing;
 pub(crate) mod user_code;
+mod word;
 
 pub(crate) use answer::UNCOMMITTED;
 pub use answer::{Answer, HandlerError, IntoAnswer, Receipt};
@@ -70,7 +71,8 @@ pub(crate) use said::{LONGEST_LINE, Line, MOST_LINES};
 pub use said::{LogLevel, Progress};
 pub(crate) use seat_wait::{SeatKind, SeatWait};
 pub(crate) use states::Reason;
-pub use states::{ExecutionState, MisfirePolicy, ScheduleState, UnknownWord};
+pub use states::{Activity, ExecutionState, MisfirePolicy, ScheduleState, UnknownWord};
 pub(crate) use timing::NextFire;
 #[cfg(any(feature = "sql", feature = "testing", test))]
 pub(crate) use timing::after_run;
+pub use word::Word;

@@ -90,6 +90,52 @@ impl ScheduleState {
     }
 }
 
+/// Whether a job, a node or an application is active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Activity {
+    /// Nothing holds it back.
+    Active,
+    /// Somebody has paused it: nothing planned of it is claimed.
+    Paused,
+    /// A node that hands back what waits and ends what runs.
+    Draining,
+    /// A node with nothing left.
+    Drained,
+}
+
+impl Activity {
+    pub(crate) const ALL: [Self; 4] = [Self::Active, Self::Paused, Self::Draining, Self::Drained];
+
+    /// Its word: `active`, `paused`, `draining` or `drained`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Paused => "paused",
+            Self::Draining => "draining",
+            Self::Drained => "drained",
+        }
+    }
+
+    /// The word in the row's state column.
+    pub(crate) fn stored(self, of_job: bool) -> &'static str {
+        match self {
+            Self::Active if of_job => ScheduleState::Active.as_str(),
+            Self::Paused if of_job => ScheduleState::Paused.as_str(),
+            Self::Active => "Y",
+            Self::Paused => "N",
+            Self::Draining => "D",
+            Self::Drained => "E",
+        }
+    }
+
+    /// A word that is none of ours keeps everything from being claimed, as a pause does.
+    pub(crate) fn read(word: &str, of_job: bool) -> Self {
+        Self::ALL.into_iter().find(|it| it.stored(of_job) == word).unwrap_or(Self::Paused)
+    }
+}
+
 states! {
     /// The state of an execution (`QRTZ_RUN.state`).
     ///

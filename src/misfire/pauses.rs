@@ -3,10 +3,10 @@
 //! Before the pause of a job or the application ends, the cursors of its schedules pass what it held back.
 
 use super::calls::{Asked, Call};
-use crate::domain::{Entry, ScheduleState, Timestamp};
+use crate::domain::{Activity, Entry, ScheduleState, Timestamp};
 use crate::repair::resume;
 use crate::store::audit::{Attribution, AuditEntry};
-use crate::store::switch::{EndedPause, PassedQuery, SeenSwitch, Switch, SwitchChange, SwitchRow};
+use crate::store::switch::{EndedPause, PassedQuery, SeenSwitch, SwitchChange, SwitchRow};
 use crate::store::{Change, Move};
 
 /// Schedules per search.
@@ -46,7 +46,7 @@ fn end_of_schedule(entry: &Entry, application: &str, now: Timestamp) -> Option<C
 
 /// Its pause has held back nothing more.
 pub(super) fn end_of_switch(seen: SeenSwitch, application: &str) -> Call {
-    let audit = seen.entry(application, "resume", Switch::On, &by_itself());
+    let audit = seen.entry(application, "resume", Activity::Active, &by_itself());
     end_with(Change::Switch(SwitchChange::on(seen)), audit)
 }
 
@@ -145,7 +145,10 @@ mod tests {
                 }
                 Step::Do(Op::FindPassed(_)) => machine.done(at(0), Ok(Answer::FindPassed(Vec::new()))),
                 Step::Do(Op::EndPause(change, audit)) => {
-                    assert!(matches!(*change, Change::Switch(SwitchChange { becomes: Switch::On, .. })));
+                    assert!(matches!(
+                        *change,
+                        Change::Switch(SwitchChange { becomes: Activity::Active, .. })
+                    ));
                     assert_eq!((audit.verb, audit.by.actor.as_str()), ("resume", "firetime"));
                     machine.done(at(0), Ok(Answer::EndPause(Applied::Done)));
                 }

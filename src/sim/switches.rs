@@ -7,10 +7,10 @@ use super::database::Database;
 use super::jobs::APPLICATION;
 use super::judge::Switch;
 use super::wire::Wire;
-use crate::domain::{Millis, NodeId};
+use crate::domain::{Activity, Millis, NodeId};
 use crate::repair::pass_paused;
 use crate::store::audit::Attribution;
-use crate::store::switch::{self, PassedQuery, Scope, SwitchOrder, SwitchVerb, Switched};
+use crate::store::switch::{PassedQuery, Scope, SwitchOrder, SwitchVerb, Switched};
 use crate::store::{Change, Result, Store, Verbs};
 
 /// How long something stays switched off.
@@ -158,7 +158,7 @@ impl Switches {
                 }
                 None => {}
                 // It has ended by itself since the last look.
-                Some(_) if state == Some(switch::Switch::On) => {
+                Some(_) if state == Some(Activity::Active) => {
                     off.switch.until = (now - 1_000).max(from);
                     off.switch.passes =
                         ends.filter(|_| is_quiet).map(|ends| (off.switch.known, ends.millis()));
@@ -176,7 +176,7 @@ impl Switches {
                 self.overdue
                     .push(format!("goes on at {now}, though its time was up at {ends:?}: {:?}", off.switch));
             }
-            let has_drained = state.is_none_or(|state| state == switch::Switch::Drained);
+            let has_drained = state.is_none_or(|state| state == Activity::Drained);
             if is_late && off.switch.drains && now > from + DRAINS_WITHIN && !has_drained {
                 self.overdue.push(format!("has not drained by {now}: {:?}", off.switch));
             }
@@ -206,7 +206,7 @@ impl Switches {
 }
 
 /// The state of a job, a live node or the application; nothing if there is no such node any more.
-fn state(scope: &Scope, wire: &Wire<'_>) -> Option<switch::Switch> {
+fn state(scope: &Scope, wire: &Wire<'_>) -> Option<Activity> {
     match scope {
         Scope::Job(name) => {
             let jobs = wire.jobs(APPLICATION).unwrap();

@@ -11,8 +11,8 @@ use super::sabotage::{Route, Sabotage};
 use super::{jobs, judge};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Boot, Covers, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Rate, Reason,
-    ScheduleId, Timestamp, Token,
+    Activity, Boot, Covers, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Rate,
+    Reason, ScheduleId, Timestamp, Token,
 };
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 use crate::store::awaited::OpenOrEnded;
@@ -32,7 +32,7 @@ use crate::store::rules::{ChangeKind, HeldRow};
 use crate::store::said::{Said, SaidBy};
 use crate::store::schedules::{SchedulePage, ScheduleQuery};
 use crate::store::streak::{Streak, StreakQuery};
-use crate::store::switch::{EndedPause, PassedQuery, Scope, Switch, SwitchOrder, SwitchVerb, Switched};
+use crate::store::switch::{EndedPause, PassedQuery, Scope, SwitchOrder, SwitchVerb, Switched};
 use crate::store::sync::{OwnerRow, SyncAnswer, SyncOrder};
 use crate::store::waiting::{PayloadPage, PayloadWalk};
 use crate::store::{
@@ -491,7 +491,7 @@ impl<'a> Wire<'a> {
     /// Blames a node that says that it has drained for what it holds.
     fn note_drained(&self, node: NodeId) -> Result<()> {
         let nodes = self.head.nodes(None)?;
-        let is_drained = |row: &NodeRow| row.id == node.to_string() && row.switch == Switch::Drained;
+        let is_drained = |row: &NodeRow| row.id == node.to_string() && row.switch == Activity::Drained;
         if !nodes.iter().any(is_drained) {
             return Ok(());
         }

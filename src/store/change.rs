@@ -589,7 +589,7 @@ impl Change {
             (Self::Pause(pause) | Self::Contain(pause), PausedBy) => Datum::Text(&pause.by),
             (Self::Pause(pause) | Self::Contain(pause), Why) => Datum::Text(&pause.reason),
             (Self::Pause(pause) | Self::Contain(pause), PausedUntil) => Datum::time(pause.until),
-            (Self::Switch(change), Becomes) => Datum::Text(change.becomes.word(change.seen.row.is_job())),
+            (Self::Switch(change), Becomes) => Datum::Text(change.becomes.stored(change.seen.row.is_job())),
             (Self::Switch(change), PausedBy) => Datum::Text(&change.by),
             (Self::Switch(change), Why) => Datum::Text(&change.reason),
             (Self::Switch(change), PausedTime) => Datum::time(change.since),

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::NodeRow;
-use super::switch::Switch;
-use crate::domain::{Millis, ScheduleState, Timestamp};
+use crate::domain::{Activity, Millis, ScheduleState, Timestamp};
 
 /// Of so many active schedules, the first by name, the last success is looked for.
 pub(crate) const MOST_SCHEDULES: usize = 1_000;
@@ -89,13 +88,13 @@ impl Figures {
 
     /// A word for a node's state: `active`, `paused`, `draining`, `drained`, or `silent` if it does not beat.
     fn state_of(&self, node: &NodeRow) -> &'static str {
-        if self.at - node.last_beat > SILENT { "silent" } else { node.switch.label() }
+        if self.at - node.last_beat > SILENT { "silent" } else { node.switch.as_str() }
     }
 
     /// How many nodes that have not ended are in each state.
     pub(crate) fn nodes_by_state(&self) -> BTreeMap<&'static str, usize> {
         // An alarm compares this one with 0.
-        let mut states = BTreeMap::from([(Switch::On.label(), 0)]);
+        let mut states = BTreeMap::from([(Activity::Active.as_str(), 0)]);
         for node in &self.nodes {
             *states.entry(self.state_of(node)).or_default() += 1;
         }
@@ -136,7 +135,7 @@ impl Figures {
 
     /// How many of these have a job for which no node that claims has a handler.
     pub(crate) fn unrunnable(&self) -> i64 {
-        let claims = |node: &&NodeRow| self.state_of(node) == Switch::On.label();
+        let claims = |node: &&NodeRow| self.state_of(node) == Activity::Active.as_str();
         let handled: BTreeSet<&str> =
             self.nodes.iter().filter(claims).flat_map(|node| &node.jobs).map(String::as_str).collect();
         self.firing().filter(|alike| !handled.contains(&*alike.job)).map(|alike| alike.schedules).sum()

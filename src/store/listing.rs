@@ -5,9 +5,8 @@ use std::cmp::Ordering;
 use super::columns::{Ownership, Settings, When};
 use super::nodes::LeftAlone;
 use super::order::CancelRow;
-use super::switch::Switch;
 use crate::domain::headers::Headers;
-use crate::domain::{Cause, ExecutionId, ExecutionState, JobSettings, LaneHealth, Timestamp};
+use crate::domain::{Activity, Cause, ExecutionId, ExecutionState, JobSettings, LaneHealth, Timestamp};
 
 /// A node as people see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +18,7 @@ pub(crate) struct NodeRow {
     pub pid: i64,
     /// After how long without a heartbeat it counts as silent; -1 of a row that was written by hand.
     pub silent_after: i64,
-    pub switch: Switch,
+    pub switch: Activity,
     pub pause: PauseRow,
     pub beat: i64,
     pub jobs: Vec<String>,
@@ -68,7 +67,7 @@ pub(crate) struct PauseRow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct JobRow {
     pub name: String,
-    pub switch: Switch,
+    pub switch: Activity,
     pub pause: PauseRow,
     pub settings: JobSettings,
     /// Since when nobody can run it, as was noted.
@@ -79,7 +78,7 @@ pub(crate) struct JobRow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ApplicationRow {
     pub name: String,
-    pub switch: Switch,
+    pub switch: Activity,
     pub pause: PauseRow,
 }
 

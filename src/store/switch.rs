@@ -1,7 +1,7 @@
 //! Jobs, nodes and applications that somebody pauses, drains or resumes.
 
 use super::audit::{Attribution, AuditEntry};
-use crate::domain::{Entry, JobId, NodeId, ScheduleState, Timestamp};
+use crate::domain::{Activity, Entry, JobId, NodeId, Timestamp};
 
 /// What a pause holds back, beside a single schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,48 +9,6 @@ pub(crate) enum Scope {
     Job(String),
     Node(NodeId),
     Application,
-}
-
-/// The state of a job, a node or an application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Switch {
-    On,
-    Off,
-    /// A node that hands back what waits and ends what runs.
-    Draining,
-    /// A node with nothing left.
-    Drained,
-}
-
-impl Switch {
-    const ALL: [Self; 4] = [Self::On, Self::Off, Self::Draining, Self::Drained];
-
-    /// The word in the row's state column.
-    pub(crate) fn word(self, of_job: bool) -> &'static str {
-        match self {
-            Self::On if of_job => ScheduleState::Active.as_str(),
-            Self::Off if of_job => ScheduleState::Paused.as_str(),
-            Self::On => "Y",
-            Self::Off => "N",
-            Self::Draining => "D",
-            Self::Drained => "E",
-        }
-    }
-
-    /// A word that is none of ours keeps everything from being claimed, as a pause does.
-    pub(crate) fn read(word: &str, of_job: bool) -> Self {
-        Self::ALL.into_iter().find(|it| it.word(of_job) == word).unwrap_or(Self::Off)
-    }
-
-    /// What people are told.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::On => "active",
-            Self::Off => "paused",
-            Self::Draining => "draining",
-            Self::Drained => "drained",
-        }
-    }
 }
 
 /// What is done to a job, a node or an application.
@@ -74,11 +32,13 @@ impl SwitchVerb {
     }
 
     /// What the state becomes; nothing if it needs no change.
-    pub(crate) fn leads(self, from: Switch) -> Option<Switch> {
+    pub(crate) fn leads(self, from: Activity) -> Option<Activity> {
         match (self, from) {
-            (Self::Pause { .. }, Switch::On) => Some(Switch::Off),
-            (Self::Drain, Switch::On | Switch::Off) => Some(Switch::Draining),
-            (Self::Resume, Switch::Off | Switch::Draining | Switch::Drained) => Some(Switch::On),
+            (Self::Pause { .. }, Activity::Active) => Some(Activity::Paused),
+            (Self::Drain, Activity::Active | Activity::Paused) => Some(Activity::Draining),
+            (Self::Resume, Activity::Paused | Activity::Draining | Activity::Drained) => {
+                Some(Activity::Active)
+            }
             _ => None,
         }
     }
@@ -102,7 +62,7 @@ pub(crate) struct SwitchOrder {
 pub(crate) enum Switched {
     Done,
     /// Its state, which needs no change.
-    Already(Switch),
+    Already(Activity),
     /// There is no such job or application, or the node has ended.
     Unknown,
 }
@@ -141,8 +101,8 @@ impl SwitchRow {
 }
 
 impl SeenSwitch {
-    pub(crate) fn switch(&self) -> Switch {
-        Switch::read(&self.state, self.row.is_job())
+    pub(crate) fn switch(&self) -> Activity {
+        Activity::read(&self.state, self.row.is_job())
     }
 
     /// How its change is recorded.
@@ -150,11 +110,11 @@ impl SeenSwitch {
         &self,
         application: &str,
         verb: &'static str,
-        becomes: Switch,
+        becomes: Activity,
         by: &Attribution,
     ) -> AuditEntry {
         let (target_type, target) = self.row.called();
-        let states = (self.switch().label(), becomes.label());
+        let states = (self.switch().as_str(), becomes.as_str());
         let entry = AuditEntry::of_schedule(verb, (application, ""), states, by);
         AuditEntry { target_type, target, ..entry }
     }
@@ -165,7 +125,7 @@ impl SeenSwitch {
 pub(crate) struct SwitchChange {
     /// The guard: the row must still be as it was seen.
     pub seen: SeenSwitch,
-    pub becomes: Switch,
+    pub becomes: Activity,
     pub by: String,
     pub reason: String,
     pub since: Option<Timestamp>,
@@ -176,13 +136,13 @@ impl SwitchChange {
     /// Switches it on: ends its pause or its drain.
     pub(crate) fn on(seen: SeenSwitch) -> Self {
         let (by, reason) = (String::new(), String::new());
-        Self { seen, becomes: Switch::On, by, reason, since: None, until: None }
+        Self { seen, becomes: Activity::Active, by, reason, since: None, until: None }
     }
 
     /// What an order makes of the row; nothing if that needs no change.
     pub(crate) fn of(order: &SwitchOrder, seen: SeenSwitch, now: Timestamp) -> Option<Self> {
         let becomes = order.verb.leads(seen.switch())?;
-        if becomes == Switch::On {
+        if becomes == Activity::Active {
             return Some(Self::on(seen));
         }
         let Attribution { actor: by, reason } = order.by.clone();
@@ -213,15 +173,21 @@ mod tests {
 
     #[test]
     fn only_what_changes_the_state_is_a_change() {
-        use Switch::{Drained, Draining, Off, On};
-        let leads = |verb: SwitchVerb| Switch::ALL.map(|from| verb.leads(from));
-        assert_eq!(leads(SwitchVerb::Pause { until: None }), [Some(Off), None, None, None]);
+        use Activity::{Active, Drained, Draining, Paused};
+        let leads = |verb: SwitchVerb| Activity::ALL.map(|from| verb.leads(from));
+        assert_eq!(leads(SwitchVerb::Pause { until: None }), [Some(Paused), None, None, None]);
         assert_eq!(leads(SwitchVerb::Drain), [Some(Draining), Some(Draining), None, None]);
-        assert_eq!(leads(SwitchVerb::Resume), [None, Some(On), Some(On), Some(On)]);
+        assert_eq!(leads(SwitchVerb::Resume), [None, Some(Active), Some(Active), Some(Active)]);
         for of_job in [false, true] {
-            assert_eq!([On, Off].map(|it| Switch::read(it.word(of_job), of_job)), [On, Off]);
-            assert_eq!(Switch::read("?", of_job), Off);
+            assert_eq!(
+                [Active, Paused].map(|it| Activity::read(it.stored(of_job), of_job)),
+                [Active, Paused]
+            );
+            assert_eq!(Activity::read("?", of_job), Paused);
         }
-        assert_eq!([Draining, Drained].map(|it| Switch::read(it.word(false), false)), [Draining, Drained]);
+        assert_eq!(
+            [Draining, Drained].map(|it| Activity::read(it.stored(false), false)),
+            [Draining, Drained]
+        );
     }
 }

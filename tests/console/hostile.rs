@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use firetime::console::Options;
-use firetime::{Client, ExecutionFilter, HandlerError, Job, Schedule, Scheduler, Target, Trigger};
+use firetime::{
+    Client, ExecutionFilter, ExecutionState, HandlerError, Job, Schedule, Scheduler, Target, Trigger,
+};
 
 use crate::database::ServerKind;
 use crate::opens::assert_is_quiet;
@@ -54,10 +56,10 @@ pub fn hostile_names_are_text(kind: ServerKind) {
     }
     let list = || client.executions(&ExecutionFilter { limit: 100, ..ExecutionFilter::default() }).unwrap();
     until("all have failed", || {
-        (list().iter().filter(|it| it.state == "FAILED").count() >= orders).then_some(())
+        (list().iter().filter(|it| it.state == ExecutionState::Failed).count() >= orders).then_some(())
     });
     assert!(names.len() >= 6, "{names:?}");
-    look(kind, &client, &names, &list().iter().map(|it| it.id).collect::<Vec<_>>());
+    look(kind, &client, &names, &list().iter().map(|it| it.id.get()).collect::<Vec<_>>());
     node.shutdown(Duration::ZERO).is_clean();
 }
 

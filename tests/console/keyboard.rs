@@ -7,6 +7,7 @@ use crate::opens::assert_is_quiet;
 use crate::page::Page;
 use crate::shop::Shop;
 use crate::tab;
+use firetime::ScheduleState;
 
 /// Presses Tab until an element has the focus whose words are these; each one on the way is seen to have it.
 fn tab_to(page: &Page, words: &str) {
@@ -78,9 +79,9 @@ pub fn scripts_are_not_needed(kind: ServerKind) {
     page.follow("td a | report-stock");
     page.follow(".head a | Pause");
     page.follow("button | Pause report-stock");
-    assert_eq!(shop.client.schedule("report-stock").unwrap().schedule.state, "paused");
+    assert_eq!(shop.client.schedule("report-stock").unwrap().schedule.state, ScheduleState::Paused);
     page.follow(".head button | Resume");
-    assert_eq!(shop.client.schedule("report-stock").unwrap().schedule.state, "active");
+    assert_eq!(shop.client.schedule("report-stock").unwrap().schedule.state, ScheduleState::Active);
     page.open(&shop.console.at("executions"));
     page.click("summary | More filters");
     page.fill("input[name=tag]", "checkout");

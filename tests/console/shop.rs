@@ -8,7 +8,8 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use firetime::console::{Options, router};
 use firetime::{
-    Builder, Client, Context, ExecutionFilter, HandlerError, Job, Lane, Retry, Schedule, Scheduler, Trigger,
+    Builder, Client, Context, ExecutionFilter, HandlerError, Job, Lane, Retry, Schedule, ScheduleState,
+    Scheduler, Trigger,
 };
 
 use crate::database::{Database, ServerKind};
@@ -120,7 +121,7 @@ impl Shop {
     fn settle(&self) {
         let has = |state: &str| self.list().iter().any(|it| it == state);
         until("every state", || {
-            let is_error = self.client.schedules().unwrap().iter().any(|it| it.state == "error");
+            let is_error = self.client.schedules().unwrap().iter().any(|it| it.state == ScheduleState::Error);
             (is_error && ["RUNNING", "FAILED", "SUCCEEDED", "SKIPPED", "PENDING"].iter().all(|it| has(it)))
                 .then_some(())
         });
@@ -128,7 +129,7 @@ impl Shop {
 
     fn list(&self) -> Vec<String> {
         let rows = self.client.executions(&ExecutionFilter { limit: 500, ..ExecutionFilter::default() });
-        rows.unwrap().into_iter().map(|row| row.state).collect()
+        rows.unwrap().into_iter().map(|row| row.state.to_string()).collect()
     }
 
     /// When a schedule fires next.
@@ -139,7 +140,7 @@ impl Shop {
     /// The id of the newest execution in this state.
     pub fn newest(&self, state: firetime::ExecutionState) -> i64 {
         let filter = ExecutionFilter { states: vec![state], limit: 1, ..ExecutionFilter::default() };
-        self.client.executions(&filter).unwrap()[0].id
+        self.client.executions(&filter).unwrap()[0].id.get()
     }
 
     /// What would have become of an hourly schedule in the last eight days.

@@ -1,6 +1,6 @@
 //! Every verb, given by clicking, and its effect as the pages and the ledger show it.
 
-use firetime::{AuditFilter, ExecutionState};
+use firetime::{AuditFilter, ExecutionState, ScheduleState};
 use serde_json::json;
 
 use crate::database::ServerKind;
@@ -42,12 +42,12 @@ pub fn schedules_are_steered_by_clicking(kind: ServerKind) {
         confirm(&page, ".head a | Pause", "stock-taking", "button | Pause report-stock")
             .ends_with(" is paused.")
     );
-    assert_eq!(state(), "paused");
+    assert_eq!(state(), ScheduleState::Paused);
     logged(&shop, "pause", "stock-taking");
     assert!(page.text().contains("stock-taking"), "the reason is on the page: {}", page.text());
     page.follow(".head button | Resume");
     assert!(said(&page).ends_with(" is resumed."));
-    assert_eq!(state(), "active");
+    assert_eq!(state(), ScheduleState::Active);
     page.follow(".head button | Run now");
     assert!(said(&page).contains(" runs once more: execution "), "{}", said(&page));
     logged(&shop, "trigger", "");
@@ -196,15 +196,15 @@ pub fn all_schedules_of_a_filter_are_paused_and_resumed_by_clicking(kind: Server
         assert!(page.text().contains("2 changed, 0 left as they were"), "{}", page.text());
     };
     changed("Pause all of these", "the year ends");
-    assert_eq!(states(), ["paused", "paused"]);
+    assert_eq!(states(), [ScheduleState::Paused, ScheduleState::Paused]);
     logged(&shop, "pause", "the year ends");
     page.open(&shop.console.at("schedules?job=nightly-report"));
     assert!(page.text().contains("the year ends") && !page.has(".head .actions a | Pause all of these"));
     changed("Resume all of these", "the books are closed");
-    assert_eq!(states(), ["active", "active"]);
+    assert_eq!(states(), [ScheduleState::Active, ScheduleState::Active]);
     logged(&shop, "resume", "the books are closed");
     let others =
         ["index-products", "index-reviews"].map(|it| shop.client.schedule(it).unwrap().schedule.state);
-    assert_eq!(others, ["active", "paused"], "the filter has none of them");
+    assert_eq!(others, [ScheduleState::Active, ScheduleState::Paused], "the filter has none of them");
     assert_is_quiet(&page, "all schedules of a filter");
 }

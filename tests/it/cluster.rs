@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use firetime::{Client, ExecutionFilter, ExecutionState, Overlap, Schedule, Trigger};
+use firetime::{Client, ExecutionFilter, ExecutionState, Overlap, Schedule, ScheduleState, Trigger};
 use libtest_mimic::Trial;
 
 use crate::support::database::ServerKind;
@@ -113,12 +113,12 @@ fn three_processes_fire_ten_thousand_occurrences(kind: ServerKind) {
 
     let states = client.schedules().unwrap();
     assert!(
-        states.iter().all(|it| it.state == "complete" && it.next.is_none()),
+        states.iter().all(|it| it.state == ScheduleState::Complete && it.next.is_none()),
         "a finite schedule is not complete"
     );
     let all = client.executions(&ExecutionFilter { limit: 100_000, ..ExecutionFilter::default() }).unwrap();
     assert_eq!(all.len(), expected.len());
-    assert!(all.iter().all(|it| it.state == ExecutionState::Succeeded.as_str()), "something is left claimed");
+    assert!(all.iter().all(|it| it.state == ExecutionState::Succeeded), "something is left claimed");
 
     late.sort_unstable();
     let percentile = |p: usize| late[(late.len() - 1) * p / 100];
@@ -177,7 +177,7 @@ fn a_killed_nodes_claims_leave_rows_so_no_run_is_lost(kind: ServerKind) {
         assert_eq!(*attempt, expected, "{schedule}");
     }
     let all = client.executions(&ExecutionFilter::default()).unwrap();
-    let count = |state: ExecutionState| all.iter().filter(|it| it.state == state.as_str()).count();
+    let count = |state: ExecutionState| all.iter().filter(|it| it.state == state).count();
     assert_eq!(
         (count(ExecutionState::Succeeded), count(ExecutionState::Abandoned)),
         (12, seen.begun_by_first.len())

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use firetime::{
-    Client, Context, ExecutionFilter, HandlerError, Paused, Schedule, Scheduler, Trigger, Triggered,
+    Client, Context, ExecutionFilter, ExecutionState, HandlerError, Paused, Schedule, Scheduler, Trigger,
+    Triggered,
 };
 use libtest_mimic::Trial;
 
@@ -369,7 +370,7 @@ fn what_is_run_by_hand_is_shown_whole(database: &Database, client: &Client, node
     let run = said(&["schedules", "run", "yearly", "--payload", "8", "--reason", "early", "--actor", "ann"]);
     let id = run.strip_prefix("yearly: execution ").unwrap().split(' ').next().unwrap().to_owned();
     let ended = Instant::now() + Duration::from_secs(30);
-    while client.executions(&ExecutionFilter::default()).unwrap()[0].state != "SUCCEEDED" {
+    while client.executions(&ExecutionFilter::default()).unwrap()[0].state != ExecutionState::Succeeded {
         assert!(Instant::now() < ended, "it does not run");
         std::thread::yield_now();
     }
@@ -484,7 +485,7 @@ fn the_scripts_tell_what_is_late_what_failed_and_what_can_be_stopped(kind: Serve
     client.ensure(&far_off("nightly")).run().unwrap();
     client.trigger("nightly").run().unwrap();
     let ended = Instant::now() + Duration::from_secs(30);
-    while client.executions(&ExecutionFilter::default()).unwrap()[0].state != "FAILED" {
+    while client.executions(&ExecutionFilter::default()).unwrap()[0].state != ExecutionState::Failed {
         assert!(Instant::now() < ended, "it does not run");
         std::thread::yield_now();
     }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use chrono::{TimeDelta, Utc};
 use diesel::prelude::*;
 use firetime::{
-    AuditFilter, Cancelled, Cause, Client, Draining, Edited, Ensured, ErrorKind, Event, ExecutionFilter,
-    Overlap, Paused, Removed, Reran, RerunCancelled, Resumed, Retried, Retry, Schedule, Skipped, Target,
-    Trigger, Triggered,
+    Activity, AuditFilter, Cancelled, Cause, Client, Draining, Edited, Ensured, ErrorKind, Event,
+    ExecutionFilter, ExecutionState, Overlap, Paused, Removed, Reran, RerunCancelled, Resumed, Retried,
+    Retry, Schedule, ScheduleState, Skipped, Target, Trigger, Triggered,
 };
 use libtest_mimic::Trial;
 
@@ -59,13 +59,13 @@ fn a_pause_holds_and_a_resume_skips(kind: ServerKind) {
     while let Ok(fired) = told.recv_timeout((ten_later - Utc::now()).to_std().unwrap_or_default()) {
         assert!(fired <= claimed_until, "fired {fired}, paused {paused_at}");
     }
-    assert_eq!(client.schedules().unwrap()[0].state, "paused");
+    assert_eq!(client.schedules().unwrap()[0].state, ScheduleState::Paused);
     assert_eq!(client.resume("tick").run().unwrap(), Resumed::Resumed);
     let fired = told.recv_timeout(SOON).unwrap();
     assert!(fired > ten_later - TimeDelta::milliseconds(100), "resumed with {fired}");
     assert!(scheduler.shutdown(SOON).is_clean());
     let rows = client.executions(&ExecutionFilter::default()).unwrap();
-    let skipped: Vec<_> = rows.iter().filter(|row| row.state == "SKIPPED").collect();
+    let skipped: Vec<_> = rows.iter().filter(|row| row.state == ExecutionState::Skipped).collect();
     assert!(skipped.len() == 1 && skipped[0].reason == "paused" && skipped[0].count >= 9, "{skipped:?}");
 }
 
@@ -285,10 +285,10 @@ fn a_running_job_hears_of_a_cancel(kind: ServerKind) {
         assert!(matches!(by.cancel(execution).run().unwrap(), Cancelled::Asked { .. }));
         let row = until("it has not ended, or nobody heard of the cancel", || {
             let rows = own.executions(&ExecutionFilter::default()).unwrap();
-            let row = rows.into_iter().find(|row| row.id == execution.get()).unwrap();
-            (row.state != "RUNNING" && row.cancel_seen.is_some()).then_some(row)
+            let row = rows.into_iter().find(|row| row.id == execution).unwrap();
+            (row.state != ExecutionState::Running && row.cancel_seen.is_some()).then_some(row)
         });
-        assert_eq!(row.state, state, "{row:?}");
+        assert_eq!(row.state.as_str(), state, "{row:?}");
         assert!(name == "other" || begun.elapsed() < Duration::from_secs(4), "its own client's, but {row:?}");
         assert_eq!(row.cancel_asked_by == "bob", name == "other");
         let again = by.cancel(execution).run().unwrap();
@@ -327,15 +327,15 @@ fn a_node_drains_while_another_goes_on(kind: ServerKind) {
         let nodes = client.nodes().unwrap();
         let node = nodes.iter().find(|node| node.id == drained).unwrap();
         assert_eq!((node.paused_by.as_str(), node.reason.as_str()), ("ann", "new kernel"));
-        node.state.clone()
+        node.state
     };
-    assert_eq!(state(), "draining");
+    assert_eq!(state(), Activity::Draining);
     open.send(()).unwrap();
-    until("it does not drain", || (state() == "drained").then_some(()));
+    until("it does not drain", || (state() == Activity::Drained).then_some(()));
     let rows = client.executions(&ExecutionFilter::default()).unwrap();
-    let ran_here = |row: &&firetime::ExecutionView| row.node == drained;
+    let ran_here = |row: &&firetime::ExecutionView| row.node.as_ref() == Some(&drained);
     let here: Vec<_> = rows.iter().filter(ran_here).map(|row| (row.id, row.state.as_str())).collect();
-    assert_eq!(here, [(running.get(), "SUCCEEDED")]);
+    assert_eq!(here, [(running, "SUCCEEDED")]);
     assert_eq!(client.drain(&drained).run().unwrap(), Draining::Drained);
     assert_eq!(client.resume(Target::node(&drained)).run().unwrap(), Resumed::Resumed);
     assert!(second.shutdown(SOON).is_clean());
@@ -377,7 +377,7 @@ fn a_jobs_pause_ends_by_itself(kind: ServerKind) {
     wait_for(&events, |event| matches!(event, Event::Finished { .. }).then_some(()));
     assert!(scheduler.shutdown(SOON).is_clean());
     let rows = client.executions(&ExecutionFilter::default()).unwrap();
-    let skipped: Vec<_> = rows.iter().filter(|row| row.state == "SKIPPED").collect();
+    let skipped: Vec<_> = rows.iter().filter(|row| row.state == ExecutionState::Skipped).collect();
     assert!(skipped.iter().all(|row| row.reason == "paused") && !skipped.is_empty(), "{rows:?}");
     let ended = AuditFilter { verb: Some("resume".to_owned()), ..AuditFilter::default() };
     let ended = client.audit(&ended).unwrap().remove(0);
@@ -420,7 +420,7 @@ fn what_was_due_is_withdrawn_and_says_by_whom(kind: ServerKind) {
         let row = &rows[0];
         assert_eq!((row.state.as_str(), row.reason.as_str(), row.count), ("WITHDRAWN", name, 1));
         assert_eq!(row.fire_time.map(|at| at.timestamp_millis()), Some(minute_ago.timestamp_millis()));
-        let entry = audit.iter().find(|entry| Some(entry.id) == row.holder).unwrap();
+        let entry = audit.iter().find(|entry| Some(entry.id) == row.change).unwrap();
         assert_eq!((entry.target.as_str(), entry.actor.as_str()), (name, by));
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use diesel_async::TransactionManager;
 use firetime::driver::{self, AsyncConnection, DriverError, Query, Savepoint, Value};
 use firetime::{
-    Answer, AuditFilter, Cancelled, Client, Edited, Enqueued, Ensured, Error, ErrorKind, Job, Paused,
-    Receipt, Removed, Resumed, Retried, Retry, Schedule, Skipped, Synced, Target, Trigger, Triggered,
+    Answer, AuditFilter, Cancelled, Client, Edited, Enqueued, Ensured, Error, ErrorKind, ExecutionState, Job,
+    Paused, Receipt, Removed, Resumed, Retried, Retry, Schedule, Skipped, Synced, Target, Trigger, Triggered,
 };
 use libtest_mimic::Trial;
 use tokio::runtime::{Builder, Runtime};
@@ -597,13 +597,16 @@ fn a_handler_completes_in_its_own_transaction<D: Driver>(kind: ServerKind) {
         let id = client.enqueue(HOW, &how.to_owned()).run().unwrap().id();
         let ended = until(how, || {
             let execution = client.execution(id).unwrap();
-            (execution.last().state == "SUCCEEDED").then_some(execution)
+            (execution.last().state == ExecutionState::Succeeded).then_some(execution)
         });
         assert_eq!(ended.attempts.len(), attempts, "{how}: {ended:?}");
         assert_eq!(ended.result_as::<String>().unwrap().as_deref(), Some(how));
         if attempts == 2 {
             let why = ended.attempts[0].error.as_str();
-            assert!(ended.attempts[0].state == "FAILED" && why.contains("rolled back"), "{ended:?}");
+            assert!(
+                ended.attempts[0].state == ExecutionState::Failed && why.contains("rolled back"),
+                "{ended:?}"
+            );
         }
         assert!(database.try_batch(&format!("INSERT INTO charges (id) VALUES ({})", effects - 1)).is_err());
         assert!(database.try_batch(&format!("INSERT INTO charges (id) VALUES ({effects})")).is_ok(), "{how}");
@@ -651,7 +654,7 @@ fn a_handler_goes_on_where_it_stopped<D: Driver>(kind: ServerKind) {
     let ended = until("it does not end", || {
         let execution = client.execution(id).unwrap();
         let last = execution.last().clone();
-        (last.state == "SUCCEEDED").then(|| client.execution(last.id).unwrap())
+        (last.state == ExecutionState::Succeeded).then(|| client.execution(last.id).unwrap())
     });
     assert_eq!((ended.checkpoint.as_deref(), ended.attempts.len()), (Some("\"done\""), 2));
     let began: Vec<u32> = told.try_iter().collect();

@@ -7,7 +7,9 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use chrono::DateTime;
-use firetime::{Client, Event, ExecutionFilter, ExecutionState, Job, Schedule, Scheduler, Trigger};
+use firetime::{
+    Client, Event, ExecutionFilter, ExecutionState, Job, Schedule, ScheduleState, Scheduler, Trigger,
+};
 use libtest_mimic::Trial;
 
 use crate::support::database::{Database, ServerKind};
@@ -146,7 +148,7 @@ fn states(client: &Client, of: &BTreeMap<i64, &'static str>) -> BTreeMap<i64, &'
     let rows = client.executions(&ExecutionFilter::default()).unwrap();
     let rows = rows.iter().filter(|row| of.contains_key(&row.origin));
     let known = |state: &str| ["SUCCEEDED", "PENDING"].into_iter().find(|it| *it == state).unwrap_or("other");
-    rows.map(|row| (row.origin, known(&row.state))).collect()
+    rows.map(|row| (row.origin, known(row.state.as_str()))).collect()
 }
 
 fn rows_written_by_hand_disturb_no_other(kind: ServerKind) {
@@ -199,7 +201,11 @@ fn rows_written_by_hand_disturb_no_other(kind: ServerKind) {
     for (n, (edit, word)) in edits.iter().enumerate() {
         let row = rows.iter().find(|row| row.name == format!("row-{n}")).unwrap();
         let reason_fits = word.is_none_or(|word| row.reason.contains(word) && !row.reason.is_empty());
-        assert_eq!((row.state == "error", reason_fits), (word.is_some(), true), "{edit:.100}: {row:?}");
+        assert_eq!(
+            (row.state == ScheduleState::Error, reason_fits),
+            (word.is_some(), true),
+            "{edit:.100}: {row:?}"
+        );
     }
     assert!(client.executions(&ExecutionFilter::default()).unwrap().len() >= 5);
     assert_eq!(client.nodes().unwrap().len(), 1);

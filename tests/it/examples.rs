@@ -188,7 +188,7 @@ fn orders_of_a_killed_shop_are_whole() {
     let client = Client::connect("shop", &database.url).unwrap();
     let executions = client.executions(&ExecutionFilter { limit: usize::MAX, ..Default::default() }).unwrap();
     let count = |job: &str, state: &str| {
-        executions.iter().filter(|row| (&*row.job, &*row.state) == (job, state)).count()
+        executions.iter().filter(|row| (row.job.as_str(), row.state.as_str()) == (job, state)).count()
     };
     assert_eq!((count("charge", "SUCCEEDED"), count("invoice", "SUCCEEDED")), (ORDERS, ORDERS));
     assert_eq!((count("remind", "SUCCEEDED"), count("remind", "CANCELLED")), (ORDERS / 2, ORDERS / 2));

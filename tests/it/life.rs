@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use chrono::{TimeDelta, Utc};
 use firetime::{
     Builder, Cause, Context, Enqueued, Ensured, ErrorKind, Event, ExecutionFilter, ExecutionState, Job, Lane,
-    Overlap, Schedule, Scheduler, Stopped, Trigger,
+    Overlap, Schedule, ScheduleState, Scheduler, Stopped, Trigger,
 };
 use libtest_mimic::Trial;
 
@@ -127,7 +127,7 @@ fn a_panic_and_an_error_are_outcomes(kind: ServerKind) {
         |name: &str| rows.iter().find(|row| row.schedule == name).map(|row| row.error.clone()).unwrap();
     assert_eq!(error("a"), "panicked: as asked");
     assert!(error("b").starts_with("cannot do this"), "{}", error("b"));
-    assert!(rows.iter().all(|row| row.state == "FAILED"));
+    assert!(rows.iter().all(|row| row.state == ExecutionState::Failed));
 }
 
 fn what_nobody_can_decode_is_left_alone(kind: ServerKind) {
@@ -275,7 +275,7 @@ fn a_one_shot_in_the_past_fires_once(kind: ServerKind) {
     assert_eq!(fired.timestamp_millis(), yesterday.timestamp_millis());
     assert!(scheduler.shutdown(SOON).is_clean());
     assert_eq!(states(&client(&database)), [("SUCCEEDED".to_owned(), 1)]);
-    assert_eq!(client(&database).schedules().unwrap()[0].state, "complete");
+    assert_eq!(client(&database).schedules().unwrap()[0].state, ScheduleState::Complete);
 }
 
 fn shutdown_returns_by_its_deadline(kind: ServerKind) {

@@ -93,7 +93,7 @@ impl Site {
     }
 
     fn state(&self) -> String {
-        self.client.schedules().unwrap()[0].state.clone()
+        self.client.schedules().unwrap()[0].state.to_string()
     }
 }
 

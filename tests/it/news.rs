@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
-use firetime::{Builder, Context, Event, ExecutionFilter, Schedule, Scheduler, Trigger};
+use firetime::{Builder, Context, Event, ExecutionFilter, ExecutionState, Schedule, Scheduler, Trigger};
 use libtest_mimic::Trial;
 
 use crate::support::database::{Database, ServerKind};
@@ -71,7 +71,7 @@ fn what_a_node_hands_back_begins_at_once_elsewhere(kind: ServerKind) {
     client.enqueue_many(NUMBER, &(0..COUNT).collect::<Vec<u64>>()).run().unwrap();
     until("it claims what it cannot run", || {
         let rows = client.executions(&ExecutionFilter::default()).unwrap();
-        rows.iter().all(|row| row.state != "PENDING").then_some(())
+        rows.iter().all(|row| row.state != ExecutionState::Pending).then_some(())
     });
     let (tell, told) = teller();
     let run = move |_: &Context, n: u64| Ok(tell.lock().unwrap().send(n)?);

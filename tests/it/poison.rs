@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use firetime::{Client, Error, ExecutionFilter, ExecutionView, Overlap, Paused, Schedule, Trigger};
+use firetime::{
+    Client, Error, ExecutionFilter, ExecutionState, ExecutionView, Overlap, Paused, Schedule, ScheduleState,
+    Trigger,
+};
 use libtest_mimic::Trial;
 
 use crate::support::database::{Database, ServerKind};
@@ -86,20 +89,20 @@ fn rows(client: &Client, schedule: &str) -> Vec<ExecutionView> {
 }
 
 /// A schedule's executions as (attempt, state, reason).
-fn states(client: &Client, schedule: &str) -> Vec<(i64, String, String)> {
-    rows(client, schedule).into_iter().map(|row| (row.attempt, row.state, row.reason)).collect()
+fn states(client: &Client, schedule: &str) -> Vec<(u32, String, String)> {
+    rows(client, schedule).into_iter().map(|row| (row.attempt, row.state.to_string(), row.reason)).collect()
 }
 
-fn state(attempt: i64, state: &str, reason: &str) -> (i64, String, String) {
+fn state(attempt: u32, state: &str, reason: &str) -> (u32, String, String) {
     (attempt, state.to_owned(), reason.to_owned())
 }
 
-fn given_up() -> Vec<(i64, String, String)> {
+fn given_up() -> Vec<(u32, String, String)> {
     vec![state(1, "ABANDONED", "node died"), state(2, "FAILED", "attempts exhausted")]
 }
 
 fn has_failed(client: &Client, schedule: &str) -> bool {
-    rows(client, schedule).iter().any(|row| row.state == "FAILED")
+    rows(client, schedule).iter().any(|row| row.state == ExecutionState::Failed)
 }
 
 /// Takes lines until one is followed by what is waited for.
@@ -168,7 +171,7 @@ fn a_killer_takes_two_nodes_and_is_given_up(kind: ServerKind) {
 
 /// The planned times of which an attempt has succeeded.
 fn succeeded(client: &Client, schedule: &str) -> BTreeSet<i64> {
-    let done = rows(client, schedule).into_iter().filter(|row| row.state == "SUCCEEDED");
+    let done = rows(client, schedule).into_iter().filter(|row| row.state == ExecutionState::Succeeded);
     done.filter_map(|row| Some(row.fire_time?.timestamp_millis())).collect()
 }
 
@@ -222,7 +225,7 @@ fn a_recurring_killer_costs_four_nodes_and_is_paused(kind: ServerKind) {
     let killer = || client.schedule("killer").unwrap().schedule;
     until(&mut nodes, |nodes, line| {
         assert!(supervise(nodes, line) <= 4, "it goes on");
-        killer().state == "paused"
+        killer().state == ScheduleState::Paused
     });
     println!("{}: paused after {:?}", kind.name(), began.elapsed());
     let (by, reason) = (killer().paused_by, killer().reason);

@@ -149,7 +149,7 @@ fn schedules_are_paused_triggered_and_resumed(kind: ServerKind) {
     let client = client(&database);
     let tomorrow = Trigger::once(Utc::now() + TimeDelta::days(1)).unwrap();
     client.ensure(&Schedule::new("once", TEXT, &"its own".to_owned(), tomorrow).unwrap()).run().unwrap();
-    let state = || client.schedules().unwrap().first().map(|it| it.state.clone());
+    let state = || client.schedules().unwrap().first().map(|it| it.state.to_string());
     for (verb, arguments, answer, becomes) in [
         ("pause", r#"{"schedule": "once", "reason": "stock-taking"}"#, "paused", "paused"),
         ("resume", r#"{"schedule": "once"}"#, "resumed", "active"),

@@ -92,7 +92,7 @@ fn what_was_missed_runs_once_and_in_order(kind: ServerKind) {
     );
     let rows = client.executions(&ExecutionFilter::default()).unwrap();
     let rerun = rows.iter().find(|row| row.origin == origin && row.fire_time == Some(fire_times[0])).unwrap();
-    assert_eq!((rerun.cause.as_str(), rerun.asked_by.as_str()), ("rerun", "ann"));
+    assert_eq!((rerun.cause.as_str(), rerun.cause.asked().unwrap().0), ("rerun", "ann"));
     let why = client.why(rerun.id).unwrap().sentence;
     assert!(why.contains(", for which ann (\"the pause was a mistake\") had \"import\" of "), "{why}");
     let audit = AuditFilter { verb: Some("rerun".to_owned()), ..AuditFilter::default() };
@@ -192,7 +192,7 @@ fn the_program_shows_first_and_runs_with_yes(kind: ServerKind) {
     let origin = out.split("--cancel ").nth(1).unwrap().split('`').next().unwrap().to_owned();
     let rows = client.executions(&ExecutionFilter::default()).unwrap();
     let rerun: Vec<_> = rows.iter().filter(|row| row.origin.to_string() == origin).collect();
-    assert!(rerun.len() == 2 && rerun.iter().all(|row| row.asked_by == "ann" && row.asked_why == "why"));
+    assert!(rerun.len() == 2 && rerun.iter().all(|row| row.cause.asked() == Some(("ann", "why"))));
     assert_eq!((rerun[0].due.unwrap() - rerun[1].due.unwrap()).abs(), TimeDelta::seconds(10));
     let again = on(&database, &[&of_skipped[..], &["--output", "json"]].concat());
     let plan: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use firetime::{
-    Builder, Cancelled, Client, Enqueued, ErrorKind, Event, ExecutionFilter, Job, Paused, Resumed, Retried,
-    Retry, Schedule, Scheduler, Synced, Trigger, Triggered,
+    Builder, Cancelled, Client, Enqueued, ErrorKind, Event, ExecutionFilter, ExecutionState, Job, Paused,
+    Resumed, Retried, Retry, Schedule, Scheduler, Synced, Trigger, Triggered,
 };
 use libtest_mimic::Trial;
 
@@ -134,7 +134,8 @@ fn a_role_without_ddl_runs_nodes_and_clients(kind: ServerKind) {
         Event::Finished { attempt, error: Some(_), .. } => (attempt.number == 2).then_some(attempt.execution),
         _ => None,
     });
-    let is_stored = || (client.execution(failed).unwrap().last().state == "FAILED").then_some(());
+    let is_stored =
+        || (client.execution(failed).unwrap().last().state == ExecutionState::Failed).then_some(());
     until("its failure is not stored", is_stored);
     assert!(matches!(client.retry(failed).run().unwrap(), Retried::Pending(_)));
     let attempts: Vec<(u64, u32)> = (0..3).map(|_| told.recv_timeout(SOON).unwrap()).collect();
@@ -235,7 +236,7 @@ fn who_only_looks_sees_all_and_changes_nothing(kind: ServerKind) {
     let node = builder(&owners).handler(WORK, |_, _| Ok(())).start().unwrap();
     owner.ensure(&hourly(1)).run().unwrap();
     let Triggered::Pending(id) = owner.trigger("hourly").run().unwrap() else { panic!("it is not paused") };
-    let ended = || (owner.execution(id).unwrap().last().state == "SUCCEEDED").then_some(());
+    let ended = || (owner.execution(id).unwrap().last().state == ExecutionState::Succeeded).then_some(());
     until("it does not run", ended);
 
     let database = granted(&owners, VIEWERS);

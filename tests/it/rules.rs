@@ -93,7 +93,7 @@ fn a_handlers_answers_are_stored_and_counted(kind: ServerKind) {
     assert!(scheduler.shutdown(SOON).is_clean());
     let client = client(&database);
     let rows = client.executions(&ExecutionFilter::default()).unwrap();
-    let row = |row: &ExecutionView| (row.state.clone(), row.error.clone(), row.failures, row.snoozes);
+    let row = |row: &ExecutionView| (row.state.to_string(), row.error.clone(), row.failures, row.snoozes);
     let failed = |error: &str, failures, snoozes| ("FAILED".to_owned(), error.to_owned(), failures, snoozes);
     assert_eq!(
         rows.iter().map(row).collect::<Vec<_>>(),
@@ -275,11 +275,9 @@ fn a_slow_job_keeps_its_next_occurrences_away(kind: ServerKind) {
     assert_eq!(holder, first);
     assert!(told.try_recv().is_err(), "nothing runs beside the first");
     let rows = client.executions(&ExecutionFilter::default()).unwrap();
-    let skipped: Vec<&ExecutionView> = rows.iter().filter(|row| row.state == "SKIPPED").collect();
-    assert!(
-        skipped.iter().all(|row| row.reason == "overlap" && row.holder == Some(first.get())),
-        "{skipped:?}"
-    );
+    let skipped: Vec<&ExecutionView> =
+        rows.iter().filter(|row| row.state == ExecutionState::Skipped).collect();
+    assert!(skipped.iter().all(|row| row.reason == "overlap" && row.holder == Some(first)), "{skipped:?}");
     assert!(skipped.len() >= 8, "{skipped:?}");
     let_go.send(()).unwrap();
     let (second, next) = told.recv_timeout(SOON).unwrap();
@@ -583,7 +581,7 @@ fn a_handler_that_hangs_is_timed_out(kind: ServerKind) {
     until("its release is not stored", || scheduler.health().is_ready().then_some(()));
     assert!(scheduler.shutdown(SOON).is_clean());
     let details = client.execution(execution).unwrap();
-    let state = |row: &ExecutionView| (row.state.clone(), row.failures, row.stuck);
+    let state = |row: &ExecutionView| (row.state.to_string(), row.failures, row.stuck);
     let (first, retry) = (("TIMED_OUT".to_owned(), 0, false), ("PENDING".to_owned(), 1, false));
     assert_eq!(details.attempts.iter().map(state).collect::<Vec<_>>(), [first, retry]);
 }

@@ -5,7 +5,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use firetime::{
-    Answer, Client, ErrorKind, ExecutionDetails, ExecutionId, ExecutionLogs, Job, Progress, Retry,
+    Answer, Client, ErrorKind, ExecutionDetails, ExecutionId, ExecutionLogs, ExecutionState, Job, Progress,
+    Retry,
 };
 use libtest_mimic::Trial;
 
@@ -32,7 +33,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
 fn ended(client: &Client, id: ExecutionId, state: &str) -> ExecutionDetails {
     until("it does not end", || {
         let details = client.execution(id).unwrap();
-        (details.last().state == state).then_some(details)
+        (details.last().state.as_str() == state).then_some(details)
     })
 }
 
@@ -71,7 +72,7 @@ fn a_result_is_stored_with_its_success(kind: ServerKind) {
 }
 
 /// Each line with its attempt.
-fn lines(logs: &ExecutionLogs) -> Vec<(i64, &str)> {
+fn lines(logs: &ExecutionLogs) -> Vec<(u32, &str)> {
     logs.lines.iter().map(|line| (line.attempt, line.text.as_str())).collect()
 }
 
@@ -106,7 +107,7 @@ fn what_a_handler_says_is_read_while_it_runs(kind: ServerKind) {
         (!logs.lines.is_empty()).then_some(logs)
     });
     assert_eq!((lines(&running), progress(&running)), (vec![(1, "first run")], Some((1, 3))));
-    assert_eq!(client.execution(id).unwrap().last().state, "RUNNING");
+    assert_eq!(client.execution(id).unwrap().last().state, ExecutionState::Running);
     drop(open);
     let details = ended(&client, id, "SUCCEEDED");
     let logs = client.logs(details.last().id).unwrap();

@@ -8,8 +8,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use firetime::{
-    AuditFilter, Client, Edited, Ensured, ErrorKind, ExecutionFilter, Schedule, ScheduleField, Synced,
-    Trigger,
+    AuditFilter, Client, Edited, Ensured, ErrorKind, ExecutionFilter, ExecutionState, Schedule,
+    ScheduleField, ScheduleState, Synced, Trigger,
 };
 use libtest_mimic::Trial;
 
@@ -49,7 +49,7 @@ fn often(name: &str) -> Schedule {
 }
 
 fn names(client: &Client) -> Vec<(String, String)> {
-    client.schedules().unwrap().into_iter().map(|row| (row.name, row.owner)).collect()
+    client.schedules().unwrap().into_iter().map(|row| (row.name, row.owner.unwrap_or_default())).collect()
 }
 
 fn named(rows: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -121,7 +121,10 @@ fn servers_that_start_at_once_agree(kind: ServerKind) {
     let client = Client::connect(APPLICATION, &database.url).unwrap();
     let rows = client.schedules().unwrap();
     assert_eq!(rows.len(), 20, "{rows:?}");
-    assert!(rows.iter().all(|row| row.owner == "billing" && row.trigger.contains("0 0 2 1 1")), "{rows:?}");
+    assert!(
+        rows.iter().all(|row| row.owner.as_deref() == Some("billing") && row.trigger.contains("0 0 2 1 1")),
+        "{rows:?}"
+    );
     assert_eq!(client.sync("billing", 2, &newer).run().unwrap(), Synced::Unchanged);
 }
 
@@ -141,7 +144,7 @@ fn what_an_operator_owns_survives_restarts(kind: ServerKind) {
         client.sync("billing", revision, &listed(2 + revision as u32)).run().unwrap();
         let daily = client.schedule("daily").unwrap();
         assert_eq!((daily.priority, daily.schedule.trigger.contains("0 0 9 1 1")), (7, true), "{daily:?}");
-        assert_eq!(client.schedule("weekly").unwrap().schedule.state, "paused");
+        assert_eq!(client.schedule("weekly").unwrap().schedule.state, ScheduleState::Paused);
     }
     let daily = client.schedule("daily").unwrap();
     let edits: Vec<_> = daily.edits.iter().map(|edit| (edit.field, edit.by.as_str())).collect();
@@ -372,7 +375,8 @@ mod program {
         assert!(said.starts_with(did) && said.ends_with(" due occurrences\n"), "{said}");
         let rows = client.executions(&ExecutionFilter::default()).unwrap();
         assert!(
-            rows.len() == 2 && rows.iter().all(|row| row.state == "WITHDRAWN" && row.count >= 10),
+            rows.len() == 2
+                && rows.iter().all(|row| row.state == ExecutionState::Withdrawn && row.count >= 10),
             "{rows:?}"
         );
     }

@@ -91,7 +91,7 @@ fn one_thread_serves_a_scheduler_and_its_client(kind: ServerKind) {
         let other = Client::connect_async(APPLICATION, &database.url).await.unwrap();
         assert!(matches!(other.remove("one").await, Ok(firetime::Removed::Removed)));
     });
-    assert!(rows(&database).iter().all(|row| row.state == "SUCCEEDED"));
+    assert!(rows(&database).iter().all(|row| row.state == ExecutionState::Succeeded));
 }
 
 /// The lane's one seat is taken, and the other's are not.
@@ -151,7 +151,7 @@ fn hundreds_of_handlers_wait_at_once(kind: ServerKind) {
     until("they do not end", || {
         let ended = ExecutionFilter { limit: MANY + 100, ..ExecutionFilter::default() };
         let rows = client.executions(&ended).unwrap();
-        (rows.iter().filter(|row| row.state == "SUCCEEDED").count() == MANY + 20).then_some(())
+        (rows.iter().filter(|row| row.state == ExecutionState::Succeeded).count() == MANY + 20).then_some(())
     });
     assert!(scheduler.shutdown(SOON).is_clean());
 }
@@ -188,7 +188,7 @@ fn a_handler_that_is_to_end_is_told_and_dropped(kind: ServerKind) {
     assert_eq!(limits, [(1, Cancellation::TimeLimit), (2, Cancellation::TimeLimit)]);
     client.ensure(&Schedule::new("slow", SLOW, &String::new(), soon()).unwrap()).run().unwrap();
     let running = until("it does not run", || {
-        let is_it = |row: &ExecutionView| row.schedule == "slow" && row.state == "RUNNING";
+        let is_it = |row: &ExecutionView| row.schedule == "slow" && row.state == ExecutionState::Running;
         rows(&database).into_iter().find(is_it).map(|row| row.id)
     });
     until("it has not begun", || (scheduler.health().lanes[0].tasks == 1).then_some(()));
@@ -233,7 +233,7 @@ fn what_a_shutdown_interrupts_runs_elsewhere(kind: ServerKind) {
         .unwrap();
     assert_eq!(told.recv_timeout(SOON).unwrap(), 1);
     assert!(next.shutdown(SOON).is_clean());
-    assert_eq!(rows(&database)[0].state, "SUCCEEDED");
+    assert_eq!(rows(&database)[0].state, ExecutionState::Succeeded);
 }
 
 fn a_node_whose_runtime_ends_says_so_and_stops(kind: ServerKind) {
@@ -259,7 +259,7 @@ fn a_node_whose_runtime_ends_says_so_and_stops(kind: ServerKind) {
     assert_eq!(scheduler.wait(), Stopped::GivenUp);
     until("it is not handed back", || {
         let row = rows(&database).remove(0);
-        (row.state == "PENDING" && row.reason == "interrupted").then_some(())
+        (row.state == ExecutionState::Pending && row.reason == "interrupted").then_some(())
     });
     assert_eq!(scheduler.shutdown(Duration::from_secs(5)), Stopped::Unclean, "others find its row dead");
 }
@@ -333,7 +333,7 @@ fn a_handler_shuts_its_own_scheduler_down(kind: ServerKind) {
     scheduler.client().ensure(&once_now("last", "")).run().unwrap();
     assert_eq!(told.recv_timeout(SOON), Ok(Stopped::NotYet), "it cannot wait for itself");
     assert!(scheduler.wait().is_clean());
-    assert_eq!(rows(&database)[0].state, "SUCCEEDED");
+    assert_eq!(rows(&database)[0].state, ExecutionState::Succeeded);
 }
 
 fn what_needs_a_runtime_says_so_without_one(kind: ServerKind) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use firetime::{Answer, ErrorKind, ExecutionDetails, Job, Retry, Waited};
+use firetime::{Answer, ErrorKind, ExecutionDetails, ExecutionState, Job, Retry, Waited};
 use libtest_mimic::Trial;
 
 use crate::support::database::ServerKind;
@@ -66,7 +66,7 @@ fn a_wait_has_a_time_and_needs_an_execution(kind: ServerKind) {
     let unknown = client.wait(id.get() + 1_000).timeout(SOON).run().unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::NotFound);
     drop(open);
-    assert_eq!(ended(client.wait(id).run().unwrap()).last().state, "SUCCEEDED");
+    assert_eq!(ended(client.wait(id).run().unwrap()).last().state, ExecutionState::Succeeded);
     assert!(scheduler.shutdown(SOON).is_clean());
 }
 
@@ -109,7 +109,7 @@ fn hundreds_wait_on_one_thread(kind: ServerKind) {
             joined.unwrap();
         }
         let waited = client.wait(client.enqueue(ECHO, &7).await.unwrap().id()).await.unwrap();
-        assert_eq!(ended(waited).last().state, "SUCCEEDED");
+        assert_eq!(ended(waited).last().state, ExecutionState::Succeeded);
     });
     assert!(scheduler.shutdown(SOON).is_clean());
 }

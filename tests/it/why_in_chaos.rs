@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use firetime::{
-    Because, Builder, Client, Fate, FullBound, IdleNode, Job, LateWait, MisfirePolicy, Schedule, Trigger, Why,
+    Activity, Because, Builder, Client, Fate, FullBound, IdleNode, Job, LateWait, MisfirePolicy, Schedule,
+    ScheduleState, Trigger, Why,
 };
 use libtest_mimic::Trial;
 use rustix::process::Signal;
@@ -108,8 +109,11 @@ fn a_killed_and_a_stopped_node(kind: ServerKind) {
         let recovery = Because::Recovery { after: Some(first), node: Some(dead.clone()) };
         assert_eq!((why.because, why.executions.len()), (recovery, 2));
         let lost = &client.execution(second).unwrap().attempts[0];
-        assert_eq!((&*lost.state, &*lost.reason, &lost.node), ("ABANDONED", "node died", &dead));
-        assert_ne!(client.execution(second).unwrap().execution.node, dead);
+        assert_eq!(
+            (lost.state.as_str(), &*lost.reason, lost.node.as_ref()),
+            ("ABANDONED", "node died", Some(&dead))
+        );
+        assert_ne!(client.execution(second).unwrap().execution.node, Some(dead));
     }
     let survivor = cluster.node_id(last);
     assert!(client.why_at("stopped", stopped_at).unwrap().sentence.contains(&survivor));
@@ -210,7 +214,9 @@ fn a_quarantined_schedule(kind: ServerKind) {
     let scheduler = quick(&database).handler(WORK, |_, _| Ok(())).start().unwrap();
     let why = until("it is in error", || {
         Some(client.why_at("nightly", at).unwrap()).filter(|why| {
-            why.reason == "quarantined" && { client.schedule("nightly").unwrap().schedule.state == "error" }
+            why.reason == "quarantined" && {
+                client.schedule("nightly").unwrap().schedule.state == ScheduleState::Error
+            }
         })
     });
     let Because::Quarantined { error, since: Some(since) } = &why.because else { panic!("{why:#?}") };
@@ -235,13 +241,13 @@ fn a_drained_node(kind: ServerKind) {
     let node = ann.nodes().unwrap().remove(0).id;
     ann.drain(&node).reason("a new kernel").run().unwrap();
     let state = || ann.nodes().unwrap().remove(0).state;
-    until("it is drained", || (state() == "drained").then_some(()));
+    until("it is drained", || (state() == Activity::Drained).then_some(()));
     let waits = ann.enqueue(WORK, &1).run().unwrap().id();
     let why = ann.why(waits).unwrap();
     is(&why, Fate::Waiting, &[&format!("node {node} is drained")]);
     let Because::NoNode { job, idle, .. } = &why.because else { panic!("{why:#?}") };
     let [IdleNode { node: idle, state, by: Some(by), .. }] = &idle[..] else { panic!("{why:#?}") };
-    assert_eq!((&**job, idle, &**state), ("work", &node, "drained"));
+    assert_eq!((&**job, idle, *state), ("work", &node, Activity::Drained));
     assert_eq!((&*by.actor, &*by.reason, by.at.is_some()), ("ann", "a new kernel", true));
     let second = quick(&database).handler(WORK, |_, _| Ok(())).start().unwrap();
     let ran = until("another node runs it", || {
@@ -348,7 +354,7 @@ fn a_hang(kind: ServerKind) {
     let Because::TimeLimit { node, since: Some(_), has_returned: false } = &why.because else {
         panic!("{why:#?}")
     };
-    assert_eq!(*node, on);
+    assert_eq!(*node, Some(on));
     drop(open);
     let returned = until("its handler returns", || {
         has_ended().filter(|why| matches!(why.because, Because::TimeLimit { has_returned: true, .. }))

@@ -9,6 +9,7 @@ use super::found::{Check, Finding, FindingKind, FindingLevel, MOST_SCHEDULES};
 use super::outage::Outage;
 use crate::api::words::{length, second, span};
 use crate::api::{ApplicationView, ExecutionView, JobView, NodeView, ScheduleView, Standing};
+use crate::domain::Activity;
 
 /// So long a node may be silent whose row does not say how long: written by hand.
 const SILENT: TimeDelta = TimeDelta::seconds(30);
@@ -66,13 +67,13 @@ fn is_silent(of: &Check, node: &NodeView) -> bool {
 
 /// The nodes that claim.
 fn claiming(of: &Check) -> impl Iterator<Item = &NodeView> {
-    of.live().filter(|node| node.state == "active" && !is_silent(of, node))
+    of.live().filter(|node| node.state == Activity::Active && !is_silent(of, node))
 }
 
 fn of_application(of: &Check) -> Option<Finding> {
     let ApplicationView { name, state, paused_by, reason, paused, .. } = of.application.as_ref()?;
     let about = ("application", name.as_str());
-    if state == "paused" {
+    if *state == Activity::Paused {
         let why = because("paused", paused_by, reason) + &since(*paused);
         return Some(Finding::new(FindingKind::ApplicationPaused, about, why, "`firetime apps resume`"));
     }
@@ -99,8 +100,8 @@ fn of_node(of: &Check, node: &NodeView) -> Vec<Finding> {
         let action = "mend the jobs, and restart it: `firetime executions --state timed-out`";
         finding(FindingKind::NodeStuck, format!("{handlers} {run}"), action)
     });
-    let held = (node.state != "active").then(|| {
-        let problem = because(&node.state, &node.paused_by, &node.reason) + &since(node.paused);
+    let held = (node.state != Activity::Active).then(|| {
+        let problem = because(node.state.as_str(), &node.paused_by, &node.reason) + &since(node.paused);
         finding(FindingKind::NodeHeld, problem, "`firetime nodes resume` lets it claim again").note()
     });
     [silent, stuck, held].into_iter().flatten().collect()
@@ -117,11 +118,11 @@ fn of_job(of: &Check, job: &JobView, is_handled: bool) -> Option<Finding> {
     /// So many active schedules of a job are counted.
     const COUNTED: usize = 1_000;
     let finding = |kind, problem, action: &str| Finding::new(kind, ("job", &job.name), problem, action);
-    if job.state == "paused" {
+    if job.state == Activity::Paused {
         let why = because("paused", &job.paused_by, &job.reason) + &since(job.paused);
         return Some(finding(FindingKind::JobPaused, why, "`firetime jobs resume`").note());
     }
-    if of.application.as_ref().is_some_and(|it| it.state == "paused") {
+    if of.application.as_ref().is_some_and(|it| it.state == Activity::Paused) {
         return None;
     }
     let late = of.late.iter().filter(|execution| execution.job == job.name);

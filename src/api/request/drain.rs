@@ -2,11 +2,11 @@
 
 use super::{check, request};
 use crate::api::{Client, Target, target};
-use crate::domain::Error;
 #[cfg(doc)]
 use crate::domain::ErrorKind;
+use crate::domain::{Activity, Error};
 use crate::store::Verbs;
-use crate::store::switch::{Scope, Switch, SwitchOrder, SwitchVerb, Switched};
+use crate::store::switch::{Scope, SwitchOrder, SwitchVerb, Switched};
 
 request! {
     /// Drains a node: once it hears of that it claims nothing more, hands back the executions that wait for a
@@ -59,7 +59,7 @@ impl Drain<'_> {
         let (application, by) = (self.client.application.clone(), self.by.clone());
         match verbs.switch(&SwitchOrder { application, scope, verb: SwitchVerb::Drain, by })? {
             Switched::Done => Ok(Draining::Begun),
-            Switched::Already(Switch::Drained) => Ok(Draining::Drained),
+            Switched::Already(Activity::Drained) => Ok(Draining::Drained),
             Switched::Already(_) => Ok(Draining::UnderWay),
             Switched::Unknown => Err(self.client.unknown_target(&Target::node(&self.node))),
         }

@@ -444,6 +444,7 @@ mod tests {
     use super::*;
     use crate::api::Schedule;
     use crate::api::request::tests::client;
+    use crate::domain::ScheduleState;
     use crate::{AuditFilter, Gap};
 
     fn trigger(client: &Client) -> String {
@@ -535,10 +536,10 @@ mod tests {
         let (client, _) = client();
         let past = client.now().unwrap() - Duration::from_secs(90);
         client.edit("s").cron("0 30 2 * * ?").ending(past).run().unwrap();
-        assert_eq!(client.schedule("s").unwrap().schedule.state, "complete");
+        assert_eq!(client.schedule("s").unwrap().schedule.state, ScheduleState::Complete);
         client.edit("s").ending(None).run().unwrap();
         let schedule = client.schedule("s").unwrap().schedule;
-        assert!(schedule.state == "active" && schedule.next.is_some(), "{schedule:?}");
+        assert!(schedule.state == ScheduleState::Active && schedule.next.is_some(), "{schedule:?}");
     }
 
     #[test]

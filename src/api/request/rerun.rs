@@ -9,7 +9,8 @@ use serde::Serialize;
 use super::{check, request};
 use crate::api::Client;
 use crate::api::config::{check_schedule_name, unknown_reason};
-use crate::domain::{Error, ErrorKind, ExecutionState, ScheduleState, Timestamp};
+use crate::api::views::{counted, named};
+use crate::domain::{Error, ErrorKind, ExecutionState, ScheduleState, Timestamp, Word};
 use crate::store::audit::Attribution;
 use crate::store::rerun::{self, EndedSo, RerunCancel, RerunOrder, RerunPreview, RerunWanted, wrong_times};
 use crate::store::{Store, Verbs};
@@ -452,8 +453,8 @@ pub struct RerunOccurrence {
     /// Its fire time, UTC.
     #[serde(with = "chrono::serde::ts_milliseconds")]
     pub fire_time: DateTime<Utc>,
-    /// The state of its last attempt, as [`ExecutionState::as_str`] writes it; empty if the ledger has none.
-    pub state: String,
+    /// The state of its last attempt; none if the ledger has none.
+    pub state: Option<Word<ExecutionState>>,
     /// Why it is in this state, where that needs saying, as
     /// [`ExecutionView::reason`](crate::ExecutionView::reason) has it.
     pub reason: String,
@@ -486,7 +487,7 @@ pub struct UnknownSpan {
     #[serde(with = "chrono::serde::ts_milliseconds")]
     pub until: DateTime<Utc>,
     /// How many there are.
-    pub count: i64,
+    pub count: u64,
 }
 
 impl From<rerun::RerunPlan> for RerunPlan {
@@ -494,7 +495,7 @@ impl From<rerun::RerunPlan> for RerunPlan {
         let at = |at: Timestamp| at.utc().unwrap_or_default();
         let occurrences = plan.occurrences.into_iter().map(|it| RerunOccurrence {
             fire_time: at(it.at),
-            state: it.was.state,
+            state: named(it.was.state).map(Word::read),
             reason: it.was.reason,
             fate: match it.fate {
                 rerun::RerunFate::Run => RerunFate::Run,
@@ -505,7 +506,7 @@ impl From<rerun::RerunPlan> for RerunPlan {
         let unknown = plan.unknown.iter().map(|it| UnknownSpan {
             since: at(it.from),
             until: at(it.until),
-            count: it.count,
+            count: counted(it.count),
         });
         Self {
             occurrences: occurrences.collect(),

@@ -164,6 +164,7 @@ pub enum Triggered {
 mod tests {
     use super::*;
     use crate::api::request::tests::client;
+    use crate::domain::ExecutionState;
     use crate::store::order::LARGEST_OWN_PAYLOAD;
 
     #[test]
@@ -187,7 +188,7 @@ mod tests {
         client.remove("s").run().unwrap();
         assert_eq!(client.trigger("s").run().unwrap_err().kind(), ErrorKind::NotFound);
         let rows = client.executions(&crate::ExecutionFilter::default()).unwrap();
-        assert!(rows.iter().all(|row| row.state == "WITHDRAWN"), "by the removal");
+        assert!(rows.iter().all(|row| row.state == ExecutionState::Withdrawn), "by the removal");
         assert_eq!(announced.load(std::sync::atomic::Ordering::Relaxed), before + 1, "by the removal");
     }
 }

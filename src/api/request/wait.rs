@@ -162,7 +162,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::domain::Timestamp;
+    use crate::domain::{ExecutionState, Timestamp};
     use crate::fixtures::{claim, definition};
     use crate::store::Verbs;
     use crate::store::memory::MemoryStore;
@@ -186,7 +186,7 @@ mod tests {
         let (client, execution, store) = ended();
         store.refuse_reads(3);
         let Waited::Ended(details) = client.wait(execution).run().unwrap() else { panic!("no end") };
-        assert_eq!(details.last().state, "SUCCEEDED");
+        assert_eq!(details.last().state, ExecutionState::Succeeded);
         store.refuse_reads(u32::MAX);
         let waited = client.wait(execution).timeout(Duration::from_millis(100)).run();
         assert_eq!(waited.unwrap(), Waited::TimedOut);
@@ -200,7 +200,7 @@ mod tests {
         runtime.block_on(async {
             store.refuse_reads(3);
             let Waited::Ended(details) = client.wait(execution).await.unwrap() else { panic!("no end") };
-            assert_eq!(details.last().state, "SUCCEEDED");
+            assert_eq!(details.last().state, ExecutionState::Succeeded);
             store.refuse_reads(u32::MAX);
             let waited = client.wait(execution).timeout(Duration::from_millis(100)).await;
             assert_eq!(waited.unwrap(), Waited::TimedOut);

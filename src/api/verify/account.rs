@@ -6,7 +6,7 @@ use std::iter::Peekable;
 use super::answer::{Flaw, FlawKind};
 use super::demand::Demand;
 use crate::api::words;
-use crate::domain::{ExecutionState, MOST_PASSED, NextFire, ScheduleState, Timestamp};
+use crate::domain::{ExecutionId, ExecutionState, MOST_PASSED, NextFire, ScheduleState, Timestamp};
 use crate::store::ledger::{LedgerLine, LedgerSchedule};
 
 /// The fire times that are looked at: from the first one on, before the second.
@@ -350,12 +350,12 @@ impl<'a> Accountant<'a> {
         let (at, until) = (instant(at), instant(until));
         self.account.flaws.push(Flaw {
             kind,
-            schedule,
+            schedule: Some(schedule),
             generation,
             at,
             until,
             occurrences,
-            execution,
+            execution: execution.map(ExecutionId),
             sentence,
         });
     }

@@ -1,5 +1,6 @@
 //! The answer, for people and programs.
 
+use crate::domain::{ExecutionId, ExecutionState, Word};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
@@ -39,8 +40,8 @@ pub enum FlawKind {
 pub struct Flaw {
     /// What kind of thing.
     pub kind: FlawKind,
-    /// The schedule's name; empty for rows of one that is not there.
-    pub schedule: String,
+    /// The schedule's name; none for rows of one that is not there.
+    pub schedule: Option<String>,
     /// Which of the schedule's triggers: each edit of the trigger, and each removal, begins another.
     pub generation: i64,
     /// The fire time, of several the first; none if it concerns the schedule as a whole.
@@ -53,7 +54,7 @@ pub struct Flaw {
     pub occurrences: u64,
     /// The execution whose row it is, if there is one: an id for
     /// [`Client::execution`](crate::Client::execution).
-    pub execution: Option<i64>,
+    pub execution: Option<ExecutionId>,
     /// What is wrong, in one sentence.
     pub sentence: String,
 }
@@ -63,8 +64,8 @@ pub struct Flaw {
 #[cfg_attr(feature = "certificate", derive(serde::Deserialize))]
 #[non_exhaustive]
 pub struct Accounted {
-    /// The state of the last attempt, as the ledger has it: `SUCCEEDED`, `SKIPPED`, `WITHDRAWN`.
-    pub state: String,
+    /// The state of the last attempt.
+    pub state: Word<ExecutionState>,
     /// Why, as the ledger has it: `misfire`, `paused`, `edited`. Empty where there is no reason to give.
     pub reason: String,
     /// How many planned occurrences.

@@ -12,7 +12,7 @@ use super::answer::{Accounted, Flaw, FlawKind, Verification};
 use super::read::{Attempts, Witness};
 use super::{Verify, accounted, verified};
 use crate::api::Client;
-use crate::domain::{Error, ErrorKind, ExecutionState, Millis, Timestamp};
+use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, Millis, ScheduleId, Timestamp};
 use crate::store::columns::NONE;
 use crate::store::ledger::{LedgerLine, LedgerSchedule, TriggerPeriod};
 
@@ -52,9 +52,9 @@ pub struct Certificate {
     /// By id.
     pub schedules: Vec<CertifiedSchedule>,
     /// Executions of occurrences that had not ended: these are not sealed.
-    pub open: Vec<i64>,
+    pub open: Vec<ExecutionId>,
     /// The highest id of an execution that was there: what has a higher one came later.
-    pub last: i64,
+    pub last: ExecutionId,
     /// How many rows are sealed.
     pub rows: u64,
     /// SHA-256 over all of the above, hexadecimal.
@@ -66,7 +66,7 @@ pub struct Certificate {
 #[non_exhaustive]
 pub struct CertifiedSchedule {
     /// Its id.
-    pub id: i64,
+    pub id: ScheduleId,
     /// Its name.
     pub schedule: String,
     /// The triggers it has had, the first first.
@@ -189,12 +189,12 @@ struct Sealer<'a> {
     sealed: Timestamp,
     against: Option<&'a Certificate>,
     /// Of the certificate that is compared.
-    was_open: HashSet<i64>,
-    certified: HashMap<i64, &'a CertifiedSchedule>,
+    was_open: HashSet<ExecutionId>,
+    certified: HashMap<ScheduleId, &'a CertifiedSchedule>,
     /// Of the schedule that is seen now.
     chain: Chain,
-    last: i64,
-    done: Vec<(CertifiedSchedule, Vec<i64>)>,
+    last: Option<ExecutionId>,
+    done: Vec<(CertifiedSchedule, Vec<ExecutionId>)>,
 }
 
 #[derive(Default)]
@@ -202,15 +202,15 @@ struct Chain {
     hash: [u8; 32],
     /// By generation.
     rows: HashMap<i64, u64>,
-    open: Vec<i64>,
-    last: i64,
+    open: Vec<ExecutionId>,
+    last: Option<ExecutionId>,
 }
 
 impl Witness for Sealer<'_> {
     fn begin(&mut self, schedule: &LedgerSchedule) {
         // It is seen once more: its rows were read while they changed.
-        self.done.retain(|(done, _)| done.id != schedule.id.0);
-        let begin = (schedule.id.0, &schedule.name);
+        self.done.retain(|(done, _)| done.id != schedule.id);
+        let begin = (schedule.id, &schedule.name);
         self.chain = Chain { hash: chained(&[0; 32], &begin), ..Chain::default() };
     }
 
@@ -219,14 +219,14 @@ impl Witness for Sealer<'_> {
             let ended = line.state.parse().is_ok_and(ExecutionState::is_terminal);
             ended && line.finished.is_some_and(|finished| finished <= self.sealed)
         };
-        self.chain.last = attempts.iter().map(|line| line.id.0).fold(self.chain.last, i64::max);
+        self.chain.last = attempts.iter().map(|line| Some(line.id)).fold(self.chain.last, Option::max);
         let sealed: Vec<&LedgerLine> = match self.against {
             Some(certificate) => {
-                let was_there = |id: i64| id <= certificate.last && !self.was_open.contains(&id);
-                attempts.iter().filter(|line| is_over(line) && was_there(line.id.0)).collect()
+                let was_there = |id| id <= certificate.last && !self.was_open.contains(&id);
+                attempts.iter().filter(|line| is_over(line) && was_there(line.id)).collect()
             }
             None if attempts.iter().all(is_over) => attempts.iter().collect(),
-            None => return self.chain.open.extend(attempts.iter().map(|line| line.id.0)),
+            None => return self.chain.open.extend(attempts.iter().map(|line| line.id)),
         };
         for line in sealed {
             self.chain.hash = chained(&self.chain.hash, &row(line));
@@ -242,7 +242,7 @@ impl Witness for Sealer<'_> {
         let triggers = schedule.triggers.iter().map(certified).collect();
         let rows = rows.values().sum();
         let (occurrences, hash) = (accounted(&account.occurrences), hexadecimal(&hash));
-        let (id, name) = (schedule.id.0, schedule.name.clone());
+        let (id, name) = (schedule.id, schedule.name.clone());
         let now = CertifiedSchedule { id, schedule: name, triggers, occurrences, rows, hash };
         let flaws = if self.against.is_some() { self.compare(&now) } else { Vec::new() };
         self.done.push((now, open));
@@ -259,7 +259,7 @@ impl<'a> Sealer<'a> {
             was_open: against.map_or_else(HashSet::new, |it| it.open.iter().copied().collect()),
             certified: schedules.map(|it| (it.id, it)).collect(),
             chain: Chain::default(),
-            last: 0,
+            last: None,
             done: Vec::new(),
         }
     }
@@ -278,7 +278,7 @@ impl<'a> Sealer<'a> {
             hash: String::new(),
             schedules,
             open: open.into_iter().flatten().collect(),
-            last: self.last,
+            last: self.last.unwrap_or(ExecutionId(0)),
         };
         Certificate { hash: certificate.whole_hash(), ..certificate }
     }
@@ -315,7 +315,7 @@ impl<'a> Sealer<'a> {
 
     /// Schedules that were certified and are not there.
     fn gone(&self) -> Vec<Flaw> {
-        let there: HashSet<i64> = self.done.iter().map(|(done, _)| done.id).collect();
+        let there: HashSet<ScheduleId> = self.done.iter().map(|(done, _)| done.id).collect();
         let certified = self.against.into_iter().flat_map(|certificate| &certificate.schedules);
         // Retention removes a removed schedule once no row of it is left.
         let gone = certified.filter(|it| !there.contains(&it.id) && it.rows > 0);
@@ -326,7 +326,7 @@ impl<'a> Sealer<'a> {
 fn changed(schedule: &str, what: &str) -> Flaw {
     Flaw {
         kind: FlawKind::Changed,
-        schedule: schedule.to_owned(),
+        schedule: Some(schedule.to_owned()),
         generation: 0,
         at: None,
         until: None,

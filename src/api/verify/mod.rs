@@ -21,7 +21,7 @@ pub use self::answer::{Accounted, Flaw, FlawKind, Verification};
 pub use self::certificate::{Certificate, CertifiedSchedule, CertifiedTrigger};
 use self::read::{Ledger, Witness};
 use super::{Client, config};
-use crate::domain::{Error, ErrorKind, Timestamp};
+use crate::domain::{Error, ErrorKind, Timestamp, Word};
 use crate::store::Store;
 
 /// So many flaws are named.
@@ -210,7 +210,7 @@ impl Accounts {
 
 fn accounted(occurrences: &BTreeMap<(String, String), u64>) -> Vec<Accounted> {
     let accounted = |((state, reason), count): (&(String, String), &u64)| Accounted {
-        state: state.clone(),
+        state: Word::read(state.clone()),
         reason: reason.clone(),
         occurrences: *count,
     };

@@ -169,12 +169,12 @@ impl<'a> Ledger<'a> {
             let sentence = format!("{rows} rows belong to schedule {}, which is not there", id.0);
             let flaw = Flaw {
                 kind: FlawKind::Orphaned,
-                schedule: String::new(),
+                schedule: None,
                 generation: first.place.generation,
                 at,
                 until: None,
                 occurrences: rows,
-                execution: Some(first.id.0),
+                execution: Some(first.id),
                 sentence,
             };
             told(Account { rows, flaws: vec![flaw], ..Account::default() });

@@ -1,5 +1,6 @@
 //! The answer, for people and programs.
 
+use crate::domain::ExecutionId;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
@@ -50,7 +51,7 @@ pub struct Why {
     /// The attempts at it, the first first: ids for [`Client::execution`]. Empty if the ledger has none.
     ///
     /// [`Client::execution`]: crate::Client::execution
-    pub executions: Vec<i64>,
+    pub executions: Vec<ExecutionId>,
     /// What the sentence rests on.
     pub evidence: Vec<Evidence>,
 }

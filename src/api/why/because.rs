@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::api::spans::some_as_millis;
 use crate::api::{AuditView, RateView};
-use crate::domain::MisfirePolicy;
+use crate::domain::{Activity, ExecutionId, MisfirePolicy};
 
 /// Who ordered a change, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -46,7 +46,7 @@ pub enum FullBound {
         /// How many of its executions may run at once.
         seats: u32,
         /// The executions that have the seats, up to 1,000.
-        taken_by: Vec<i64>,
+        taken_by: Vec<ExecutionId>,
     },
     /// The [`group_concurrency`](crate::Job::group_concurrency) of the execution's group.
     Group {
@@ -55,7 +55,7 @@ pub enum FullBound {
         /// How many of its executions may run at once.
         seats: u32,
         /// The executions that have the seats, up to 1,000.
-        taken_by: Vec<i64>,
+        taken_by: Vec<ExecutionId>,
     },
     /// The lanes of all nodes that have a handler.
     Lanes {
@@ -89,8 +89,8 @@ pub struct FullNode {
 pub struct IdleNode {
     /// Its id.
     pub node: String,
-    /// `paused`, `draining` or `drained`.
-    pub state: String,
+    /// Paused, draining or drained.
+    pub state: Activity,
     /// Who switched it off.
     pub by: Option<Who>,
 }
@@ -121,12 +121,12 @@ pub enum Because {
     /// The attempt follows one that failed, or ran out of time.
     Retry {
         /// That execution.
-        after: Option<i64>,
+        after: Option<ExecutionId>,
     },
     /// The attempt follows one whose node died.
     Recovery {
         /// That execution.
-        after: Option<i64>,
+        after: Option<ExecutionId>,
         /// Its node.
         node: Option<String>,
     },
@@ -154,19 +154,19 @@ pub enum Because {
     /// Its node died while it ran.
     NodeDied {
         /// That node.
-        node: String,
+        node: Option<String>,
     },
     /// Too many nodes have died while they ran it.
     AttemptsExhausted {
         /// The last of these nodes.
-        node: String,
+        node: Option<String>,
         /// How many its job allows; none if its row is gone.
         most: Option<u32>,
     },
     /// Its time limit passed.
     TimeLimit {
         /// Where it ran.
-        node: String,
+        node: Option<String>,
         /// Since when.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         since: Option<DateTime<Utc>>,
@@ -217,7 +217,7 @@ pub enum Because {
     /// Another execution of its schedule had not ended, or has not.
     Overlap {
         /// That execution; none if the row does not tell.
-        holder: Option<i64>,
+        holder: Option<ExecutionId>,
         /// When that one ended.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         ended: Option<DateTime<Utc>>,
@@ -225,7 +225,7 @@ pub enum Because {
     /// Another execution of its schedule was due before, and had not begun.
     HolderLate {
         /// That execution.
-        holder: Option<i64>,
+        holder: Option<ExecutionId>,
     },
     /// A later repair's work took its place.
     Superseded,

@@ -7,7 +7,7 @@ use super::late::{late, said};
 use super::told::{Told, told};
 use crate::api::words::{between, by, by_whom, counted, error, instant, known, node};
 use crate::api::{AuditView, ExecutionView, JobView};
-use crate::domain::{ExecutionState, Reason};
+use crate::domain::{Cause, ExecutionState, Reason};
 use crate::store::audit::CANCEL;
 use crate::store::rerun::cancelled_rerun;
 
@@ -15,22 +15,14 @@ use crate::store::rerun::cancelled_rerun;
 pub(super) fn made_for(facts: &Facts, it: &ExecutionView) -> Because {
     let before = facts.attempts.iter().rev().find(|before| before.attempt + 1 == it.attempt);
     let after = before.map(|before| before.id);
-    let asked = Who::named(&it.asked_by, &it.asked_why, None);
-    let is = |reason: Reason| it.cause == reason.as_str();
-    if it.cause == "planned" || is(Reason::Enqueued) {
-        Because::Nothing
-    } else if is(Reason::Retry) {
-        Because::Retry { after }
-    } else if is(Reason::Recovery) {
-        Because::Recovery { after, node: before.map(|before| before.node.clone()) }
-    } else if is(Reason::Misfire) {
-        facts.misfire(it.fire_time, it.claimed)
-    } else if is(Reason::ByHand) {
-        Because::ByHand { by: asked }
-    } else if is(Reason::Rerun) {
-        Because::Rerun { by: asked }
-    } else {
-        Because::Other { word: it.cause.clone() }
+    let who = |actor: &str, reason: &str| Who::named(actor, reason, None);
+    match &it.cause {
+        Cause::Planned | Cause::Enqueued => Because::Nothing,
+        Cause::Retry => Because::Retry { after },
+        Cause::Recovery => Because::Recovery { after, node: before.and_then(|before| before.node.clone()) },
+        Cause::Misfire => facts.misfire(it.fire_time, it.claimed),
+        Cause::ByHand { actor, reason } => Because::ByHand { by: who(actor, reason) },
+        Cause::Rerun { actor, reason } => Because::Rerun { by: who(actor, reason) },
     }
 }
 
@@ -51,9 +43,9 @@ fn lateness(facts: &Facts, run: &ExecutionView) -> String {
 /// What an attempt that is not the first follows.
 pub(super) fn nth(facts: &Facts, last: &ExecutionView) -> String {
     let before = facts.attempts.iter().rev().find(|it| it.attempt + 1 == last.attempt);
-    let made_up = |cause: &str| match cause {
-        "misfire" => ", made up for after it was missed".to_owned(),
-        "by hand" => format!(", because {} asked for it", by(&last.asked_by, &last.asked_why)),
+    let made_up = |cause: &Cause| match cause {
+        Cause::Misfire => ", made up for after it was missed".to_owned(),
+        Cause::ByHand { actor, reason } => format!(", because {} asked for it", by(actor, reason)),
         _ => String::new(),
     };
     match before {
@@ -63,11 +55,11 @@ pub(super) fn nth(facts: &Facts, last: &ExecutionView) -> String {
 }
 
 fn end_of(facts: &Facts, attempt: &ExecutionView) -> String {
-    let (n, on) = (attempt.attempt, node(&attempt.node, &facts.nodes));
-    match attempt.state.parse::<ExecutionState>() {
-        Ok(ExecutionState::Abandoned) => format!("{on} died with attempt {n}"),
-        Ok(ExecutionState::Failed) => format!("attempt {n} failed on {on}: {}", error(&attempt.error)),
-        Ok(ExecutionState::TimedOut) => format!("attempt {n} ran out of time on {on}"),
+    let (n, on) = (attempt.attempt, node(attempt.node.as_deref(), &facts.nodes));
+    match attempt.state.known() {
+        Some(ExecutionState::Abandoned) => format!("{on} died with attempt {n}"),
+        Some(ExecutionState::Failed) => format!("attempt {n} failed on {on}: {}", error(&attempt.error)),
+        Some(ExecutionState::TimedOut) => format!("attempt {n} ran out of time on {on}"),
         _ => format!("attempt {n} ended as {}", attempt.state),
     }
 }
@@ -77,15 +69,16 @@ pub(super) fn running(facts: &Facts, last: &ExecutionView, on: &str) -> String {
         .started
         .map_or_else(|| "is about to begin".to_owned(), |at| format!("has run since {}", instant(at)));
     let late = lateness(facts, last);
-    let gone = facts.nodes.iter().find(|it| it.id == last.node).map_or_else(String::new, |it| {
-        if it.ended.is_some() {
-            ", which has ended: it will be taken back".to_owned()
-        } else if facts.is_silent(it) {
-            format!(", which has not been heard of since {}", known(it.last_beat))
-        } else {
-            String::new()
-        }
-    });
+    let gone =
+        facts.nodes.iter().find(|it| Some(&it.id) == last.node.as_ref()).map_or_else(String::new, |it| {
+            if it.ended.is_some() {
+                ", which has ended: it will be taken back".to_owned()
+            } else if facts.is_silent(it) {
+                format!(", which has not been heard of since {}", known(it.last_beat))
+            } else {
+                String::new()
+            }
+        });
     let asked = last.cancel_asked.map_or_else(String::new, |at| {
         let who = by(&last.cancel_asked_by, &last.cancel_asked_why);
         format!(", and {who} asked for its end at {}", instant(at))
@@ -101,7 +94,7 @@ fn failure(facts: &Facts, last: &ExecutionView) -> String {
         ("gave up", _) => format!("{text}; its handler said that no retry would help"),
         (_, Some(0)) => format!("{text}; its job has no retries"),
         (_, Some(1)) if last.failures >= 1 => format!("{text}; its only retry has failed"),
-        (_, Some(most)) if last.failures >= i64::from(most) => {
+        (_, Some(most)) if last.failures >= most => {
             format!("{text}; none of its {most} retries is left")
         }
         _ => format!("{text}; no attempt follows"),

@@ -18,7 +18,7 @@ pub(super) fn evidence(facts: &Facts, fate: Fate, expected: Option<&Expected>) -
     }
     let last = facts.attempts.last();
     if matches!(fate, Fate::Waiting | Fate::WillBeSkipped) {
-        let waiting = last.filter(|it| it.state == ExecutionState::Pending.as_str());
+        let waiting = last.filter(|it| it.state == ExecutionState::Pending);
         for Hold { because, said, .. } in holds(facts, waiting) {
             add(because.word().to_owned(), said);
         }
@@ -67,17 +67,17 @@ fn change(it: &AuditView) -> Evidence {
 
 /// One row of the ledger in words.
 fn attempt(facts: &Facts, it: &ExecutionView) -> String {
-    let mut words = vec![it.state.clone()];
+    let mut words = vec![it.state.to_string()];
     words.extend((!it.reason.is_empty()).then(|| it.reason.clone()));
     if let (Some(until), Some(from)) = (it.until, it.fire_time) {
         words.push(format!(
             "{} from {} to {}",
-            counted(it.count, "occurrence"),
+            counted(it.count.cast_signed(), "occurrence"),
             instant(from),
             instant(until)
         ));
     }
-    words.extend((!it.node.is_empty()).then(|| node(&it.node, &facts.nodes)));
+    words.extend(it.node.as_deref().map(|id| node(Some(id), &facts.nodes)));
     for (what, at) in
         [("due", it.due), ("claimed", it.claimed), ("started", it.started), ("finished", it.finished)]
     {

@@ -40,7 +40,7 @@ pub(super) fn expected(facts: &Facts, fate: Fate, because: &Because) -> Option<E
     let at = facts.at.or_else(|| last.filter(|it| it.origin == 0)?.fire_time)?;
     let within = facts.plan.as_ref()?.view.expected_by?;
     let until = at.checked_add_signed(TimeDelta::from_std(within).ok()?)?;
-    let success = last.filter(|it| it.state == ExecutionState::Succeeded.as_str()).and_then(|it| it.finished);
+    let success = last.filter(|it| it.state == ExecutionState::Succeeded).and_then(|it| it.finished);
     let later = || {
         let noted = facts.changes.iter().rev().find(|it| it.verb == MET && it.made >= Some(until));
         noted.filter(|_| facts.now >= until)?.made

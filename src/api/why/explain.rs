@@ -13,7 +13,7 @@ use super::told::{Told, told};
 use super::unclaimed::{waiting, without_row};
 use crate::api::ExecutionView;
 use crate::api::words::{by, by_whom, instant, known, node};
-use crate::domain::{ExecutionState, Reason};
+use crate::domain::{Cause, ExecutionState};
 use crate::store::enqueue::QUEUE_PREFIX;
 use crate::store::rerun::{BACKFILL, RERUN};
 
@@ -42,7 +42,8 @@ fn subject(facts: &Facts) -> String {
     match (facts.name.strip_prefix(QUEUE_PREFIX), last) {
         (Some(job), Some(last)) => format!("execution {} of job {job:?}", last.id),
         (_, Some(last)) if is_rerun(facts) => {
-            let who = facts.attempts.first().map_or_else(String::new, |it| by(&it.asked_by, &it.asked_why));
+            let who = facts.attempts.first().and_then(|it| it.cause.asked());
+            let who = who.map_or_else(String::new, |(actor, reason)| by(actor, reason));
             let at = known(last.fire_time);
             format!("execution {}, for which {who} had {:?} of {at} run again,", last.id, facts.name)
         }
@@ -56,7 +57,7 @@ fn subject(facts: &Facts) -> String {
 
 /// Whether the executions are those of a rerun.
 fn is_rerun(facts: &Facts) -> bool {
-    facts.attempts.first().is_some_and(|it| it.cause == Reason::Rerun.as_str())
+    facts.attempts.first().is_some_and(|it| matches!(it.cause, Cause::Rerun { .. }))
 }
 
 /// What has become of the occurrence since: its last rerun.
@@ -66,10 +67,10 @@ fn rerun(facts: &Facts) -> String {
     let who = facts.change(RERUN, |it| it.id == rerun.origin);
     let who = who.or(facts.change(BACKFILL, |it| it.id == rerun.origin)).map(by_whom);
     let who = who.unwrap_or_else(|| "somebody whom the audit no longer knows".to_owned());
-    let became = match rerun.state.parse::<ExecutionState>() {
-        Ok(ExecutionState::Succeeded) => format!("succeeded{ended}"),
-        Ok(ExecutionState::Pending | ExecutionState::Claimed) => "waits".to_owned(),
-        Ok(ExecutionState::Running) => "runs".to_owned(),
+    let became = match rerun.state.known() {
+        Some(ExecutionState::Succeeded) => format!("succeeded{ended}"),
+        Some(ExecutionState::Pending | ExecutionState::Claimed) => "waits".to_owned(),
+        Some(ExecutionState::Running) => "runs".to_owned(),
         _ => format!("ended as {}{ended}", rerun.state),
     };
     format!("; {who} had it run again as execution {}, which {became}", rerun.id)
@@ -85,25 +86,25 @@ fn stands_for(facts: &Facts, row: &ExecutionView) -> bool {
 
 fn of_execution(facts: &Facts, last: &ExecutionView) -> Told {
     use ExecutionState::*;
-    let on = node(&last.node, &facts.nodes);
+    let on = node(last.node.as_deref(), &facts.nodes);
     let made = || made_for(facts, last);
-    match last.state.parse::<ExecutionState>() {
-        Ok(Succeeded) => told(
+    match last.state.known() {
+        Some(Succeeded) => told(
             Fate::Succeeded,
             made(),
             format!("ran on {on}{}{}", timing_of(facts, last), nth(facts, last)),
         ),
-        Ok(Running) => told(Fate::Running, made(), running(facts, last, &on) + &nth(facts, last)),
-        Ok(Claimed) => told(Fate::Running, made(), format!("was claimed by {on} and is about to begin")),
-        Ok(Failed) => failed(facts, last, &on),
-        Ok(TimedOut) => timed_out(facts, last, &on),
-        Ok(Abandoned) => lost(facts, last, &on),
-        Ok(Cancelled) => cancelled(facts, last),
-        Ok(Skipped) => skipped(facts, last),
-        Ok(Withdrawn) => withdrawn(facts, last),
-        Ok(Pending) => waiting(facts, last),
-        Err(_) => {
-            let said = format!("is in a state that nobody knows: {:?}", last.state);
+        Some(Running) => told(Fate::Running, made(), running(facts, last, &on) + &nth(facts, last)),
+        Some(Claimed) => told(Fate::Running, made(), format!("was claimed by {on} and is about to begin")),
+        Some(Failed) => failed(facts, last, &on),
+        Some(TimedOut) => timed_out(facts, last, &on),
+        Some(Abandoned) => lost(facts, last, &on),
+        Some(Cancelled) => cancelled(facts, last),
+        Some(Skipped) => skipped(facts, last),
+        Some(Withdrawn) => withdrawn(facts, last),
+        Some(Pending) => waiting(facts, last),
+        None => {
+            let said = format!("is in a state that nobody knows: {:?}", last.state.as_str());
             told(Fate::Unknown, Because::Nothing, said)
         }
     }

@@ -87,7 +87,7 @@ impl Client {
         let seen = self.store.seen(&self.application, name)?.ok_or_else(|| self.unknown(name))?;
         let rerun = self.store.rerun_at(seen.id, Timestamp::from(at))?;
         let facts = self.facts_of_plan((seen.id, name), at)?;
-        let rerun = rerun.map(|id| self.found(id.0)).transpose()?.flatten();
+        let rerun = rerun.map(|id| self.found(id)).transpose()?.flatten();
         Ok(Facts { rerun, ..facts })
     }
 
@@ -118,7 +118,7 @@ impl Client {
         let Some(at) = planned.and_then(|last| last.fire_time) else { return Ok(facts) };
         let Some(seen) = self.store.seen(&self.application, &facts.name)? else { return Ok(facts) };
         let rerun = self.store.rerun_at(seen.id, Timestamp::from(at))?;
-        let rerun = rerun.map(|id| self.found(id.0)).transpose()?.flatten();
+        let rerun = rerun.map(|id| self.found(id)).transpose()?.flatten();
         Ok(Facts { rerun, ..facts })
     }
 
@@ -158,7 +158,7 @@ impl Client {
         }
         let rerun = self.store.rerun_at(around.schedule, Timestamp::from(at))?;
         let facts = self.facts_with(around.clone(), name.to_owned(), (Some(at), attempts))?;
-        let rerun = rerun.map(|id| self.found(id.0)).transpose()?.flatten();
+        let rerun = rerun.map(|id| self.found(id)).transpose()?.flatten();
         Ok(Facts { rerun, ..facts })
     }
 
@@ -195,7 +195,7 @@ impl Client {
     ) -> Result<Facts, Error> {
         let Around { now, plan, nodes, job, application, triggers, mut changes, .. } = around;
         let last = attempts.last();
-        let waits = last.is_none_or(|it| it.state == ExecutionState::Pending.as_str());
+        let waits = last.is_none_or(|it| it.state == ExecutionState::Pending);
         let under_way = match &job {
             Some(job) if waits => self.executions(&ExecutionFilter {
                 job: Some(job.name.clone()),
@@ -205,11 +205,9 @@ impl Client {
             })?,
             _ => Vec::new(),
         };
-        // The holder of a withdrawn row is an entry of the audit, not an execution.
-        let withdrawn = ExecutionState::Withdrawn.as_str();
-        let holder = last.filter(|it| it.state != withdrawn).and_then(|it| it.holder);
+        let holder = last.and_then(|it| it.holder);
         let holder = holder.map(|id| self.found(id)).transpose()?.flatten();
-        let execution = last.map(|it| audit_target(it.id.into(), &it.schedule));
+        let execution = last.map(|it| audit_target(it.id, &it.schedule));
         changes.extend(self.changes_of(execution, "execution")?);
         changes.sort_by_key(|it| std::cmp::Reverse(it.id));
         let rerun = None;
@@ -238,7 +236,7 @@ impl Client {
     }
 
     /// The last attempt at the occurrence of this execution, if it is still there.
-    fn found(&self, execution: i64) -> Result<Option<ExecutionView>, Error> {
+    fn found(&self, execution: ExecutionId) -> Result<Option<ExecutionView>, Error> {
         match self.execution(execution) {
             Ok(found) => Ok(Some(found.last().clone())),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -6,7 +6,7 @@ use super::because::{Because, FullBound, FullNode, IdleNode, SilentNode, Who};
 use super::facts::{FIRETIME, Facts};
 use crate::api::words::{between, by, counted, instant, known, listed, node as named_node};
 use crate::api::{ExecutionView, JobView, NodeView};
-use crate::domain::LaneHealth;
+use crate::domain::{Activity, ExecutionId, LaneHealth, ScheduleState};
 
 /// So many executions are named in a sentence.
 const NAMED: usize = 5;
@@ -54,17 +54,17 @@ fn paused(
 /// asked for by hand.
 pub(super) fn pauses(facts: &Facts, is_planned: bool) -> Vec<Hold> {
     let application =
-        facts.application.iter().filter(|it| it.state == "paused").map(|it| {
+        facts.application.iter().filter(|it| it.state == Activity::Paused).map(|it| {
             paused(("application", &it.name), (&it.paused_by, &it.reason), it.paused, it.paused_until)
         });
     let job = facts
         .job
         .iter()
-        .filter(|it| it.state == "paused")
+        .filter(|it| it.state == Activity::Paused)
         .map(|it| paused(("job", &it.name), (&it.paused_by, &it.reason), it.paused, it.paused_until));
     let plan = facts.plan.as_ref().filter(|_| is_planned);
     let schedule =
-        plan.iter().map(|plan| &plan.view).filter(|it| it.state == "paused").map(|it| {
+        plan.iter().map(|plan| &plan.view).filter(|it| it.state == ScheduleState::Paused).map(|it| {
             paused(("schedule", &it.name), (&it.paused_by, &it.reason), it.paused, it.paused_until)
         });
     application.chain(job).chain(schedule).collect()
@@ -108,7 +108,7 @@ fn no_node(facts: &Facts, job: &str) -> Option<Hold> {
         Some(Hold::new(Because::NoNode { job: job.to_owned(), since, idle, silent }, said))
     };
     let (active, off): (Vec<&NodeView>, Vec<&NodeView>) =
-        facts.live_nodes().filter(lists).partition(|node| node.state == "active");
+        facts.live_nodes().filter(lists).partition(|node| node.state == Activity::Active);
     if active.is_empty() && off.is_empty() {
         let last = facts.nodes.iter().filter(lists).filter_map(|node| node.ended).max();
         let last = match last {
@@ -134,7 +134,7 @@ fn no_node(facts: &Facts, job: &str) -> Option<Hold> {
         return None;
     }
     let since = known(active.iter().filter_map(|node| node.last_beat).max());
-    let nodes: Vec<String> = active.iter().map(|node| named_node(&node.id, &facts.nodes)).collect();
+    let nodes: Vec<String> = active.iter().map(|node| named_node(Some(&node.id), &facts.nodes)).collect();
     let off = if states.is_empty() { String::new() } else { format!("; {}", listed(&states)) };
     let said = format!(
         "no node that has a handler for job {job:?} has been heard of since {since}, and it waits for one: \
@@ -150,7 +150,7 @@ fn silent(node: &NodeView) -> SilentNode {
 
 fn idle(node: &NodeView) -> IdleNode {
     let by = Who::named(&node.paused_by, &node.reason, node.paused);
-    IdleNode { node: node.id.clone(), state: node.state.clone(), by }
+    IdleNode { node: node.id.clone(), state: node.state, by }
 }
 
 /// Since when nobody can run the job, if that was noted.
@@ -178,11 +178,12 @@ fn of_holder(facts: &Facts, waiting: &ExecutionView) -> Option<Hold> {
 /// The seats of its job, or of its group, are taken.
 fn of_bounds(facts: &Facts, job: &JobView, waiting: Option<&ExecutionView>) -> Option<Hold> {
     let group = waiting.and_then(|it| it.group.as_deref());
-    let ids = |is_its: &dyn Fn(&ExecutionView) -> bool| -> Vec<i64> {
+    let ids = |is_its: &dyn Fn(&ExecutionView) -> bool| -> Vec<ExecutionId> {
         facts.under_way.iter().filter(|it| is_its(it)).map(|it| it.id).collect()
     };
-    let is_full = |seats: u32, taken: &[i64]| taken.len() >= usize::try_from(seats).unwrap_or(usize::MAX);
-    let full = |whose: String, seats: u32, taken: &[i64], bound: FullBound| {
+    let is_full =
+        |seats: u32, taken: &[ExecutionId]| taken.len() >= usize::try_from(seats).unwrap_or(usize::MAX);
+    let full = |whose: String, seats: u32, taken: &[ExecutionId], bound: FullBound| {
         let said = match seats {
             1 => format!("the only seat of {whose} is taken by {}", named(taken)),
             _ => {
@@ -206,7 +207,7 @@ fn of_bounds(facts: &Facts, job: &JobView, waiting: Option<&ExecutionView>) -> O
 }
 
 /// Executions by their ids, a few of them.
-fn named(taken: &[i64]) -> String {
+fn named(taken: &[ExecutionId]) -> String {
     let mut ids: Vec<String> = taken.iter().take(NAMED).map(ToString::to_string).collect();
     if taken.len() > NAMED {
         ids.push(format!("{} more", taken.len() - NAMED));
@@ -216,7 +217,8 @@ fn named(taken: &[i64]) -> String {
 
 /// No thread or task is free where it may run, as its nodes last told.
 fn of_lanes(facts: &Facts, job: &JobView, waiting: Option<&ExecutionView>) -> Option<Hold> {
-    let claiming = facts.live_nodes().filter(|node| node.state == "active" && node.jobs.contains(&job.name));
+    let claiming =
+        facts.live_nodes().filter(|node| node.state == Activity::Active && node.jobs.contains(&job.name));
     let nodes: Vec<&NodeView> = claiming.collect();
     // Which lane is the job's no row says: so only all of them count, unless it was enqueued in one.
     let lane = waiting.and_then(|it| it.lane.as_deref());

@@ -9,7 +9,7 @@ use super::facts::Facts;
 use crate::api::spans::as_millis;
 use crate::api::words::{instant, length};
 use crate::api::{AuditView, ExecutionView, NodeView};
-use crate::domain::{BoundScope, Reason, SeatKind, SeatWait};
+use crate::domain::{Activity, BoundScope, Cause, ExecutionId, SeatKind, SeatWait};
 
 /// From so late on an execution is late.
 const LATE: TimeDelta = TimeDelta::seconds(1);
@@ -55,7 +55,7 @@ pub enum LateWait {
     /// Another execution of its schedule had not ended.
     Holder {
         /// That execution.
-        holder: i64,
+        holder: ExecutionId,
     },
     /// All threads, tasks and places in the queue of its lane were taken on its node, or given to others that
     /// were due before.
@@ -95,7 +95,7 @@ pub(super) fn late(facts: &Facts, it: &ExecutionView) -> Option<Late> {
     let (due, claimed, started) = (it.due?, it.claimed?, it.started?);
     let late = started - due;
     // How late something was found that was missed is told by its reason.
-    if late < LATE || it.cause == Reason::Misfire.as_str() && it.attempt == 1 {
+    if late < LATE || it.cause == Cause::Misfire && it.attempt == 1 {
         return None;
     }
     let holder = it.holder.filter(|_| it.attempt == 1).map(|holder| LateWait::Holder { holder });
@@ -152,7 +152,7 @@ fn no_node(
     let last = |node: &NodeView| match node.ended {
         Some(ended) if node.end_reason == "dead" => node.last_beat.map_or(ended, |beat| beat.min(ended)),
         Some(ended) => ended,
-        None if node.state != "active" => node.paused.unwrap_or(claimed),
+        None if node.state != Activity::Active => node.paused.unwrap_or(claimed),
         None => claimed,
     };
     let lives = facts.nodes.iter().filter(lists).filter_map(|node| Some((node.started?, last(node))));

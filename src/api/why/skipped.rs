@@ -94,9 +94,9 @@ fn paused_by(begin: &AuditView, until: Option<chrono::DateTime<chrono::Utc>>) ->
     Because::Paused { what, name, by: Some(Who::of(begin)), until }
 }
 
-/// WITHDRAWN: its holder is the audit's entry of the change.
+/// Nobody claimed it before its schedule's trigger was changed, or the schedule removed.
 pub(super) fn withdrawn(facts: &Facts, last: &ExecutionView) -> Told {
-    let change = facts.changes.iter().find(|it| Some(it.id) == last.holder);
+    let change = facts.changes.iter().find(|it| Some(it.id) == last.change);
     let who = change.map_or_else(|| "somebody whom the audit no longer knows".to_owned(), by_whom);
     let by = change.map(Who::of);
     let (because, what) = match last.reason == Reason::Removed.as_str() {

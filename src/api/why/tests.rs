@@ -15,7 +15,9 @@ use super::explain::explain;
 use super::facts::{Facts, Plan};
 use super::fate::Fate;
 use crate::api::{ApplicationView, AuditView, ExecutionView, JobView, NodeView, RateView, ScheduleView};
-use crate::domain::{LaneHealth, MisfirePolicy, ScheduleField};
+use crate::domain::{
+    Activity, Cause, ExecutionId, LaneHealth, MisfirePolicy, ScheduleField, ScheduleId, ScheduleState, Word,
+};
 use crate::store::columns::When;
 use crate::store::ledger::{TriggerEnd, TriggerPeriod};
 use crate::trigger::{Timing, Trigger};
@@ -33,15 +35,13 @@ const NODE: &str = "n1";
 
 fn planned(state: &str, reason: &str) -> ExecutionView {
     ExecutionView {
-        id: 7,
+        id: ExecutionId(7),
         application: "shop".to_owned(),
         schedule: "nightly".to_owned(),
         job: "report".to_owned(),
-        state: state.to_owned(),
+        state: Word::read(state.to_owned()),
         reason: reason.to_owned(),
-        cause: "planned".to_owned(),
-        asked_by: String::new(),
-        asked_why: String::new(),
+        cause: Cause::Planned,
         generation: 0,
         origin: 0,
         fire_time: Some(two()),
@@ -53,6 +53,7 @@ fn planned(state: &str, reason: &str) -> ExecutionView {
         snoozes: 0,
         stuck: false,
         holder: None,
+        change: None,
         waited_for: None,
         key: None,
         group: None,
@@ -60,7 +61,7 @@ fn planned(state: &str, reason: &str) -> ExecutionView {
         tags: Vec::new(),
         fence: 1,
         due: Some(two()),
-        node: String::new(),
+        node: None,
         claimed: None,
         started: None,
         finished: None,
@@ -76,7 +77,7 @@ fn planned(state: &str, reason: &str) -> ExecutionView {
 
 /// One that began 3 ms late on the node, and ended 1.2 s after that.
 fn ran(state: &str, reason: &str) -> ExecutionView {
-    let (node, started, finished) = (NODE.to_owned(), Some(at(2, 3)), Some(at(2, 1_203)));
+    let (node, started, finished) = (Some(NODE.to_owned()), Some(at(2, 3)), Some(at(2, 1_203)));
     ExecutionView { node, claimed: started, started, finished, ..planned(state, reason) }
 }
 
@@ -92,7 +93,7 @@ fn node(id: &str) -> NodeView {
         host_name: "host-a".to_owned(),
         pid: 41,
         silent_after: Some(Duration::from_secs(10)),
-        state: "active".to_owned(),
+        state: Activity::Active,
         paused_by: String::new(),
         reason: String::new(),
         paused: None,
@@ -114,7 +115,7 @@ fn node(id: &str) -> NodeView {
 fn job() -> JobView {
     JobView {
         name: "report".to_owned(),
-        state: "active".to_owned(),
+        state: Activity::Active,
         nodes: 1,
         schedules: 1,
         recover: true,
@@ -139,12 +140,12 @@ fn job() -> JobView {
 
 fn schedule() -> ScheduleView {
     ScheduleView {
-        id: 1,
+        id: ScheduleId(1),
         application: "shop".to_owned(),
         name: "nightly".to_owned(),
         job: "report".to_owned(),
         nodes: 1,
-        state: "active".to_owned(),
+        state: ScheduleState::Active.into(),
         trigger: "cron 0 0 2 * * ? UTC".to_owned(),
         trigger_words: "every day at 02:00 (UTC)".to_owned(),
         description: String::new(),
@@ -162,7 +163,7 @@ fn schedule() -> ScheduleView {
         paused_until: None,
         held_by: String::new(),
         left_alone: String::new(),
-        owner: String::new(),
+        owner: None,
         by_hand: Vec::new(),
         nobody_since: None,
     }
@@ -186,7 +187,7 @@ fn noon() -> Facts {
         job: Some(job()),
         application: Some(ApplicationView {
             name: "shop".to_owned(),
-            state: "active".to_owned(),
+            state: Activity::Active,
             paused_by: String::new(),
             reason: String::new(),
             paused: None,
@@ -238,6 +239,6 @@ const ON: &str = "node n1 (host-a, process 41)";
 const IT: &str = "\"nightly\" of 2026-11-29 02:00:00.000 UTC";
 
 fn pending() -> ExecutionView {
-    let (reason, cause) = ("retry".to_owned(), "retry".to_owned());
-    ExecutionView { id: 8, attempt: 2, reason, cause, ..planned("PENDING", "") }
+    let (reason, cause) = ("retry".to_owned(), Cause::Retry);
+    ExecutionView { id: ExecutionId(8), attempt: 2, reason, cause, ..planned("PENDING", "") }
 }

@@ -10,7 +10,7 @@ use super::holds::{holds, pauses};
 use super::told::{Told, told};
 use crate::api::ExecutionView;
 use crate::api::words::{between, by_whom, instant, known, span};
-use crate::domain::{MisfirePolicy, Timestamp};
+use crate::domain::{MisfirePolicy, ScheduleState, Timestamp};
 use crate::store::ledger::TriggerPeriod;
 
 /// PENDING: its time has not come, or something holds it.
@@ -188,7 +188,7 @@ fn overdue(facts: &Facts, plan: &Plan, at: DateTime<Utc>) -> Told {
                     the cursor was moved by hand";
         return told(Fate::Unknown, Because::Nothing, said);
     }
-    if plan.view.state == "error" {
+    if plan.view.state == ScheduleState::Error {
         let said = format!("waits: {}", in_error(plan));
         return told(Fate::Waiting, quarantined(plan), said);
     }

@@ -19,7 +19,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use firetime::{Client, ExecutionFilter, ExecutionState, ExecutionView};
+use firetime::{Client, ExecutionFilter, ExecutionState, ExecutionView, ScheduleState};
 
 use crate::failure::{Failure, Result};
 use crate::logging::Logging;
@@ -162,7 +162,6 @@ impl Demo<'_, '_> {
         match told {
             Some(Told::Begun { schedule, fire_time, attempt, at }) => {
                 self.screen.begun(number, &schedule, fire_time, attempt, at)?;
-                let attempt = attempt.into();
                 let half_way = at >= (self.start + LASTS / 2) * 1_000;
                 let at_work = format!(" while it is at {schedule} of {}", when::time_of_day(fire_time));
                 let slow = schedule.contains(REPORT.name());
@@ -199,7 +198,10 @@ impl Demo<'_, '_> {
         use ExecutionState::{Claimed, Pending, Running};
         let states = vec![Pending, Claimed, Running];
         let open = ExecutionFilter { states, limit: 1, ..ExecutionFilter::default() };
-        let complete = self.client.schedules().is_ok_and(|all| all.iter().all(|one| one.state == "complete"));
+        let complete = self
+            .client
+            .schedules()
+            .is_ok_and(|all| all.iter().all(|one| one.state == ScheduleState::Complete));
         complete && self.client.executions(&open).is_ok_and(|open| open.is_empty())
     }
 
@@ -228,7 +230,8 @@ impl Demo<'_, '_> {
         let everything = ExecutionFilter { limit: 100_000, ..ExecutionFilter::default() };
         let rows = self.client.executions(&everything)?;
         evidence.ledger = rows.into_iter().map(|row| self.row(row)).collect::<Result<_>>()?;
-        let incomplete = self.client.schedules()?.into_iter().filter(|one| one.state != "complete");
+        let incomplete =
+            self.client.schedules()?.into_iter().filter(|one| one.state != ScheduleState::Complete);
         evidence.mishaps.extend(incomplete.map(|one| format!("{} is {}, not complete", one.name, one.state)));
         let flaws = self.client.verify(..).run()?.flaws.into_iter();
         evidence.mishaps.extend(flaws.map(|flaw| format!("firetime verify: {}", flaw.sentence)));
@@ -236,14 +239,15 @@ impl Demo<'_, '_> {
     }
 
     fn row(&self, row: ExecutionView) -> Result<Row> {
-        let state = row.state.parse().map_err(|unknown| Failure::Failed(format!("the ledger: {unknown}")))?;
+        let unknown = || Failure::Failed(format!("the ledger: {:?} is no state", row.state.as_str()));
+        let state = row.state.known().ok_or_else(unknown)?;
         Ok(Row {
             occurrence: (row.schedule, row.fire_time.map_or(-1, |at| at.timestamp_millis())),
             until: row.until.map_or(-1, |at| at.timestamp_millis()),
             count: row.count,
             attempt: row.attempt,
             state,
-            node: self.cluster.name(&row.node),
+            node: self.cluster.name(row.node.as_deref().unwrap_or_default()),
         })
     }
 }

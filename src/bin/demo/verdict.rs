@@ -17,7 +17,7 @@ pub(super) type Occurrence = (String, i64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Begun {
     pub(super) occurrence: Occurrence,
-    pub(super) attempt: i64,
+    pub(super) attempt: u32,
     /// The node's name.
     pub(super) by: &'static str,
 }
@@ -28,8 +28,8 @@ pub(super) struct Row {
     pub(super) occurrence: Occurrence,
     /// A skipped row may stand for several occurrences: the last of them, and how many.
     pub(super) until: i64,
-    pub(super) count: i64,
-    pub(super) attempt: i64,
+    pub(super) count: u64,
+    pub(super) attempt: u32,
     pub(super) state: ExecutionState,
     /// The name of the node that ran it, if it is one of the demo's.
     pub(super) node: Option<&'static str>,
@@ -113,7 +113,7 @@ fn skipped<'a>(evidence: &'a Evidence, verdict: &mut Verdict) -> BTreeSet<&'a Oc
         let (name, from) = &row.occurrence;
         let last = (name.clone(), row.until.max(*from));
         let covered: Vec<_> = evidence.planned.range(row.occurrence.clone()..=last).collect();
-        if i64::try_from(covered.len()) != Ok(row.count) {
+        if u64::try_from(covered.len()) != Ok(row.count) {
             verdict.unplanned += 1;
             let problem =
                 format!("a row skips {} occurrences where {} were planned", row.count, covered.len());
@@ -151,11 +151,11 @@ fn account(occurrence: &Occurrence, rows: &[&Row], skipped: bool, verdict: &mut 
 
 /// What the nodes said, against what the ledger says.
 fn read_log(evidence: &Evidence, attempts: &BTreeMap<&Occurrence, Vec<&Row>>, verdict: &mut Verdict) {
-    let mut log: BTreeMap<(&Occurrence, i64), Vec<&'static str>> = BTreeMap::new();
+    let mut log: BTreeMap<(&Occurrence, u32), Vec<&'static str>> = BTreeMap::new();
     for begun in &evidence.log {
         log.entry((&begun.occurrence, begun.attempt)).or_default().push(begun.by);
     }
-    let row = |occurrence: &Occurrence, attempt: i64| {
+    let row = |occurrence: &Occurrence, attempt: u32| {
         attempts.get(occurrence).into_iter().flatten().find(|row| row.attempt == attempt)
     };
     let Verdict { duplicates, contradictions, problems, .. } = verdict;
@@ -204,11 +204,11 @@ mod tests {
         ("s".to_owned(), at)
     }
 
-    fn row(at: i64, attempt: i64, state: ExecutionState, node: &'static str) -> Row {
+    fn row(at: i64, attempt: u32, state: ExecutionState, node: &'static str) -> Row {
         Row { occurrence: occurrence(at), until: -1, count: 1, attempt, state, node: Some(node) }
     }
 
-    fn begun(at: i64, attempt: i64, by: &'static str) -> Begun {
+    fn begun(at: i64, attempt: u32, by: &'static str) -> Begun {
         Begun { occurrence: occurrence(at), attempt, by }
     }
 

@@ -223,7 +223,7 @@ fn remove(client: &Client, name: &str, removal: Remove<'_>) -> Result<String> {
     let cancelled = cancelled.iter().filter(with_it).filter(is_known).count();
     let withdrawn = of_name(client, name, &[ExecutionState::Withdrawn])?;
     let is_new = |row: &&ExecutionView| Some(row.id) > last;
-    let withdrawn: i64 = withdrawn.iter().filter(with_it).filter(is_new).map(|row| row.count).sum();
+    let withdrawn: u64 = withdrawn.iter().filter(with_it).filter(is_new).map(|row| row.count).sum();
     let waiting = if cancelled == 1 { "execution that waited" } else { "executions that waited" };
     let due = match withdrawn {
         0 => "nothing".to_owned(),
@@ -250,9 +250,9 @@ fn preview_removal(client: &Client, name: &str, cancel_running: bool) -> Result<
     let running = of_name(client, name, &[ExecutionState::Claimed, ExecutionState::Running])?.len();
     let withdraws = client.remove(name).withdraws()?;
     let withdraws = withdraws.map_or_else(|| "nothing".to_owned(), |it| it.to_string());
-    let again = match schedule.owner.as_str() {
-        "" => String::new(),
-        owner => format!("; the next sync of {owner:?} makes it again, unless its list lacks it then"),
+    let again = match &schedule.owner {
+        None => String::new(),
+        Some(owner) => format!("; the next sync of {owner:?} makes it again, unless its list lacks it then"),
     };
     let then = if cancel_running { "be asked to end" } else { "end normally" };
     let next = match inspect::next(&schedule) {
@@ -309,7 +309,7 @@ fn executions(
     }
     let count = found.len();
     for execution in found {
-        let said = match one(client, change, execution.id, filter, reason) {
+        let said = match one(client, change, execution.id.get(), filter, reason) {
             // It has changed since it was listed: the others are ended all the same.
             Err(Failure::NotFound(said)) => said,
             said => said?,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use firetime::{
-    ApplicationView, AuditFilter, AuditView, Client, ExecutionFilter, ExecutionView, JobView, LaneHealth,
-    NodeView, OutcomeFilter, Outcomes, RateView, ScheduleFilter, ScheduleView,
+    Activity, ApplicationView, AuditFilter, AuditView, Client, ExecutionFilter, ExecutionView, JobView,
+    LaneHealth, NodeView, OutcomeFilter, Outcomes, RateView, ScheduleFilter, ScheduleView,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -180,7 +180,7 @@ const NODES: &[Column<NodeView>] = &[
     Column::new("PID", |node| node.pid.to_string()),
     Column::new("STATE", |node| match node.ended {
         Some(_) => format!("{} {}", node.end_reason, utc(node.ended)),
-        None => node.state.clone(),
+        None => node.state.to_string(),
     }),
     Column::new("LAST BEAT (UTC)", |node| utc(node.last_beat)),
     Column::wide("BEAT", |node| node.beat.to_string()),
@@ -200,8 +200,8 @@ const NODES: &[Column<NodeView>] = &[
 const OUTCOMES: &[Column<Outcomes>] = &[
     Column::new("FROM (UTC)", |it| utc(Some(it.since))),
     Column::new("UNTIL (UTC)", |it| utc(Some(it.until))),
-    Column::new("JOB", |it| it.job.clone()),
-    Column::new("NODE", |it| it.node.clone()),
+    Column::new("JOB", |it| it.job.clone().unwrap_or_default()),
+    Column::new("NODE", |it| it.node.clone().unwrap_or_default()),
     Column::new("SUCCEEDED", |it| it.succeeded.to_string()),
     Column::new("FAILED", |it| it.failed.to_string()),
     Column::new("TIMED OUT", |it| it.timed_out.to_string()),
@@ -231,7 +231,7 @@ fn lanes(node: &NodeView) -> String {
 
 const JOBS: &[Column<JobView>] = &[
     Column::new("JOB", |job| job.name.clone()),
-    Column::new("STATE", |job| job.state.clone()),
+    Column::new("STATE", |job| job.state.to_string()),
     Column::new("NODES", |job| job.nodes.to_string()),
     Column::new("ACTIVE", |job| match job.schedules {
         1_000.. => "1000 or more".to_owned(),
@@ -254,7 +254,7 @@ const JOBS: &[Column<JobView>] = &[
 
 fn job_reason(job: &JobView) -> String {
     match job.nobody_since {
-        Some(since) if job.state == "active" => nobody("it", Some(since)),
+        Some(since) if job.state == Activity::Active => nobody("it", Some(since)),
         _ => shortened(&job.reason, TEXT_SHOWN),
     }
 }
@@ -284,7 +284,7 @@ fn retries(job: &JobView) -> String {
 
 const APPLICATIONS: &[Column<ApplicationView>] = &[
     Column::new("APPLICATION", |it| it.name.clone()),
-    Column::new("STATE", |it| it.state.clone()),
+    Column::new("STATE", |it| it.state.to_string()),
     Column::new("PAUSED BY", |it| it.paused_by.clone()),
     Column::new("SINCE (UTC)", |it| utc(it.paused)),
     Column::new("UNTIL (UTC)", |it| utc(it.paused_until)),
@@ -307,7 +307,7 @@ const SCHEDULES: &[Column<ScheduleView>] = &[
     Column::wide("SINCE (UTC)", |schedule| utc(schedule.paused.or(schedule.quarantined))),
     Column::wide("UNTIL (UTC)", |schedule| utc(schedule.paused_until)),
     Column::new("REASON", schedule_reason),
-    Column::wide("OWNER", |schedule| schedule.owner.clone()),
+    Column::wide("OWNER", |schedule| schedule.owner.clone().unwrap_or_default()),
     Column::wide("BY HAND", by_hand),
     Column::wide("DESCRIPTION", |schedule| shortened(&schedule.description, TEXT_SHOWN)),
 ];
@@ -330,7 +330,7 @@ pub(crate) fn next(schedule: &ScheduleView) -> String {
 
 pub(crate) fn schedule_state(schedule: &ScheduleView) -> String {
     match schedule.held_by.as_str() {
-        "" => schedule.state.clone(),
+        "" => schedule.state.to_string(),
         above => format!("{}, its {above} is paused", schedule.state),
     }
 }
@@ -374,12 +374,13 @@ pub(crate) const EXECUTIONS: &[Column<ExecutionView>] = &[
     Column::new("CAUSE", execution_cause),
     Column::new("STATE", execution_state),
     Column::wide("FENCE", |execution| execution.fence.to_string()),
-    Column::wide("NODE", |execution| execution.node.clone()),
+    Column::wide("NODE", |execution| execution.node.clone().unwrap_or_default()),
     Column::wide("CLAIMED (UTC)", |execution| utc(execution.claimed)),
     Column::new("STARTED (UTC)", |execution| utc(execution.started)),
     Column::new("FINISHED (UTC)", |execution| utc(execution.finished)),
     Column::new("REASON", execution_reason),
     Column::wide("HOLDER", |execution| execution.holder.map_or_else(String::new, |id| id.to_string())),
+    Column::wide("CHANGE", |execution| execution.change.map_or_else(String::new, |id| id.to_string())),
     Column::wide("KEY", |execution| execution.key.clone().unwrap_or_default()),
     Column::wide("GROUP", |execution| execution.group.clone().unwrap_or_default()),
     Column::wide("LANE", |execution| execution.lane.clone().unwrap_or_default()),
@@ -388,14 +389,14 @@ pub(crate) const EXECUTIONS: &[Column<ExecutionView>] = &[
 ];
 
 fn execution_cause(execution: &ExecutionView) -> String {
-    match execution.asked_by.as_str() {
-        "" => execution.cause.clone(),
-        by => format!("{} ({})", execution.cause, shortened(by, TEXT_SHOWN)),
+    match execution.cause.asked() {
+        Some((by, _)) if !by.is_empty() => format!("{} ({})", execution.cause, shortened(by, TEXT_SHOWN)),
+        _ => execution.cause.to_string(),
     }
 }
 
 pub(crate) fn execution_state(execution: &ExecutionView) -> String {
-    let state = execution.state.to_lowercase();
+    let state = execution.state.as_str().to_lowercase();
     if execution.stuck {
         return format!("{state}, runs on");
     }

@@ -49,7 +49,7 @@ pub(crate) fn progress(progress: Progress) -> String {
 }
 
 /// A line's place among all of its execution.
-type Place = (i64, i64, u64);
+type Place = (u32, i64, u64);
 
 fn place(line: &LogLine) -> Place {
     (line.attempt, line.fence, line.number)
@@ -84,9 +84,9 @@ fn follow(client: &Client, id: i64, output: Output, out: &mut dyn Write) -> Resu
 /// Whether an execution has ended for good whose last attempt this is. One that ran out of time goes on while
 /// its handler does: a retry may follow.
 fn has_ended(last: &ExecutionView) -> bool {
-    match last.state.parse() {
-        Ok(ExecutionState::TimedOut) => last.finished.is_some(),
-        state => state.is_ok_and(ExecutionState::is_terminal),
+    match last.state.known() {
+        Some(ExecutionState::TimedOut) => last.finished.is_some(),
+        state => state.is_some_and(ExecutionState::is_terminal),
     }
 }
 

@@ -103,9 +103,11 @@ fn show(plan: &RerunPlan, out: &mut dyn Write) -> Result {
             RerunFate::Open => "has not ended".to_owned(),
             other => format!("{other:?}"),
         };
-        let was = format!("{} {}", it.state.to_lowercase(), it.reason);
-        let was = if it.state.is_empty() { "not in the ledger" } else { was.trim_end() };
-        vec![utc(Some(it.fire_time)), String::new(), was.to_owned(), what]
+        let was = it.state.as_ref().map_or_else(
+            || "not in the ledger".to_owned(),
+            |state| format!("{} {}", state.as_str().to_lowercase(), it.reason).trim_end().to_owned(),
+        );
+        vec![utc(Some(it.fire_time)), String::new(), was, what]
     });
     let unknown = plan.unknown.iter().map(|span| {
         let what = format!("{} with unknown fire times: the trigger of then is not known", span.count);
@@ -116,7 +118,7 @@ fn show(plan: &RerunPlan, out: &mut dyn Write) -> Result {
 
 /// How many occurrences are not run because nobody knows their fire times, if there are some.
 fn unknown(spans: &[UnknownSpan]) -> Option<String> {
-    let count: i64 = spans.iter().map(|span| span.count).sum();
+    let count: u64 = spans.iter().map(|span| span.count).sum();
     (count > 0).then(|| format!("{count} have unknown fire times"))
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn schedule(target: &Target, name: &str, output: Output, out: &mut dy
             ("starts (UTC)", utc(*starts)),
             ("ends (UTC)", utc(*ends)),
             ("priority", of(ScheduleField::Priority, priority.to_string())),
-            ("misfire", of(ScheduleField::Misfire, details.misfire.clone())),
+            ("misfire", of(ScheduleField::Misfire, details.misfire.to_string())),
             (
                 "missed from",
                 of(
@@ -62,7 +62,7 @@ pub(crate) fn schedule(target: &Target, name: &str, output: Output, out: &mut dy
                 ),
             ),
             ("time limit", of(ScheduleField::TimeLimit, span(details.time_limit))),
-            ("overlap", of(ScheduleField::Overlap, details.overlap.to_lowercase())),
+            ("overlap", of(ScheduleField::Overlap, details.overlap.to_string().to_lowercase())),
             ("pauses itself after", of(ScheduleField::PauseAfter, pauses_after(details.pause_after))),
             ("expected by", of(ScheduleField::ExpectedBy, span(schedule.expected_by))),
             ("not in time since (UTC)", utc(schedule.unmet)),
@@ -82,9 +82,9 @@ pub(crate) fn schedule(target: &Target, name: &str, output: Output, out: &mut dy
 
 /// In whose code it lives: all fields are that code's but those that are marked.
 fn owner(details: &ScheduleDetails) -> String {
-    let name = &details.schedule.owner;
+    let name = details.schedule.owner.as_deref().unwrap_or_default();
     match &details.owned_by {
-        None => name.clone(),
+        None => name.to_owned(),
         Some(OwnerView { revision, synced, synced_by, .. }) => {
             format!("{name}, revision {revision}, written {} UTC by {synced_by}", utc(*synced))
         }
@@ -120,6 +120,7 @@ pub(crate) fn execution(target: &Target, id: i64, output: Output, out: &mut dyn 
         return output::json(out, &Whole { details: &details, logs: &logs });
     }
     let ExecutionDetails { execution, payload, headers, checkpoint, result, attempts, .. } = &details;
+    let (asked_by, asked_why) = execution.cause.asked().unwrap_or_default();
     let headers: Vec<String> = headers.iter().map(|(name, text)| format!("{name}={text}")).collect();
     output::properties(
         out,
@@ -136,9 +137,9 @@ pub(crate) fn execution(target: &Target, id: i64, output: Output, out: &mut dyn 
             ("lane", execution.lane.clone().unwrap_or_default()),
             ("tags", execution.tags.join(", ")),
             ("headers", headers.join(", ")),
-            ("cause", execution.cause.clone()),
-            ("asked for by", execution.asked_by.clone()),
-            ("because", execution.asked_why.clone()),
+            ("cause", execution.cause.to_string()),
+            ("asked for by", asked_by.to_owned()),
+            ("because", asked_why.to_owned()),
             ("fire time (UTC)", utc(execution.fire_time)),
             ("due (UTC)", utc(execution.due)),
             ("attempt", execution.attempt.to_string()),
@@ -177,9 +178,10 @@ struct Whole<'a> {
 
 /// The node that has it, with its host and process while its row is there.
 fn node(details: &ExecutionDetails, execution: &ExecutionView) -> String {
-    let known = details.nodes.iter().find(|node| node.id == execution.node);
+    let Some(id) = &execution.node else { return String::new() };
+    let known = details.nodes.iter().find(|node| node.id == *id);
     let place = known.map(|node| format!(" ({} {}, process {})", node.host_name, node.host_ip, node.pid));
-    format!("{}{}", execution.node, place.unwrap_or_default())
+    format!("{id}{}", place.unwrap_or_default())
 }
 
 fn recent(executions: &[ExecutionView], out: &mut dyn Write) -> Result {

@@ -15,7 +15,7 @@ use crate::console::state::Console;
 use crate::console::web::trouble::Trouble;
 use crate::console::words::instant::instant;
 use crate::console::words::{Moment, clock, counted, exact, name_of, name_of_schedule, span};
-use crate::{Client, ExecutionFilter, ExecutionState, NodeView, RerunFate, Target};
+use crate::{Activity, Client, ExecutionFilter, ExecutionState, NodeView, RerunFate, Target};
 
 /// So many executions are counted; then there are more.
 const COUNTED: usize = 1_000;
@@ -102,7 +102,7 @@ fn told(client: &Client, order: &Order) -> Result<(String, Vec<String>, String),
                 "RUNNING" => {
                     format!(
                         "It runs on node {}: its handler is asked to end, and may take its time.",
-                        it.node
+                        it.node.as_deref().unwrap_or_default()
                     )
                 }
                 state => format!("It is {}: nothing will change.", state.to_lowercase().replace('_', " ")),
@@ -175,7 +175,7 @@ fn of_node(client: &Client, id: &str) -> Result<(String, String), Trouble> {
     let nodes = client.nodes()?;
     let it = nodes.iter().find(|it| it.id == id);
     let name = it.map_or_else(|| id.to_owned(), name_of);
-    let claims = |it: &&NodeView| it.ended.is_none() && it.state == "active" && it.id != id;
+    let claims = |it: &&NodeView| it.ended.is_none() && it.state == Activity::Active && it.id != id;
     let others: Vec<&NodeView> = nodes.iter().filter(claims).collect();
     let jobs = it.into_iter().flat_map(|it| &it.jobs);
     let alone: Vec<&str> =
@@ -195,11 +195,14 @@ fn of_node(client: &Client, id: &str) -> Result<(String, String), Trouble> {
 /// The question whether to end a rerun, and what that would do.
 fn end_rerun(client: &Client, name: &str, origin: i64) -> Result<(String, Vec<String>, String), Trouble> {
     let attempts = attempts(client, name, origin)?;
-    let count = |states: &[&str]| attempts.iter().filter(|it| states.contains(&&*it.state)).count();
-    let waits = counted(count(&["PENDING", "CLAIMED"]), "execution");
+    use ExecutionState::{Claimed, Pending, Running};
+    let count = |states: &[ExecutionState]| {
+        attempts.iter().filter(|it| it.state.known().is_some_and(|state| states.contains(&state))).count()
+    };
+    let waits = counted(count(&[Pending, Claimed]), "execution");
     let will = vec![
         format!("What has not begun of it is cancelled: {waits}."),
-        format!("What runs of it is asked to end: {}.", counted(count(&["RUNNING"]), "execution")),
+        format!("What runs of it is asked to end: {}.", counted(count(&[Running]), "execution")),
         "What has ended stays as it is.".to_owned(),
     ];
     Ok((format!("End rerun {origin} of {name}?"), will, "End this rerun".to_owned()))
@@ -222,7 +225,11 @@ fn run_for(client: &Client, name: &str, text: &str) -> Result<(String, Vec<Strin
     if plan.occurrences.is_empty() {
         plan = client.backfill(name, at..end).plan()?;
     }
-    let will = match plan.occurrences.first().map(|it| (it.fate, it.state.as_str())) {
+    let will = match plan
+        .occurrences
+        .first()
+        .map(|it| (it.fate, it.state.as_ref().map_or("", |state| state.as_str())))
+    {
         None => "It had no fire time then: nothing will change.".to_owned(),
         Some((RerunFate::Succeeded, _)) => "It has succeeded for that: nothing will change.".to_owned(),
         Some((RerunFate::Open, _)) => "It has yet to end for that: nothing will change.".to_owned(),
@@ -261,10 +268,9 @@ fn removed(client: &Client, name: &str) -> Result<Vec<String>, Trouble> {
         format!("What runs of it goes on, unless you say otherwise: {}.", count(&[Claimed, Running])?),
         format!("It withdraws {withdraws}. The ledger keeps what it has of it."),
     ];
-    if !schedule.owner.is_empty() {
+    if let Some(owner) = &schedule.owner {
         will.push(format!(
-            "It lives in the code of {}: the next sync makes it again, unless its list lacks it.",
-            schedule.owner
+            "It lives in the code of {owner}: the next sync makes it again, unless its list lacks it."
         ));
     }
     Ok(will)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::{Client, Error, ExecutionFilter, ExecutionState, ExecutionView};
+use crate::{Cause, Client, Error, ExecutionFilter, ExecutionId, ExecutionState, ExecutionView};
 
 /// The states of an attempt after which its occurrence needs no further one, or not yet.
 const MENDS: [ExecutionState; 4] =
@@ -13,7 +13,7 @@ const MENDS: [ExecutionState; 4] =
 const LOOKED_AT: usize = 500;
 
 /// The ids of the executions whose occurrence has a later attempt in the same list.
-pub(crate) fn followed(list: &[ExecutionView]) -> BTreeSet<i64> {
+pub(crate) fn followed(list: &[ExecutionView]) -> BTreeSet<ExecutionId> {
     let occurrence = |it: &ExecutionView| (it.schedule.clone(), it.generation, it.origin, it.fire_time_ms);
     let mut sorted: Vec<&ExecutionView> = list.iter().collect();
     sorted.sort_by_cached_key(|it| (occurrence(it), it.attempt));
@@ -25,9 +25,9 @@ pub(crate) fn followed(list: &[ExecutionView]) -> BTreeSet<i64> {
 pub(crate) fn mended<'a>(
     list: impl IntoIterator<Item = &'a ExecutionView>,
 ) -> BTreeSet<(&'a str, DateTime<Utc>)> {
-    let is_open = |state: &str| MENDS.iter().any(|it| it.as_str() == state);
-    let is_rerun = |it: &&ExecutionView| it.origin != 0 && it.cause != "by hand" && is_open(&it.state);
-    let reruns = list.into_iter().filter(is_rerun);
+    let mends = |it: &&ExecutionView| it.state.known().is_some_and(|state| MENDS.contains(&state));
+    let is_rerun = |it: &&ExecutionView| it.origin != 0 && !matches!(it.cause, Cause::ByHand { .. });
+    let reruns = list.into_iter().filter(is_rerun).filter(mends);
     reruns.filter_map(|it| Some((it.schedule.as_str(), it.fire_time?))).collect()
 }
 
@@ -38,8 +38,8 @@ pub(crate) fn is_mended(it: &ExecutionView, mended: &BTreeSet<(&str, DateTime<Ut
 
 /// The fire time of an occurrence that was skipped or withdrawn.
 fn left_out(it: &ExecutionView) -> Option<DateTime<Utc>> {
-    let is_one = ["SKIPPED", "WITHDRAWN"].contains(&&*it.state) && it.count == 1;
-    it.fire_time.filter(|_| is_one)
+    let is_left = [ExecutionState::Skipped, ExecutionState::Withdrawn].iter().any(|state| it.state == *state);
+    it.fire_time.filter(|_| is_left && it.count == 1)
 }
 
 /// What mends those of a list that were skipped or withdrawn, as far as so many tell: a list of these alone

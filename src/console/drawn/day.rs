@@ -50,7 +50,7 @@ impl Day {
 /// How the attempts at each job ended that did in the last 24 hours.
 pub(crate) fn by_job(client: &Client, now: DateTime<Utc>) -> Result<BTreeMap<String, Outcomes>, Trouble> {
     let jobs = client.outcomes(&OutcomeFilter { by_job: true, ..filter(now) })?;
-    Ok(jobs.into_iter().map(|it| (it.job.clone(), it)).collect())
+    Ok(jobs.into_iter().filter_map(|it| Some((it.job.clone()?, it))).collect())
 }
 
 /// The first of the hours.

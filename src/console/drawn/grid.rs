@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Datelike, Days, NaiveDate, TimeDelta, Timelike, Utc, Weekday};
 
-use crate::ExecutionView;
 use crate::console::web::query::Query;
 use crate::console::words::zone::{beginning, hour_of, shown};
 use crate::console::words::{Mark, counted};
+use crate::{Cause, ExecutionState, ExecutionView};
 
 /// So many days are shown, today with them.
 pub(super) const DAYS: u64 = 8;
@@ -155,15 +155,16 @@ fn hours(
     // Of all attempts at a fire time, reruns among them, one that has succeeded counts, or else the last.
     let mut decisive: BTreeMap<DateTime<Utc>, &ExecutionView> = BTreeMap::new();
     let mut spans: Vec<(DateTime<Utc>, DateTime<Utc>)> = Vec::new();
-    for row in rows.iter().filter(|row| row.cause != "by hand") {
+    for row in rows.iter().filter(|row| !matches!(row.cause, Cause::ByHand { .. })) {
         let Some(at) = row.fire_time else { continue };
         if let Some(until) = row.until.filter(|_| row.count > 1) {
-            add_span(&mut hours, row.count, (at, until), now);
+            add_span(&mut hours, row.count.cast_signed(), (at, until), now);
             spans.push((at, until));
             continue;
         }
         let known = decisive.entry(at).or_insert(row);
-        let is_better = known.state != "SUCCEEDED" && (row.state == "SUCCEEDED" || row.id > known.id);
+        let is_better = known.state != ExecutionState::Succeeded
+            && (row.state == ExecutionState::Succeeded || row.id > known.id);
         if is_better {
             *known = row;
         }

@@ -8,7 +8,7 @@ use askama::filters::HtmlSafe;
 use crate::console::web::query;
 use crate::console::web::trouble::Trouble;
 use crate::console::words::{Glyph, Mark, exact, number, span};
-use crate::{Client, PastOccurrence, ScheduleView};
+use crate::{Client, PastOccurrence, ScheduleId, ScheduleView};
 
 /// So many occurrences have a mark.
 const MARKS: usize = 30;
@@ -32,9 +32,12 @@ struct StripMark {
 
 impl Strip {
     /// Those of some schedules, by their ids.
-    pub(crate) fn all(client: &Client, schedules: &[ScheduleView]) -> Result<BTreeMap<i64, Self>, Trouble> {
-        let ids: Vec<i64> = schedules.iter().map(|schedule| schedule.id).collect();
-        let mut strips: BTreeMap<i64, Self> = BTreeMap::new();
+    pub(crate) fn all(
+        client: &Client,
+        schedules: &[ScheduleView],
+    ) -> Result<BTreeMap<ScheduleId, Self>, Trouble> {
+        let ids: Vec<ScheduleId> = schedules.iter().map(|schedule| schedule.id).collect();
+        let mut strips: BTreeMap<ScheduleId, Self> = BTreeMap::new();
         for past in client.past(&ids, MARKS)? {
             strips.entry(past.schedule).or_default().marks.push(StripMark::new(&past));
         }

@@ -112,7 +112,7 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<AuditPage, Trouble>
 fn page_of(entry: &AuditView) -> Option<String> {
     match entry.target_type.as_str() {
         "schedule" => Some(query::schedule(&entry.target)),
-        "execution" => Some(query::execution(entry.target.split(' ').next()?.parse().ok()?)),
+        "execution" => Some(query::execution(entry.target.split(' ').next()?.parse::<i64>().ok()?)),
         "job" => Some("jobs".to_owned()),
         "node" => Some("nodes".to_owned()),
         _ => None,

@@ -14,9 +14,9 @@ use crate::console::state::Console;
 use crate::console::web::query;
 use crate::console::web::trouble::Trouble;
 use crate::console::words::{
-    Badge, Glyph, Moment, because, counted, is_of_queue, name_of, name_of_schedule, number, span,
+    Badge, Glyph, Moment, because, cause, counted, is_of_queue, name_of_schedule, node_of, number, span,
 };
-use crate::{Client, ExecutionDetails, ExecutionView, LogLevel, NodeView};
+use crate::{Client, ExecutionDetails, ExecutionId, ExecutionState, ExecutionView, LogLevel, NodeView};
 
 #[derive(Template)]
 #[template(path = "console/execution.html")]
@@ -41,8 +41,8 @@ pub(super) struct ExecutionPage {
 }
 
 struct Attempt {
-    number: i64,
-    id: i64,
+    number: u32,
+    id: ExecutionId,
     to: String,
     is_this: bool,
     badge: Badge,
@@ -55,7 +55,7 @@ struct Attempt {
 }
 
 struct Line {
-    attempt: i64,
+    attempt: u32,
     at: Option<Moment>,
     level: &'static str,
     class: &'static str,
@@ -119,18 +119,17 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<ExecutionPage, Trou
 
 fn attempt(it: &ExecutionView, shown: i64, nodes: &[NodeView], now: DateTime<Utc>) -> Attempt {
     let between = |from: Option<DateTime<Utc>>, to: Option<DateTime<Utc>>| Some(span(to? - from?));
-    let ended = it.finished.or_else(|| (it.state == "RUNNING").then_some(now));
-    let node = nodes.iter().find(|node| node.id == it.node).map(name_of);
+    let ended = it.finished.or_else(|| (it.state == ExecutionState::Running).then_some(now));
     Attempt {
         number: it.attempt,
         id: it.id,
         to: query::execution(it.id),
-        is_this: it.id == shown,
+        is_this: it.id.get() == shown,
         badge: badge(it),
         started: it.started.map(Moment::exactly),
         start: between(it.due, it.started).map(|late| format!("+{late}")).unwrap_or_default(),
         took: between(it.started, ended).unwrap_or_default(),
-        node: node.unwrap_or_else(|| it.node.clone()),
+        node: node_of(it, nodes),
         fence: it.fence,
         reason: reason(it, now),
     }
@@ -142,7 +141,7 @@ fn facts(details: &ExecutionDetails, now: DateTime<Utc>) -> Vec<(&'static str, S
     let headers = details.headers.iter().map(|(name, text)| format!("{name}: {text}")).collect::<Vec<_>>();
     let facts = [
         ("Job", it.job.clone()),
-        ("Cause", because(&it.cause, &it.asked_by, &it.asked_why)),
+        ("Cause", cause(&it.cause)),
         ("Due", exact(it.due)),
         ("Claimed", exact(it.claimed)),
         ("Started", exact(it.started)),

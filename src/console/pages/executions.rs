@@ -109,7 +109,7 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<ExecutionsPage, Tro
 /// What may be done to all of a filter: whatever some of those that are shown are in a state for.
 fn bulk(shown: &[ExecutionView], list: &Query, frame: &Frame) -> Vec<Button> {
     let each = |(verb, label): (BulkVerb, &str)| {
-        let has_some = shown.iter().any(|it| states(verb).iter().any(|state| state.as_str() == it.state));
+        let has_some = shown.iter().any(|it| states(verb).iter().any(|state| it.state == *state));
         let order = Order::Bulk(Box::new(BulkOrder::of(verb, list)));
         if has_some { Button::new(frame, label, &order) } else { None }
     };

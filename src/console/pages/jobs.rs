@@ -15,7 +15,7 @@ use crate::console::state::Console;
 use crate::console::web::query::{self, Query};
 use crate::console::web::trouble::Trouble;
 use crate::console::words::{Badge, Mark, Moment, because, first_line, length, number};
-use crate::{Client, JobView, Outcomes, RateView, Target};
+use crate::{Activity, Client, JobView, Outcomes, RateView, Target};
 
 #[derive(Template)]
 #[template(path = "console/jobs.html")]
@@ -90,7 +90,7 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<JobsPage, Trouble> 
 
 /// Whether it has something to run, and no node that runs it.
 fn is_idle(job: &JobView) -> bool {
-    job.nodes == 0 && (job.schedules > 0 || job.nobody_since.is_some()) && job.state != "paused"
+    job.nodes == 0 && (job.schedules > 0 || job.nobody_since.is_some()) && job.state != Activity::Paused
 }
 
 fn row(job: &JobView, day: Option<&Outcomes>, frame: &Frame) -> Row {

@@ -13,7 +13,7 @@ use crate::console::state::Console;
 use crate::console::web::query;
 use crate::console::web::trouble::Trouble;
 use crate::console::words::{Badge, Mark, Moment, because, counted, name_of, number};
-use crate::{Client, NodeView, Target};
+use crate::{Activity, Client, NodeView, Target};
 
 /// So many that have ended are listed.
 const ENDED: usize = 20;
@@ -53,7 +53,7 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<NodesPage, Trouble>
     let now = client.now()?;
     let (ended, live): (Vec<NodeView>, Vec<NodeView>) =
         client.nodes()?.into_iter().partition(|node| node.ended.is_some());
-    let away = live.iter().filter(|node| node.state != "active").count();
+    let away = live.iter().filter(|node| node.state != Activity::Active).count();
     let heading = match (live.len(), away) {
         (0, _) => "No node lives".to_owned(),
         (1, 0) => "One node lives, and claims".to_owned(),
@@ -69,7 +69,7 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<NodesPage, Trouble>
 
 fn row(node: &NodeView, frame: &Frame, now: DateTime<Utc>) -> Row {
     let badge = match node.end_reason.as_str() {
-        "" => Badge::of_state(&node.state),
+        "" => Badge::of_state(node.state.as_str()),
         "dead" => Badge::new(Mark::Failed, "died"),
         reason => Badge::new(Mark::Skipped, reason),
     };

@@ -16,8 +16,11 @@ use crate::console::frame::Frame;
 use crate::console::state::Console;
 use crate::console::web::query;
 use crate::console::web::trouble::Trouble;
-use crate::console::words::{Badge, Moment, counted, name_of, name_of_schedule, number, span};
-use crate::{Check, Client, ExecutionFilter, ExecutionState, ExecutionView, Fire, NodeView, Upcoming};
+use crate::console::words::{Badge, Moment, counted, name_of, name_of_schedule, node_of, number, span};
+use crate::{
+    Activity, Check, Client, ExecutionFilter, ExecutionId, ExecutionState, ExecutionView, Fire, NodeView,
+    Upcoming,
+};
 
 /// So many rows of what runs, and of what comes next, are shown.
 const ROWS: usize = 10;
@@ -64,7 +67,7 @@ struct NodeRow {
 }
 
 struct RunningRow {
-    id: i64,
+    id: ExecutionId,
     to: String,
     schedule: String,
     badge: Badge,
@@ -137,7 +140,7 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<NowPage, Trouble> {
 
 /// `3 nodes live, 1 of them out of service`
 fn living(check: &Check) -> String {
-    let away = check.live().filter(|node| node.state != "active").count();
+    let away = check.live().filter(|node| node.state != Activity::Active).count();
     let live = counted(check.live().count(), "node");
     match away {
         0 => format!("{live} live"),
@@ -199,7 +202,7 @@ fn node_row(node: &NodeView, now: DateTime<Utc>) -> NodeRow {
     NodeRow {
         name: name_of(node),
         id: node.id.clone(),
-        badge: Badge::of_state(&node.state),
+        badge: Badge::of_state(node.state.as_str()),
         heartbeat: Moment::some(node.last_beat, now),
         threads: format!("{} of {}", node.busy, node.threads),
         queued: node.queued,
@@ -208,14 +211,13 @@ fn node_row(node: &NodeView, now: DateTime<Utc>) -> NodeRow {
 }
 
 fn running_row(execution: &ExecutionView, check: &Check) -> RunningRow {
-    let node = check.nodes.iter().find(|node| node.id == execution.node).map(name_of);
     RunningRow {
         id: execution.id,
         to: query::execution(execution.id),
         schedule: name_of_schedule(execution),
-        badge: Badge::of_execution(&execution.state),
+        badge: Badge::of_execution(execution.state.as_str()),
         since: Moment::some(execution.started.or(execution.claimed), check.now),
-        node: node.unwrap_or_else(|| execution.node.clone()),
+        node: node_of(execution, &check.nodes),
     }
 }
 

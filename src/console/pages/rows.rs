@@ -9,13 +9,14 @@ use crate::console::changes::order::Order;
 use crate::console::frame::Frame;
 use crate::console::web::query;
 use crate::console::words::{
-    Badge, Mark, Moment, because, clock, first_line, is_of_queue, name_of, name_of_schedule, number, span,
+    Badge, Mark, Moment, because, cause, clock, first_line, is_of_queue, name_of_schedule, node_of, number,
+    span,
 };
-use crate::{ExecutionView, NodeView};
+use crate::{Cause, ExecutionId, ExecutionState, ExecutionView, NodeView};
 
 /// A row of executions, or of a span of occurrences that were skipped or withdrawn.
 pub(super) struct ExecutionLine {
-    pub(crate) id: i64,
+    pub(crate) id: ExecutionId,
     pub(crate) to: String,
     pub(crate) schedule: String,
     pub(crate) to_schedule: String,
@@ -50,10 +51,9 @@ impl ExecutionLine {
 
     fn new(it: &ExecutionView, nodes: &[NodeView], frame: &Frame, now: DateTime<Utc>) -> Self {
         let between = |from: Option<DateTime<Utc>>, to: Option<DateTime<Utc>>| Some(to? - from?);
-        let ran = it.finished.or_else(|| (it.state == "RUNNING").then_some(now));
+        let ran = it.finished.or_else(|| (it.state == ExecutionState::Running).then_some(now));
         let took = between(it.started, ran).map(span).unwrap_or_default();
         let start = between(it.due, it.started).map(|late| format!("+{}", span(late))).unwrap_or_default();
-        let named = nodes.iter().find(|node| node.id == it.node).map(name_of);
         Self {
             id: it.id,
             to: query::execution(it.id),
@@ -63,7 +63,7 @@ impl ExecutionLine {
             badge: badge(it),
             start,
             took,
-            node: named.unwrap_or_else(|| it.node.clone()),
+            node: node_of(it, nodes),
             reason: reason(it, now),
             button: button(it, frame),
         }
@@ -74,11 +74,11 @@ impl ExecutionLine {
 pub(crate) fn badge(it: &ExecutionView) -> Badge {
     match it.state.as_str() {
         "PENDING" if it.nobody_since.is_some() => Badge::new(Mark::Failed, "nobody can run it"),
-        "PENDING" if it.cause == "retry" => Badge::new(Mark::Waits, "waits to be retried"),
+        "PENDING" if it.cause == Cause::Retry => Badge::new(Mark::Waits, "waits to be retried"),
         "RUNNING" if it.cancel_asked.is_some() => Badge::new(Mark::Running, "asked to end"),
         "TIMED_OUT" if it.stuck => Badge::new(Mark::Failed, "timed out, runs on"),
         "SKIPPED" | "WITHDRAWN" if it.count > 1 => {
-            Badge::new(Mark::Skipped, format!("{} {}", number(it.count), it.state.to_lowercase()))
+            Badge::new(Mark::Skipped, format!("{} {}", number(it.count), it.state.as_str().to_lowercase()))
         }
         state => Badge::of_execution(state),
     }
@@ -87,10 +87,10 @@ pub(crate) fn badge(it: &ExecutionView) -> Badge {
 /// Why it is as it is, in words; nothing where that is plain.
 pub(crate) fn reason(it: &ExecutionView, now: DateTime<Utc>) -> String {
     let mut parts = Vec::new();
-    let is_usual = ["planned", "enqueued", "retry"].contains(&it.cause.as_str());
+    let is_usual = [Cause::Planned, Cause::Enqueued, Cause::Retry].contains(&it.cause);
     match it.reason.as_str() {
         "" => {}
-        reason if reason == it.cause => {}
+        reason if reason == it.cause.as_str() => {}
         "overlap" => parts.push(match it.holder {
             Some(holder) => format!("execution {holder} had not ended"),
             None => "another had not ended".to_owned(),
@@ -105,7 +105,7 @@ pub(crate) fn reason(it: &ExecutionView, now: DateTime<Utc>) -> String {
         parts.push(format!("attempt {}", it.attempt));
     }
     if !is_usual {
-        parts.push(because(&it.cause, &it.asked_by, &it.asked_why));
+        parts.push(cause(&it.cause));
     }
     if let Some(waited) = &it.waited_for {
         parts.push(format!("waited for a seat ({waited} ms)"));
@@ -122,9 +122,9 @@ pub(crate) fn reason(it: &ExecutionView, now: DateTime<Utc>) -> String {
 /// What may be done to it.
 pub(crate) fn button(it: &ExecutionView, frame: &Frame) -> Option<Button> {
     match it.state.as_str() {
-        "PENDING" | "CLAIMED" | "RUNNING" => Button::new(frame, "Cancel", &Order::Cancel(it.id)),
+        "PENDING" | "CLAIMED" | "RUNNING" => Button::new(frame, "Cancel", &Order::Cancel(it.id.get())),
         "FAILED" | "TIMED_OUT" | "ABANDONED" | "CANCELLED" => {
-            Button::new(frame, "Try again", &Order::Retry(it.id))
+            Button::new(frame, "Try again", &Order::Retry(it.id.get()))
         }
         "SKIPPED" | "WITHDRAWN" if it.count == 1 && it.origin == 0 => {
             let at = it.fire_time?;

@@ -29,7 +29,8 @@ use crate::console::words::{
     Badge, Glyph, Mark, Moment, clock, exact, first_line, in_words, length, number, trigger,
 };
 use crate::{
-    AuditFilter, Client, ExecutionFilter, ExecutionView, ScheduleDetails, ScheduleView, Target, Trigger,
+    AuditFilter, Client, ExecutionFilter, ExecutionState, ExecutionView, ScheduleDetails, ScheduleState,
+    ScheduleView, Target, Trigger,
 };
 
 /// So many fire times to come are listed.
@@ -170,7 +171,7 @@ fn buttons(details: &ScheduleDetails, now: DateTime<Utc>, frame: &Frame) -> Vec<
     let target = || Target::schedule(&schedule.name);
     let run = || Button::new(frame, "Run now", &Order::Run(name()));
     // What passes in a pause is skipped as it ends.
-    let is_active = schedule.state == "active";
+    let is_active = schedule.state == ScheduleState::Active;
     let skip = || {
         let at = schedule.next.filter(|at| is_active || *at > now)?;
         Button::new(frame, format!("Skip {}", clock(at)), &Order::Skip(name(), at))
@@ -196,7 +197,7 @@ fn buttons(details: &ScheduleDetails, now: DateTime<Utc>, frame: &Frame) -> Vec<
 
 /// The fire times to come of its trigger; of one that waits for the end of a run only the next.
 fn coming(details: &ScheduleDetails) -> impl Iterator<Item = DateTime<Utc>> + use<> {
-    let first = details.schedule.next.filter(|_| details.schedule.state == "active");
+    let first = details.schedule.next.filter(|_| details.schedule.state == ScheduleState::Active);
     let rule = details.rule.as_ref().filter(|rule| !matches!(rule, Trigger::Delay(_)));
     let ends = details.ends.map_or(Bound::Unbounded, Bound::Included);
     let others = first.zip(rule).map(|(first, rule)| rule.fire_times((Bound::Excluded(first), ends)));
@@ -243,7 +244,12 @@ fn plot(
             Moment::exactly(at).said,
             length(Duration::from_millis(took.max(0).unsigned_abs()))
         );
-        Some(Point { at, millis: took, is_bad: it.state != "SUCCEEDED" && it.state != "RUNNING", title })
+        Some(Point {
+            at,
+            millis: took,
+            is_bad: it.state != ExecutionState::Succeeded && it.state != ExecutionState::Running,
+            title,
+        })
     };
     Plot::new(id, title, &rows.iter().filter_map(point).collect::<Vec<_>>(), now)
 }
@@ -254,8 +260,8 @@ fn facts(details: &ScheduleDetails) -> Vec<(&'static str, String)> {
     let by_hand = details.edits.iter().map(|edit| format!("{} by {}", edit.field.as_str(), edit.by));
     let facts = [
         ("Trigger", in_words(&schedule.trigger)),
-        ("Overlap", details.overlap.to_lowercase()),
-        ("Missed", details.misfire.to_lowercase().replace('_', " ")),
+        ("Overlap", details.overlap.to_string().to_lowercase()),
+        ("Missed", details.misfire.as_str().to_lowercase().replace('_', " ")),
         ("Missed after", length(schedule.misfire_threshold)),
         ("Time limit", details.time_limit.map(length).unwrap_or_default()),
         (
@@ -274,7 +280,7 @@ fn facts(details: &ScheduleDetails) -> Vec<(&'static str, String)> {
         ("Starts", exact(details.starts)),
         ("Ends", exact(details.ends)),
         ("Triggered", format!("{} times", number(schedule.triggered))),
-        ("Lives in code of", schedule.owner.clone()),
+        ("Lives in code of", schedule.owner.clone().unwrap_or_default()),
         ("Changed by hand", by_hand.collect::<Vec<_>>().join(", ")),
     ];
     facts.into_iter().filter(|(_, fact)| !fact.is_empty()).collect()

@@ -20,7 +20,9 @@ use crate::console::web::trouble::Trouble;
 use crate::console::words::{
     Badge, Mark, Moment, because, counted, first_line, length, number, span, trigger,
 };
-use crate::{Client, ScheduleFilter, SchedulePage, ScheduleView, Standing, Target};
+use crate::{
+    Client, ScheduleFilter, ScheduleId, SchedulePage, ScheduleState, ScheduleView, Standing, Target,
+};
 
 /// So many are on a page.
 const PAGE: usize = 50;
@@ -123,15 +125,15 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<SchedulesPage, Trou
 
 /// What may be done to all of a filter: whatever some of those that are shown are in a state for.
 fn bulk(shown: &[ScheduleView], list: &Query, frame: &Frame) -> Vec<Button> {
-    let each = |(verb, state, label): (BulkVerb, &str, &str)| {
+    let each = |(verb, state, label): (BulkVerb, ScheduleState, &str)| {
         let has_some = shown.iter().any(|it| it.state == state);
         has_some
             .then(|| Button::new(frame, label, &Order::Bulk(Box::new(BulkOrder::of(verb, list)))))
             .flatten()
     };
     let verbs = [
-        (BulkVerb::Pause, "active", "Pause all of these"),
-        (BulkVerb::Resume, "paused", "Resume all of these"),
+        (BulkVerb::Pause, ScheduleState::Active, "Pause all of these"),
+        (BulkVerb::Resume, ScheduleState::Paused, "Resume all of these"),
     ];
     verbs.into_iter().filter_map(each).collect()
 }
@@ -168,7 +170,12 @@ fn summary(filter: &ScheduleFilter, page: &SchedulePage, total: usize) -> String
     }
 }
 
-fn row(schedule: &ScheduleView, strips: &mut BTreeMap<i64, Strip>, frame: &Frame, now: DateTime<Utc>) -> Row {
+fn row(
+    schedule: &ScheduleView,
+    strips: &mut BTreeMap<ScheduleId, Strip>,
+    frame: &Frame,
+    now: DateTime<Utc>,
+) -> Row {
     let target = || Target::schedule(&schedule.name);
     let button = match schedule.state.as_str() {
         "active" => Button::new(frame, "Run now", &Order::Run(schedule.name.clone())),
@@ -200,7 +207,7 @@ fn row(schedule: &ScheduleView, strips: &mut BTreeMap<i64, Strip>, frame: &Frame
 
 /// When it fires next; while something holds it, nobody expects it to.
 pub(super) fn next_of(schedule: &ScheduleView, now: DateTime<Utc>) -> Option<Moment> {
-    let at = schedule.next.filter(|_| schedule.state == "active")?;
+    let at = schedule.next.filter(|_| schedule.state == ScheduleState::Active)?;
     Some(if schedule.held_by.is_empty() { Moment::next(at, now) } else { Moment::new(at, now) })
 }
 
@@ -213,7 +220,9 @@ pub(super) fn state_of(schedule: &ScheduleView, now: DateTime<Utc>) -> (Badge, S
         "paused" if paused_by == "firetime" => {
             (Badge::new(Mark::Failed, "paused itself"), first_line(reason))
         }
-        "paused" => (Badge::of_state(state), because("", paused_by, reason).trim().to_owned() + &until),
+        "paused" => {
+            (Badge::of_state(state.as_str()), because("", paused_by, reason).trim().to_owned() + &until)
+        }
         "error" => (Badge::of_state("error"), first_line(reason)),
         "active" if !held_by.is_empty() => {
             (Badge::new(Mark::Waits, "held"), format!("its {held_by} is paused"))
@@ -234,8 +243,8 @@ pub(super) fn state_of(schedule: &ScheduleView, now: DateTime<Utc>) -> (Badge, S
                 let reason = format!("has not succeeded since {}", Moment::exactly(*at).said);
                 (Badge::new(Mark::Late, "expected"), reason)
             }
-            None => (Badge::of_state(state), String::new()),
+            None => (Badge::of_state(state.as_str()), String::new()),
         },
-        _ => (Badge::of_state(state), first_line(reason)),
+        _ => (Badge::of_state(state.as_str()), first_line(reason)),
     }
 }

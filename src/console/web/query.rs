@@ -88,8 +88,8 @@ pub(crate) fn schedule(name: &str) -> String {
 }
 
 /// The address of an execution's page.
-pub(crate) fn execution(id: i64) -> String {
-    address("execution", "id", id)
+pub(crate) fn execution(id: impl Into<i64>) -> String {
+    address("execution", "id", id.into())
 }
 
 /// Whether an address that came with a request is one of the console's own pages, seen from a page beside it.

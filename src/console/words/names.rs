@@ -7,6 +7,12 @@ pub(crate) fn name_of(node: &NodeView) -> String {
     format!("{}/{}", node.host_name, node.pid)
 }
 
+/// The node that has, or had, an execution: as people know it, or by its id once its row is gone.
+pub(crate) fn node_of(it: &ExecutionView, nodes: &[NodeView]) -> String {
+    let Some(id) = &it.node else { return String::new() };
+    nodes.iter().find(|node| node.id == *id).map_or_else(|| id.clone(), name_of)
+}
+
 /// What stands for all that was enqueued for its job, if it was; none if it has a schedule.
 pub(crate) fn enqueued_for(it: &ExecutionView) -> Option<String> {
     is_of_queue(it).then(|| format!("What was enqueued for {}", it.job))

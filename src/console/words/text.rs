@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::moment::length;
-use crate::ScheduleView;
+use crate::{Cause, ScheduleView};
 
 /// A schedule's trigger in words, or else as it is written.
 pub(crate) fn trigger(schedule: &ScheduleView) -> String {
@@ -68,6 +68,12 @@ pub(crate) fn because(state: &str, by: &str, reason: &str) -> String {
         (by, reason) if reason.is_empty() => format!("{state} by {by}"),
         (by, reason) => format!("{state} by {by}: {reason}"),
     }
+}
+
+/// `by hand by ann: stock-taking`
+pub(crate) fn cause(cause: &Cause) -> String {
+    let (by, reason) = cause.asked().unwrap_or_default();
+    because(cause.as_str(), by, reason)
 }
 
 #[cfg(test)]

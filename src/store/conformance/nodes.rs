@@ -1,8 +1,7 @@
 //! Nodes: registration, heartbeat, death, election.
 
 use super::*;
-use crate::domain::{Bound, Bounds, JobSettings, LaneHealth, Rate, Retry};
-use crate::store::switch::Switch;
+use crate::domain::{Activity, Bound, Bounds, JobSettings, LaneHealth, Rate, Retry};
 use crate::store::{Heartbeat, HeartbeatReply, LeftAlone, Peer};
 
 fn left_alone() -> LeftAlone {
@@ -176,7 +175,7 @@ pub(crate) fn the_nodes_are_shown(db: &Bench) {
     let live = find(db.node);
     assert_eq!((live.host_ip.as_str(), live.host_name.as_str(), live.pid), ("192.0.2.1", "bench", 4_711));
     assert_eq!(
-        (live.jobs.as_slice(), live.switch == Switch::On, live.ended.is_none()),
+        (live.jobs.as_slice(), live.switch == Activity::Active, live.ended.is_none()),
         (&[JOB.to_owned()][..], true, true)
     );
     assert_eq!((live.lanes.as_slice(), find(dead).lanes.len()), (lanes().as_slice(), 0));

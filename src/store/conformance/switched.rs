@@ -1,12 +1,11 @@
 //! Jobs, nodes and applications that are paused, drained and resumed, and pauses that end by themselves.
 
 use super::*;
-use crate::domain::{ExecutionState, JobId, NextFire, Reason, ScheduleState};
+use crate::domain::{Activity, ExecutionState, JobId, NextFire, Reason, ScheduleState};
 use crate::repair::pass_paused;
 use crate::store::audit::{Attribution, AuditEntry, AuditQuery};
 use crate::store::switch::{
-    EndedPause, PassedQuery, Scope, SeenSwitch, Switch, SwitchChange, SwitchOrder, SwitchRow, SwitchVerb,
-    Switched,
+    EndedPause, PassedQuery, Scope, SeenSwitch, SwitchChange, SwitchOrder, SwitchRow, SwitchVerb, Switched,
 };
 use crate::store::{Heartbeat, PauseChange};
 
@@ -71,14 +70,17 @@ pub(crate) fn a_paused_job_brings_nothing_until_it_is_resumed(db: &Bench) {
     let before = brought();
     assert_eq!(db.pause(db.job_scope()), Switched::Done);
     assert_eq!(brought(), (0, 0));
-    assert_eq!(db.pause(db.job_scope()), Switched::Already(Switch::Off));
+    assert_eq!(db.pause(db.job_scope()), Switched::Already(Activity::Paused));
     let rows = db.store.jobs(&db.app).unwrap();
     let row = rows.iter().find(|row| row.name == JOB).unwrap();
-    assert_eq!((row.switch, row.pause.by.as_str(), row.pause.reason.as_str()), (Switch::Off, "ann", "why"));
+    assert_eq!(
+        (row.switch, row.pause.by.as_str(), row.pause.reason.as_str()),
+        (Activity::Paused, "ann", "why")
+    );
     assert!(row.pause.since.is_some() && row.pause.until.is_none());
     assert_eq!(db.resume(db.job_scope()), Switched::Done);
     assert_eq!(brought(), before);
-    assert_eq!(db.resume(db.job_scope()), Switched::Already(Switch::On));
+    assert_eq!(db.resume(db.job_scope()), Switched::Already(Activity::Active));
     assert_eq!(db.pause(Scope::Job("nobody's".to_owned())), Switched::Unknown);
     let query = AuditQuery { application: db.app.clone(), limit: 10, ..AuditQuery::default() };
     let audit: Vec<_> =
@@ -110,20 +112,20 @@ pub(crate) fn a_node_drains_and_says_when_it_has(db: &Bench) {
         };
         db.store.beat(&beat).unwrap();
     };
-    assert_eq!(state(), (Switch::On, true, false));
+    assert_eq!(state(), (Activity::Active, true, false));
     beat(true);
-    assert_eq!(state(), (Switch::On, true, false), "nobody has told it to");
+    assert_eq!(state(), (Activity::Active, true, false), "nobody has told it to");
     assert_eq!(db.pause(node()), Switched::Done);
-    assert_eq!(state(), (Switch::Off, false, false));
+    assert_eq!(state(), (Activity::Paused, false, false));
     assert_eq!(db.switch(node(), SwitchVerb::Drain), Switched::Done);
-    assert_eq!(state(), (Switch::Draining, false, true));
+    assert_eq!(state(), (Activity::Draining, false, true));
     beat(false);
-    assert_eq!(db.switch(node(), SwitchVerb::Drain), Switched::Already(Switch::Draining));
+    assert_eq!(db.switch(node(), SwitchVerb::Drain), Switched::Already(Activity::Draining));
     beat(true);
-    assert_eq!(state(), (Switch::Drained, false, true));
-    assert_eq!(db.pause(node()), Switched::Already(Switch::Drained));
+    assert_eq!(state(), (Activity::Drained, false, true));
+    assert_eq!(db.pause(node()), Switched::Already(Activity::Drained));
     assert_eq!(db.resume(node()), Switched::Done);
-    assert_eq!(state(), (Switch::On, true, false));
+    assert_eq!(state(), (Activity::Active, true, false));
     let gone = db.another_node();
     db.store.leave(gone, db.now).unwrap();
     for nobody in [gone, NodeId::fresh()] {
@@ -137,11 +139,11 @@ pub(crate) fn a_paused_application_says_so_to_polls(db: &Bench) {
     assert_eq!(db.pause(Scope::Application), Switched::Done);
     assert!(!is_enabled());
     let row = db.store.applications().unwrap().into_iter().find(|row| row.name == db.app).unwrap();
-    assert_eq!((row.switch, row.pause.by.as_str()), (Switch::Off, "ann"));
+    assert_eq!((row.switch, row.pause.by.as_str()), (Activity::Paused, "ann"));
     assert_eq!(db.resume(Scope::Application), Switched::Done);
     assert!(is_enabled());
     let row = db.store.applications().unwrap().into_iter().find(|row| row.name == db.app).unwrap();
-    assert_eq!((row.switch, row.pause), (Switch::On, Default::default()));
+    assert_eq!((row.switch, row.pause), (Activity::Active, Default::default()));
 }
 
 pub(crate) fn an_application_is_paused_before_its_first_node(db: &Bench) {
@@ -159,7 +161,7 @@ pub(crate) fn an_application_is_paused_before_its_first_node(db: &Bench) {
     db.store.ensure(&Definition { application: application.clone(), ..db.definition("s") }).unwrap();
     assert_eq!(switch(pause), Switched::Done);
     db.store.register(&db.new_node(NodeId::fresh(), &application, &[JOB])).unwrap();
-    assert_eq!(known().map(|row| row.switch), Some(Switch::Off));
+    assert_eq!(known().map(|row| row.switch), Some(Activity::Paused));
     let ends = || db.number(RowKey::App(&application), "pause_ends");
     assert_eq!(ends(), (db.now + 3_600_000).millis());
     assert_eq!(switch(SwitchVerb::Resume), Switched::Done);
@@ -187,7 +189,7 @@ pub(crate) fn a_pause_before_the_first_node_ends_by_itself(db: &Bench) {
 pub(crate) fn a_switch_loses_if_only_one_of_its_values_differs(db: &Bench) {
     for (key, seen) in db.switches() {
         let change = Change::Switch(SwitchChange {
-            becomes: Switch::Off,
+            becomes: Activity::Paused,
             by: "ann".to_owned(),
             reason: "why".to_owned(),
             since: Some(db.now),

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use super::hooks::ExpectedFault;
 use super::rows::{Execution, Expected, Schedule};
 use super::tables::Tables;
-use crate::domain::{ExecutionState, ScheduleId, ScheduleState, Timestamp};
+use crate::domain::{Activity, ExecutionState, ScheduleId, ScheduleState, Timestamp};
 use crate::store::expected::{
     Expectation, ExpectedPage, ExpectedQuery, Expecting, MOST_BY_HAND, Record, is_excused, verdict,
 };
 use crate::store::repairs::called;
-use crate::store::switch::Switch;
 use crate::store::{Applied, Result};
 
 impl Tables {
@@ -107,7 +106,7 @@ impl Tables {
             expected_by: row.settings.expected_by?,
             state,
             is_contained: &*row.paused_by == "firetime",
-            has_active_job: job.is_some_and(|job| Switch::read(&job.state, true) == Switch::On),
+            has_active_job: job.is_some_and(|job| Activity::read(&job.state, true) == Activity::Active),
             next: time(row.next),
             resumed: time(row.resumed),
             unmet: expected.unmet,

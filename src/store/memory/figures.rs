@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::rows::{Expected, Schedule};
 use super::tables::Tables;
-use crate::domain::{ExecutionId, ExecutionState, ScheduleState, Timestamp};
+use crate::domain::{Activity, ExecutionId, ExecutionState, ScheduleState, Timestamp};
 use crate::store::figures::{
     DEATHS_SHOWN, Figures, FiguresQuery, LONGEST_LOOK, LastSuccess, MOST_INTERVALS, MOST_JOBS,
     MOST_SCHEDULES, MOST_WAITING, REPAIRED, SchedulesAlike,
 };
-use crate::store::switch::Switch;
 use crate::trigger::AWAITED;
 
 impl Tables {
@@ -21,7 +20,7 @@ impl Tables {
         let has_died = |ended: &(Timestamp, String)| ended.0 >= query.now - DEATHS_SHOWN && ended.1 == "dead";
         let mut figures = Figures {
             at: query.now,
-            app_is_paused: app.is_some_and(|app| Switch::read(&app.state, false) != Switch::On),
+            app_is_paused: app.is_some_and(|app| Activity::read(&app.state, false) != Activity::Active),
             nodes,
             died: ended.iter().filter(|node| node.ended.as_ref().is_some_and(has_died)).count() as i64,
             unmet: self.unmet(application),
@@ -72,7 +71,7 @@ impl Tables {
             let is_overdue = row.next.is_some_and(|next| next < query.now - REPAIRED - threshold);
             let key = SchedulesAlike {
                 job: job.map(|job| job.name.to_string()).unwrap_or_default(),
-                job_is_paused: job.is_some_and(|job| Switch::read(&job.state, true) == Switch::Off),
+                job_is_paused: job.is_some_and(|job| Activity::read(&job.state, true) == Activity::Paused),
                 state: row.state.to_string(),
                 contained: &*row.paused_by == "firetime",
                 schedules: 0,

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use super::rows::{Job, Node, Schedule};
 use super::tables::{Index, Tables};
-use crate::domain::{ExecutionId, JobId, ScheduleState};
+use crate::domain::{Activity, ExecutionId, JobId, ScheduleState};
 use crate::store::nobody::{MOST_COUNTED, MOST_JOBS, NobodyQuery, UnservedJob};
-use crate::store::switch::Switch;
 
 impl Tables {
     pub(super) fn nobody(&self, query: &NobodyQuery) -> Vec<UnservedJob> {
@@ -38,7 +37,8 @@ impl Tables {
             self.nodes.values().filter(claims).flat_map(|node| &node.jobs).map(String::as_str).collect();
         index.jobs.values().filter_map(move |id| {
             let job = self.jobs.get(id)?;
-            let is_nobodys = Switch::read(&job.state, true) == Switch::On && !listed.contains(&*job.name);
+            let is_nobodys =
+                Activity::read(&job.state, true) == Activity::Active && !listed.contains(&*job.name);
             (is_nobodys || job.nobody.since.is_some()).then_some((*id, job, is_nobodys))
         })
     }

@@ -8,12 +8,12 @@ use super::rows::{App, Node, Pause, Schedule, Text};
 use super::tables::{Index, Tables};
 use crate::domain::shards::SHARDS;
 use crate::domain::{
-    Cause, Entry, Error, ErrorKind, ExecutionId, JobId, NodeId, Pending, ScheduleId, ScheduleState, Timestamp,
+    Activity, Cause, Entry, Error, ErrorKind, ExecutionId, JobId, NodeId, Pending, ScheduleId, ScheduleState,
+    Timestamp,
 };
 use crate::store::columns::Column;
 use crate::store::guard;
 use crate::store::poll::SMALL_PAYLOAD;
-use crate::store::switch::Switch;
 use crate::store::{
     DueRows, Heartbeat, HeartbeatReply, LargePayload, NewNode, NodeRow, Page, Peer, PollQuery, Polled,
     Result, Section,
@@ -71,8 +71,8 @@ impl Tables {
         node.beat += 1;
         if beat.withdraw {
             node.state = "N".into();
-        } else if beat.drained && node.state == Switch::Draining.word(false) {
-            node.state = Switch::Drained.word(false).into();
+        } else if beat.drained && node.state == Activity::Draining.stored(false) {
+            node.state = Activity::Drained.stored(false).into();
         }
         node.lanes.clone_from(&beat.lanes);
         node.left_alone.clone_from(&beat.left_alone);
@@ -107,7 +107,7 @@ impl Tables {
             app_enabled: self.is_enabled(&query.application),
             node_enabled: node.is_some_and(|node| node.state == "Y" && node.ended.is_none()),
             drains: node.is_some_and(|node| {
-                matches!(Switch::read(&node.state, false), Switch::Draining | Switch::Drained)
+                matches!(Activity::read(&node.state, false), Activity::Draining | Activity::Drained)
             }),
             pause_ended: self.has_ended_pause(&query.application),
             requested: self.has_requests(&query.application),
@@ -355,7 +355,7 @@ fn node_row(id: NodeId, node: &Node) -> NodeRow {
         host_name: node.host_name.clone(),
         pid: i64::from(node.pid),
         silent_after: node.silent_after,
-        switch: Switch::read(&node.state, false),
+        switch: Activity::read(&node.state, false),
         pause: node.pause.row(),
         beat: node.beat,
         jobs: node.jobs.clone(),

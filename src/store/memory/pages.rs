@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use super::rows::Execution;
 use super::tables::Tables;
-use crate::domain::{ExecutionId, ScheduleId, ScheduleState};
+use crate::domain::{Activity, ExecutionId, ScheduleId, ScheduleState};
 use crate::store::past::{PastRow, occurrences};
 use crate::store::schedules::{Among, SchedulePage, ScheduleQuery, ScheduleSketch};
-use crate::store::switch::Switch;
 
 impl Tables {
     pub(super) fn schedule_page(&self, query: &ScheduleQuery) -> SchedulePage {
@@ -88,7 +87,7 @@ impl Tables {
                 let job = job.and_then(|id| self.jobs.get(id));
                 jobs.contains(&it.job)
                     && it.state == ScheduleState::Active.as_str()
-                    && job.is_some_and(|job| Switch::read(&job.state, true) == Switch::On)
+                    && job.is_some_and(|job| Activity::read(&job.state, true) == Activity::Active)
                     && it.next.is_some_and(|next| next >= *from && next < *until)
             }
         }

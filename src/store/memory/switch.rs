@@ -6,10 +6,10 @@ use super::commits::RowKey;
 use super::hooks::Touch;
 use super::rows::App;
 use super::tables::Tables;
-use crate::domain::{Entry, JobId, ScheduleState, Timestamp};
+use crate::domain::{Activity, Entry, JobId, ScheduleState, Timestamp};
 use crate::store::change::PauseEnd;
 use crate::store::switch::{EndedPause, PassedQuery, Scope, SeenSwitch, SwitchChange, SwitchOrder};
-use crate::store::switch::{Switch, SwitchRow, Switched};
+use crate::store::switch::{SwitchRow, Switched};
 use crate::store::{ApplicationRow, Change, JobRow, Result};
 
 impl Tables {
@@ -81,7 +81,7 @@ impl Tables {
         let entries = due.filter_map(|(_, id)| self.entry(*id)?.ok());
         let scope = query.job.clone().map_or(Scope::Application, Scope::Job);
         let seen = self.seen_switch(&query.application, &scope);
-        if seen.is_none_or(|seen| seen.switch() == Switch::On) {
+        if seen.is_none_or(|seen| seen.switch() == Activity::Active) {
             return Vec::new();
         }
         let wanted = |entry: &Entry| query.job.as_deref().is_none_or(|job| job == &*entry.job);
@@ -133,7 +133,7 @@ impl Tables {
             let job = self.jobs.get(id)?;
             Some(JobRow {
                 name: name.to_string(),
-                switch: Switch::read(&job.state, true),
+                switch: Activity::read(&job.state, true),
                 pause: job.pause.row(),
                 settings: job.settings.clone(),
                 nobody: job.nobody.since,
@@ -145,7 +145,7 @@ impl Tables {
     pub(super) fn application_rows(&self) -> Vec<ApplicationRow> {
         let row = |name: String| {
             let app = self.apps.get(name.as_str()).cloned().unwrap_or_default();
-            let switch = Switch::read(&app.state, false);
+            let switch = Activity::read(&app.state, false);
             ApplicationRow { name, switch, pause: app.pause.row() }
         };
         self.applications().into_iter().map(row).collect()

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use crate::api::{Client, ExecutionFilter, ExecutionView};
 use crate::domain::{
-    Error, ErrorKind, ExecutionState, JobSpec, Millis, MisfirePolicy, ScheduleState, Timestamp,
+    Cause, Error, ErrorKind, ExecutionState, JobSpec, Millis, MisfirePolicy, ScheduleState, Timestamp,
 };
 use crate::store::{Definition, ScheduleRow};
 
@@ -35,7 +35,7 @@ pub(super) struct Asked {
 }
 
 /// An attempt: its schedule, its fire time, its origin (0 if it was planned), and its number.
-type Attempt = (String, Timestamp, i64, i64);
+type Attempt = (String, Timestamp, i64, u32);
 
 /// The past of an application.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Record {
         let schedules = rows.iter().filter_map(|row| definition(&application, row)).collect();
         let executions = listed(client, Some(&span))?;
         let alive: Vec<_> = client.nodes()?.into_iter().filter(|node| node.ended.is_none()).collect();
-        let ran: BTreeSet<_> = executions.iter().map(|it| &it.node).filter(|it| !it.is_empty()).collect();
+        let ran: BTreeSet<_> = executions.iter().filter_map(|it| it.node.as_ref()).collect();
         let nodes = if alive.is_empty() { ran.len() } else { alive.len() };
         let seats = alive.iter().map(|node| node.threads).max().filter(|seats| *seats > 0).unwrap_or(8);
         let (went, medians) = (went(&executions), medians(&executions));
@@ -97,7 +97,7 @@ impl Record {
 
     /// How an attempt goes: as it went, or, if there was none, as others of its schedule.
     pub(super) fn goes(&self, schedule: &str, fire_time: Timestamp, origin: i64, attempt: u32) -> Went {
-        let known = self.went.get(&(schedule.to_owned(), fire_time, origin, attempt.into())).copied();
+        let known = self.went.get(&(schedule.to_owned(), fire_time, origin, attempt)).copied();
         let median = || self.medians.get(schedule).copied().unwrap_or(1_000);
         known.unwrap_or_else(|| Went { millis: median(), has_failed: false })
     }
@@ -159,10 +159,10 @@ fn took(it: &ExecutionView) -> Option<Millis> {
 fn went(executions: &[ExecutionView]) -> BTreeMap<Attempt, Went> {
     let of = |it: &ExecutionView| {
         let took = took(it)?;
-        let (millis, has_failed) = match it.state.parse() {
-            Ok(ExecutionState::Succeeded) => (took, false),
-            Ok(ExecutionState::Failed) => (took, true),
-            Ok(ExecutionState::TimedOut) => (2 * took, false),
+        let (millis, has_failed) = match it.state.known() {
+            Some(ExecutionState::Succeeded) => (took, false),
+            Some(ExecutionState::Failed) => (took, true),
+            Some(ExecutionState::TimedOut) => (2 * took, false),
             // What a death or a cancel cut short would have ended well.
             _ => return None,
         };
@@ -177,7 +177,7 @@ fn key(it: &ExecutionView) -> Attempt {
 
 fn medians(executions: &[ExecutionView]) -> BTreeMap<String, Millis> {
     let mut spans: BTreeMap<String, Vec<Millis>> = BTreeMap::new();
-    for it in executions.iter().filter(|it| it.state == ExecutionState::Succeeded.as_str()) {
+    for it in executions.iter().filter(|it| it.state == ExecutionState::Succeeded) {
         spans.entry(it.schedule.clone()).or_default().extend(took(it));
     }
     let median = |mut spans: Vec<Millis>| {
@@ -190,9 +190,9 @@ fn medians(executions: &[ExecutionView]) -> BTreeMap<String, Millis> {
 /// First attempts that nobody planned, by their due times.
 fn asked(executions: &[ExecutionView]) -> Vec<Asked> {
     let of = |it: &ExecutionView| {
-        let of_schedule = match it.cause.as_str() {
-            "enqueued" => None,
-            "by hand" => Some(it.schedule.clone()),
+        let of_schedule = match it.cause {
+            Cause::Enqueued => None,
+            Cause::ByHand { .. } => Some(it.schedule.clone()),
             _ => return None,
         };
         let due = Timestamp::at(it.fire_time_ms);

@@ -65,15 +65,17 @@ pub struct Tally {
 
 impl Tally {
     fn add(&mut self, it: &ExecutionView) {
-        match it.state.parse() {
-            Ok(ExecutionState::Succeeded) => self.ran += 1,
-            Ok(ExecutionState::Failed | ExecutionState::TimedOut | ExecutionState::Abandoned) => {
+        match it.state.known() {
+            Some(ExecutionState::Succeeded) => self.ran += 1,
+            Some(ExecutionState::Failed | ExecutionState::TimedOut | ExecutionState::Abandoned) => {
                 self.failed += 1
             }
-            Ok(ExecutionState::Skipped) => {
-                *self.skipped.entry(it.reason.clone()).or_default() += it.count.max(1).unsigned_abs();
+            Some(ExecutionState::Skipped) => {
+                *self.skipped.entry(it.reason.clone()).or_default() += it.count.max(1);
             }
-            Ok(ExecutionState::Pending | ExecutionState::Claimed | ExecutionState::Running) => self.open += 1,
+            Some(ExecutionState::Pending | ExecutionState::Claimed | ExecutionState::Running) => {
+                self.open += 1
+            }
             _ => {}
         }
         if let (Some(fire_time), Some(started), 1) = (it.fire_time, it.started, it.attempt) {

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use firetime::{
-    Cancelled, Draining, ExecutionFilter, ExecutionState, Paused, Removed, Resumed, Retried, Skipped, Target,
-    Triggered,
+    Activity, Cancelled, Draining, ExecutionFilter, ExecutionId, ExecutionState, Paused, Removed, Resumed,
+    Retried, Skipped, Target, Triggered,
 };
 
 use super::cluster::{Cluster, QUICK, now};
@@ -87,7 +87,7 @@ impl Cluster {
     }
 
     /// One of the executions in these states.
-    fn any_execution(&self, dice: &mut Dice, states: &[ExecutionState]) -> Option<i64> {
+    fn any_execution(&self, dice: &mut Dice, states: &[ExecutionState]) -> Option<ExecutionId> {
         let filter = ExecutionFilter { states: states.to_vec(), limit: 50, ..ExecutionFilter::default() };
         let rows = self.client.executions(&filter).unwrap();
         (!rows.is_empty()).then(|| rows[dice.below(rows.len())].id)
@@ -99,7 +99,7 @@ impl Cluster {
         let at = now();
         let answer = self.client.cancel(execution).run().unwrap();
         if let Cancelled::Cancelled | Cancelled::Asked { .. } = answer {
-            self.deeds.cancels.push(Cancel { execution, at });
+            self.deeds.cancels.push(Cancel { execution: execution.get(), at });
         }
     }
 
@@ -140,7 +140,7 @@ impl Cluster {
         self.work(dice, 6);
         self.until("the node has drained", Duration::from_secs(20), |cluster| {
             let nodes = cluster.client.nodes().unwrap();
-            nodes.iter().any(|node| node.id == id && node.state == "drained")
+            nodes.iter().any(|node| node.id == id && node.state == Activity::Drained)
         });
         let left = self
             .hand

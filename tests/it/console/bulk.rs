@@ -1,6 +1,6 @@
 //! Changes of all executions of a filter, and reruns of what is missing.
 
-use firetime::ExecutionState;
+use firetime::{Cause, ExecutionState, ScheduleState};
 
 use super::*;
 
@@ -78,7 +78,7 @@ fn enqueue(client: &Client, count: usize, tag: &str) -> Vec<i64> {
 
 fn states(client: &Client, tag: &str) -> Vec<String> {
     let filter = ExecutionFilter { tag: Some(tag.to_owned()), ..ExecutionFilter::default() };
-    client.executions(&filter).unwrap().into_iter().map(|it| it.state).collect()
+    client.executions(&filter).unwrap().into_iter().map(|it| it.state.to_string()).collect()
 }
 
 fn all_of_a_filter_are_cancelled() {
@@ -175,7 +175,7 @@ fn yearly(client: &Client, names: &[String]) {
 }
 
 fn paused_of(client: &Client) -> usize {
-    client.schedules().unwrap().iter().filter(|it| it.state == "paused").count()
+    client.schedules().unwrap().iter().filter(|it| it.state == ScheduleState::Paused).count()
 }
 
 fn all_schedules_of_a_filter_are_paused() {
@@ -249,7 +249,8 @@ fn schedules_made_after_the_question_are_not_paused() {
     client.pause("a").run().unwrap();
     let ended = pages.ended(&pages.order(&ask));
     assert!(ended.text.contains("1 changed, 0 left"), "{}", ended.text);
-    let states: Vec<String> = client.schedules().unwrap().into_iter().map(|it| it.state).collect();
+    let states: Vec<String> =
+        client.schedules().unwrap().into_iter().map(|it| it.state.to_string()).collect();
     assert_eq!(states, ["paused", "paused", "active"]);
 }
 
@@ -333,7 +334,7 @@ fn a_skipped_execution_tells_of_its_rerun() {
     assert!(!page().contains("run again"), "{}", page());
     client.backfill("once", next..next + TimeDelta::milliseconds(1)).run().unwrap();
     let rerun = client.executions(&ExecutionFilter::default()).unwrap();
-    let rerun = rerun.iter().find(|it| it.cause == "rerun").unwrap().id;
+    let rerun = rerun.iter().find(|it| matches!(it.cause, Cause::Rerun { .. })).unwrap().id;
     assert!(
         page().contains(&format!("; ann had it run again as execution {rerun}, which waits")),
         "{}",

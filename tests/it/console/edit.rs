@@ -1,6 +1,6 @@
 //! Editing a schedule: its preview, and what happens if somebody else was faster.
 
-use firetime::{AuditFilter, Cron, Gap};
+use firetime::{AuditFilter, Cron, ExecutionState, Gap, Overlap};
 
 use super::*;
 
@@ -135,7 +135,7 @@ fn an_edit_withdraws_what_its_preview_said() {
     assert!(page.text.contains("every 20 minutes"), "{}", page.text);
     assert!(order(&client, &fields).contains("; it withdrew 1 due occurrence, of "));
     let rows = client.executions(&ExecutionFilter::default()).unwrap();
-    assert_eq!(rows[0].state, "WITHDRAWN");
+    assert_eq!(rows[0].state, ExecutionState::Withdrawn);
 }
 
 fn somebody_else_was_faster() {
@@ -234,7 +234,7 @@ fn every_field_of_the_form_can_be_edited() {
         "nightly is changed: expected by."
     );
     assert!(order(&client, &filled(&client, "nightly", &[("waiting", "4")])).contains("overlap"));
-    assert_eq!(client.schedule("nightly").unwrap().overlap, "QUEUE 4");
+    assert_eq!(client.schedule("nightly").unwrap().overlap, Overlap::Queue(4));
 }
 
 fn what_is_emptied_is_taken_away() {

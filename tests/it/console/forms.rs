@@ -1,6 +1,7 @@
 //! Which forms are taken.
 
 use super::*;
+use firetime::ScheduleState;
 
 pub const TESTS: &[(&str, fn())] = &[
     ("a_form_without_its_token_changes_nothing", a_form_without_its_token_changes_nothing),
@@ -32,10 +33,10 @@ fn a_form_without_its_token_changes_nothing() {
     ] {
         assert_eq!(status(token, lines), StatusCode::FORBIDDEN, "{token} {lines:?}");
     }
-    assert_eq!(client.schedules().unwrap()[0].state, "active");
+    assert_eq!(client.schedules().unwrap()[0].state, ScheduleState::Active);
     let own = [("cookie", cookie.as_str()), ("sec-fetch-site", "same-origin"), ("origin", "null")];
     assert_eq!(status(TOKEN, &own), StatusCode::SEE_OTHER);
-    assert_eq!(client.schedules().unwrap()[0].state, "paused");
+    assert_eq!(client.schedules().unwrap()[0].state, ScheduleState::Paused);
     let page = get(&client, "/now");
     let token = page.headers["set-cookie"].to_str().unwrap();
     assert!(token.starts_with("firetime_token=") && token.ends_with("; HttpOnly; SameSite=Lax"), "{token}");
@@ -58,7 +59,7 @@ fn what_is_no_form_is_refused() {
     let request = request.header("cookie", format!("firetime_token={TOKEN}"));
     let answer = sent(router(client.clone(), Options::new()), request.body(Body::from(fields)).unwrap());
     assert_eq!(answer.status, StatusCode::BAD_REQUEST);
-    assert_eq!(client.schedules().unwrap()[0].state, "active");
+    assert_eq!(client.schedules().unwrap()[0].state, ScheduleState::Active);
 }
 
 /// Whoever loses patience with a change does not know whether it is made, and this one is.
@@ -75,7 +76,7 @@ fn a_change_that_takes_too_long_may_have_been_made() {
     assert_eq!(answer.status, StatusCode::GATEWAY_TIMEOUT, "{}", answer.text);
     assert!(answer.text.contains("It may have been carried out") && answer.text.contains("href=\"audit\""));
     assert!(!answer.text.contains("The database is away"), "{}", answer.text);
-    until("the pause", || (client.schedules().unwrap()[0].state == "paused").then_some(()));
+    until("the pause", || (client.schedules().unwrap()[0].state == ScheduleState::Paused).then_some(()));
 }
 
 /// A form of which nothing comes.
@@ -116,6 +117,6 @@ fn forms_of_a_page_by_plain_http_are_taken() {
     for other in ["http://ops.example.org", "http://ops.example.org:80880", "http://evil.example", "null"] {
         assert_eq!(status(other), StatusCode::FORBIDDEN, "{other}");
     }
-    assert_eq!(client.schedules().unwrap()[0].state, "active");
+    assert_eq!(client.schedules().unwrap()[0].state, ScheduleState::Active);
     assert_eq!(status("http://ops.example.org:8088"), StatusCode::SEE_OTHER);
 }

@@ -54,7 +54,7 @@ pub const TEXT: Job<String> = Job::new("text<i>");
 /// Every page, of what [`hostile`] has made.
 fn pages(client: &Client) -> Vec<String> {
     let name = encoded(&[("name", HOSTILE)]);
-    let execution = client.executions(&ExecutionFilter::default()).map_or(1, |found| found[0].id);
+    let execution = client.executions(&ExecutionFilter::default()).map_or(1, |found| found[0].id.get());
     let at = (Utc::now() + TimeDelta::minutes(3)).format("%Y-%m-%dT%H:%M").to_string();
     vec![
         "/now".to_owned(),

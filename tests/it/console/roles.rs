@@ -1,6 +1,7 @@
 //! Who may do what, and by which names the console is reached.
 
 use super::*;
+use firetime::ScheduleState;
 
 pub const TESTS: &[(&str, fn())] = &[
     ("hosts_that_nobody_allowed_are_refused", hosts_that_nobody_allowed_are_refused),
@@ -31,7 +32,7 @@ fn a_console_that_only_shows_changes_nothing() {
     let fields = [("verb", "pause"), ("schedule", HOSTILE), ("token", TOKEN)];
     let read_only = || Options::new().read_only(true);
     assert_eq!(post(&client, read_only(), &fields, &[("cookie", &cookie)]).status, StatusCode::FORBIDDEN);
-    assert_eq!(client.schedules().unwrap()[0].state, "active");
+    assert_eq!(client.schedules().unwrap()[0].state, ScheduleState::Active);
     let host = [("host", "localhost")];
     let confirm = format!("/confirm?{}", encoded(&fields[..2]));
     assert_eq!(ask(&client, read_only(), &confirm, &host).status, StatusCode::FORBIDDEN);

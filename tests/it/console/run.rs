@@ -1,6 +1,7 @@
 //! Running a schedule for an instant that somebody writes.
 
 use super::*;
+use firetime::Cause;
 
 pub const TESTS: &[(&str, fn())] = &[
     ("an_instant_to_come_runs_it_once_later", an_instant_to_come_runs_it_once_later),
@@ -23,7 +24,8 @@ fn an_instant_to_come_runs_it_once_later() {
     assert!(page.text.contains("It runs once more in "), "{}", page.text);
     assert!(run(&client, "2099-01-31 10:05").contains("waits until then"));
     let rows = client.executions(&ExecutionFilter::default()).unwrap();
-    assert_eq!((rows[0].cause.as_str(), rows[0].asked_why.as_str()), ("by hand", "figures"));
+    let Cause::ByHand { reason, .. } = &rows[0].cause else { panic!("{rows:?}") };
+    assert_eq!(reason, "figures");
     assert_eq!(rows[0].due.unwrap().to_rfc3339(), "2099-01-31T10:05:00+00:00");
 }
 

@@ -1,6 +1,7 @@
 //! What pages say of schedules, nodes and rows at first sight.
 
 use super::*;
+use firetime::ExecutionState;
 
 pub const TESTS: &[(&str, fn())] = &[
     ("a_paused_schedule_says_when_it_fires_again", a_paused_schedule_says_when_it_fires_again),
@@ -100,7 +101,7 @@ fn a_row_of_many_skipped_leads_to_their_rerun() {
     until("some have passed", || (client.now().unwrap() > next + TimeDelta::seconds(2)).then_some(()));
     client.resume("often").run().unwrap();
     let row = client.executions(&ExecutionFilter::default()).unwrap().remove(0);
-    assert!(row.count > 1 && row.state == "SKIPPED", "{row:?}");
+    assert!(row.count > 1 && row.state == ExecutionState::Skipped, "{row:?}");
     let page = get(&client, &format!("/execution?id={}", row.id));
     let to = links(&page, "Run what is missing");
     let missed = get(&client, &to[0]).text;

@@ -1,6 +1,7 @@
 //! Who may ask and order, and what is said to those who may not, or ask amiss.
 
 use super::*;
+use firetime::ScheduleState;
 
 pub const TESTS: &[(&str, fn())] = &[
     ("wide_changes_need_their_role", wide_changes_need_their_role),
@@ -106,7 +107,7 @@ fn a_token_opens_the_api() {
         api.send(Method::POST, "/change", &lines, &order).status
     };
     assert_eq!((send(&look), send("")), (StatusCode::FORBIDDEN, StatusCode::UNAUTHORIZED));
-    assert_eq!(client.schedules().unwrap()[0].state, "active");
+    assert_eq!(client.schedules().unwrap()[0].state, ScheduleState::Active);
     assert_eq!(send(&deploy), StatusCode::OK, "no page elsewhere knows its token");
     assert_eq!((last(&client).0.as_str(), last(&client).1.as_str()), ("pause", "deploy"));
     write(&file, "# nobody").unwrap();
@@ -135,7 +136,7 @@ fn a_cookie_alone_orders_nothing() {
         let form = [("cookie", cookie.as_str()), ("x-firetime-token", TOKEN), ("content-type", "text/plain")];
         assert_eq!(status(&form), StatusCode::BAD_REQUEST, "a form of a page elsewhere can send this kind");
     }
-    assert_eq!(client.schedules().unwrap()[0].state, "active");
+    assert_eq!(client.schedules().unwrap()[0].state, ScheduleState::Active);
     assert_eq!(Api::of(&client, Role::Admin).order(&order).status, StatusCode::OK);
 }
 
@@ -188,7 +189,7 @@ fn troubles_are_problems() {
             "{order}: {problem}"
         );
     }
-    assert_eq!(client.schedules().unwrap()[0].state, "active");
+    assert_eq!(client.schedules().unwrap()[0].state, ScheduleState::Active);
     let elsewhere = api.send(Method::GET, "/jobs", &[("x-forwarded-host", "a")], &Value::Null);
     assert_eq!(elsewhere.status, StatusCode::OK);
     let request = Request::get("/api/v1/jobs").header("host", "evil.example").body(Body::empty()).unwrap();

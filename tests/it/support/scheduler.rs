@@ -81,12 +81,12 @@ pub fn teller<T: Send + 'static>() -> (Arc<Mutex<Sender<T>>>, Receiver<T>) {
     (Arc::new(Mutex::new(tell)), told)
 }
 
-pub fn states(client: &Client) -> Vec<(String, i64)> {
-    let mut rows: Vec<(String, i64)> = client
+pub fn states(client: &Client) -> Vec<(String, u32)> {
+    let mut rows: Vec<(String, u32)> = client
         .executions(&ExecutionFilter::default())
         .unwrap()
         .into_iter()
-        .map(|row| (row.state, row.attempt))
+        .map(|row| (row.state.to_string(), row.attempt))
         .collect();
     rows.sort();
     rows

@@ -1,5 +1,6 @@
 use super::*;
 use crate::api::why::late::{Late, LateWait};
+use crate::domain::{Activity, Cause, ExecutionId, ExecutionState};
 
 /// One that was due at two, claimed and begun so many milliseconds later.
 fn begun(claimed: i64, started: i64) -> ExecutionView {
@@ -38,7 +39,8 @@ fn a_late_begin_says_for_which_seat_it_waited() {
     let unknown = format!("{IT} ran on {ON} (+41.2 s), and took 1.0 s");
     says(&run("?"), Fate::Succeeded, "", &unknown);
     waited(&run("?"), 41_200, Vec::new());
-    let failed = ExecutionView { state: "FAILED".to_owned(), ..run("job 40100").attempts.remove(0) };
+    let failed =
+        ExecutionView { state: ExecutionState::Failed.into(), ..run("job 40100").attempts.remove(0) };
     assert_eq!(late(&with(vec![failed])).map(|late| late.waits.len()), Some(1));
 }
 
@@ -49,7 +51,7 @@ fn what_begins_within_a_second_is_not_late() {
         late(&with(vec![begun(999, 1_000)])),
         Some(Late { by: Duration::from_millis(1_000), waits: Vec::new() })
     );
-    let made_up = ExecutionView { cause: "misfire".to_owned(), ..begun(90_000, 90_000) };
+    let made_up = ExecutionView { cause: Cause::Misfire, ..begun(90_000, 90_000) };
     assert_eq!(late(&with(vec![made_up])), None, "its reason says how late it was found");
 }
 
@@ -91,8 +93,7 @@ fn a_time_without_a_node_is_told_from_the_nodes_rows() {
     killed[0] =
         NodeView { last_beat: Some(at(2, 30_000)), end_reason: "dead".to_owned(), ..killed[0].clone() };
     waited(&of(killed), 600_001, gap(at(2, 30_000), joined));
-    let drained =
-        NodeView { state: "drained".to_owned(), paused: Some(ended), ..lived("n0", at(0, 0), None) };
+    let drained = NodeView { state: Activity::Drained, paused: Some(ended), ..lived("n0", at(0, 0), None) };
     waited(&of(vec![drained, lived(NODE, joined, None)]), 600_001, gap(ended, joined));
     // A third was there all the time, or of another job.
     let third = lived("n2", at(0, 0), None);
@@ -128,6 +129,6 @@ fn a_pause_that_ended_before_the_claim_is_told() {
 
 #[test]
 fn what_had_to_wait_for_another_of_its_schedule_names_that() {
-    let run = ExecutionView { holder: Some(6), ..begun(3_000, 3_000) };
-    waited(&with(vec![run]), 3_000, vec![LateWait::Holder { holder: 6 }]);
+    let run = ExecutionView { holder: Some(ExecutionId(6)), ..begun(3_000, 3_000) };
+    waited(&with(vec![run]), 3_000, vec![LateWait::Holder { holder: ExecutionId(6) }]);
 }

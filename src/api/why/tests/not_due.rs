@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::ScheduleState;
 
 #[test]
 fn an_instant_without_a_fire_time_names_the_nearest() {
@@ -15,7 +16,7 @@ fn what_is_to_come_will_run_or_be_skipped() {
     let it = "\"nightly\" of 2026-11-30 02:00:00.000 UTC";
     says(&tomorrow, Fate::Planned, "", &format!("{it} will run in 14 h"));
     let paused = |until| {
-        let (state, by) = ("paused".to_owned(), "ann".to_owned());
+        let (state, by) = (ScheduleState::Paused.into(), "ann".to_owned());
         let view = ScheduleView { state, paused_by: by, paused_until: until, ..schedule() };
         let plan = noon().plan.map(|plan| Plan { view, ..plan });
         Facts { plan, at: Some(at(26, 0)), ..noon() }

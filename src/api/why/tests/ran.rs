@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::{Cause, ExecutionId, ExecutionState, Word};
 
 #[test]
 fn what_ran_says_where_and_how_late() {
@@ -8,14 +9,14 @@ fn what_ran_says_where_and_how_late() {
         "",
         &format!("{IT} ran on {ON} (+3 ms), and took 1.2 s"),
     );
-    assert_eq!(why.executions, [7]);
+    assert_eq!(why.executions, [ExecutionId(7)]);
     assert_eq!(why.evidence[0].what, "attempt 1");
 }
 
 #[test]
 fn an_occurrence_says_what_became_of_its_rerun() {
     let order = change("rerun", "schedule", at(4, 0), "");
-    let rerun = ExecutionView { id: 9, origin: order.id, ..ran("SUCCEEDED", "") };
+    let rerun = ExecutionView { id: ExecutionId(9), origin: order.id, ..ran("SUCCEEDED", "") };
     let of =
         |rerun| Facts { rerun: Some(rerun), changes: vec![order.clone()], ..with(vec![skipped("misfire")]) };
     let said = |became: &str| {
@@ -26,9 +27,10 @@ fn an_occurrence_says_what_became_of_its_rerun() {
     };
     let ended = said("succeeded at 2026-11-29 02:00:01.203 UTC");
     let why = says(&of(rerun.clone()), Fate::Skipped, "misfire", &ended);
-    assert_eq!(why.executions, [7]);
+    assert_eq!(why.executions, [ExecutionId(7)]);
     assert!(why.evidence.iter().any(|it| it.what == "its rerun, execution 9"), "{why:?}");
-    let unfinished = |state: &str| ExecutionView { finished: None, state: state.to_owned(), ..rerun.clone() };
+    let unfinished =
+        |state: &str| ExecutionView { finished: None, state: Word::read(state.to_owned()), ..rerun.clone() };
     says(&of(unfinished("PENDING")), Fate::Skipped, "misfire", &said("waits"));
     says(&of(unfinished("RUNNING")), Fate::Skipped, "misfire", &said("runs"));
     let forgotten = Facts { changes: Vec::new(), ..of(rerun) };
@@ -41,14 +43,12 @@ fn an_occurrence_says_what_became_of_its_rerun() {
 fn a_rerun_says_who_asked_for_it() {
     let rerun = |it: ExecutionView| ExecutionView { origin: 5, ..it };
     let first = ExecutionView {
-        cause: "rerun".to_owned(),
-        asked_by: "ann".to_owned(),
-        asked_why: "a gap".to_owned(),
+        cause: Cause::Rerun { actor: "ann".to_owned(), reason: "a gap".to_owned() },
         error: "no route".to_owned(),
         ..rerun(ran("FAILED", ""))
     };
     let second =
-        ExecutionView { id: 8, attempt: 2, cause: "retry".to_owned(), ..rerun(ran("SUCCEEDED", "")) };
+        ExecutionView { id: ExecutionId(8), attempt: 2, cause: Cause::Retry, ..rerun(ran("SUCCEEDED", "")) };
     let said = |id: i64, became: &str| {
         format!(
             "execution {id}, for which ann (\"a gap\") had \"nightly\" of 2026-11-29 02:00:00.000 UTC run \
@@ -70,7 +70,7 @@ fn a_rerun_says_who_asked_for_it() {
     let cancelled = ExecutionView {
         finished: Some(at(4, 0)),
         started: None,
-        state: "CANCELLED".to_owned(),
+        state: ExecutionState::Cancelled.into(),
         reason: "cancelled".to_owned(),
         ..first
     };
@@ -81,18 +81,18 @@ fn a_rerun_says_who_asked_for_it() {
 
 #[test]
 fn a_second_attempt_says_what_became_of_the_first() {
-    let died = ExecutionView { node: "n0".to_owned(), ..ran("ABANDONED", "node died") };
-    let cause = "recovery".to_owned();
-    let second = ExecutionView { id: 8, attempt: 2, cause, ..ran("SUCCEEDED", "") };
+    let died = ExecutionView { node: Some("n0".to_owned()), ..ran("ABANDONED", "node died") };
+    let cause = Cause::Recovery;
+    let second = ExecutionView { id: ExecutionId(8), attempt: 2, cause, ..ran("SUCCEEDED", "") };
     let why = says(
         &with(vec![died, second.clone()]),
         Fate::Succeeded,
         "recovery",
         &format!("{IT} ran on {ON} (+3 ms), and took 1.2 s, as attempt 2 after node n0 died with attempt 1"),
     );
-    assert_eq!(why.executions, [7, 8]);
+    assert_eq!(why.executions, [ExecutionId(7), ExecutionId(8)]);
     let failed = ExecutionView { error: "no route\nat mail.rs:7".to_owned(), ..ran("FAILED", "") };
-    let cause = "retry".to_owned();
+    let cause = Cause::Retry;
     let why = explain(&with(vec![failed, ExecutionView { cause, ..second }]));
     assert!(
         why.sentence.ends_with(&format!("as attempt 2 after attempt 1 failed on {ON}: no route")),
@@ -155,7 +155,7 @@ fn what_ran_out_of_time_says_whether_it_runs_on() {
 #[test]
 fn what_was_cancelled_says_by_whom() {
     let cancelled = skipped("cancelled");
-    let cancelled = ExecutionView { state: "CANCELLED".to_owned(), ..cancelled };
+    let cancelled = ExecutionView { state: ExecutionState::Cancelled.into(), ..cancelled };
     let facts = |changes| Facts { changes, ..with(vec![cancelled.clone()]) };
     let said = format!("{IT} was cancelled before it began at 2026-11-29 03:00:00.000 UTC, by");
     let by_ann = facts(vec![change("cancel", "execution", at(3, 0), "PENDING")]);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::{ExecutionId, ExecutionState};
 
 #[test]
 fn what_a_pause_skipped_says_whose_pause() {
@@ -31,9 +32,10 @@ fn what_a_pause_skipped_says_whose_pause() {
 
 #[test]
 fn what_would_have_overlapped_names_the_other() {
-    let overlapped = |reason: &str| ExecutionView { holder: Some(6), ..skipped(reason) };
+    let overlapped = |reason: &str| ExecutionView { holder: Some(ExecutionId(6)), ..skipped(reason) };
     let before = at(-22, 0);
-    let holder = ExecutionView { id: 6, fire_time: Some(before), finished: None, ..ran("RUNNING", "") };
+    let holder =
+        ExecutionView { id: ExecutionId(6), fire_time: Some(before), finished: None, ..ran("RUNNING", "") };
     let facts = |reason: &str, holder| Facts { holder, ..with(vec![overlapped(reason)]) };
     let said = format!(
         "{IT} was skipped: execution 6 of 2026-11-28 02:00:00.000 UTC had not ended, and has not yet, and \
@@ -83,7 +85,8 @@ fn a_span_stands_for_its_fire_times_alone() {
 #[test]
 fn what_was_withdrawn_says_by_whom() {
     let edit = change("ensure", "schedule", at(3, 0), "cron 0 0 2 * * ? UTC");
-    let run = ExecutionView { state: "WITHDRAWN".to_owned(), holder: Some(edit.id), ..skipped("edited") };
+    let run =
+        ExecutionView { state: ExecutionState::Withdrawn.into(), change: Some(edit.id), ..skipped("edited") };
     let said = |who: &str, what: &str| {
         format!(
             "{IT} was withdrawn: {who} {what} at 2026-11-29 03:00:00.000 UTC, before a node had claimed it"

@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::{Activity, Cause, ExecutionId, ScheduleState};
 
 #[test]
 fn a_retry_waits_for_its_time() {
@@ -35,10 +36,10 @@ fn what_waits_names_what_holds_it() {
         "no node",
         "no live node has a handler for job \"report\"; no node is known, and it waits for one",
     );
-    let drained = Facts { nodes: vec![NodeView { state: "drained".to_owned(), ..node(NODE) }], ..noon() };
+    let drained = Facts { nodes: vec![NodeView { state: Activity::Drained, ..node(NODE) }], ..noon() };
     waiting(drained, "no node", "no node that has a handler for it claims: node n1 is drained");
     let job_paused = JobView {
-        state: "paused".to_owned(),
+        state: Activity::Paused,
         paused_by: "ann".to_owned(),
         paused_until: Some(at(13, 0)),
         ..job()
@@ -50,7 +51,10 @@ fn what_waits_names_what_holds_it() {
     );
     let bounded = Facts {
         job: Some(JobView { concurrency: Some(2), rate: None::<RateView>, ..job() }),
-        under_way: vec![ExecutionView { id: 41, ..pending() }, ExecutionView { id: 42, ..pending() }],
+        under_way: vec![
+            ExecutionView { id: ExecutionId(41), ..pending() },
+            ExecutionView { id: ExecutionId(42), ..pending() },
+        ],
         ..noon()
     };
     waiting(bounded, "full", "all 2 seats of job \"report\" are taken by 41 and 42");
@@ -73,7 +77,7 @@ fn what_waits_names_what_holds_it() {
 #[test]
 fn seats_of_a_group_are_its_own() {
     let group = |name: &str| Some(name.to_owned());
-    let of = |id, name| ExecutionView { id, group: group(name), ..pending() };
+    let of = |id, name| ExecutionView { id: ExecutionId(id), group: group(name), ..pending() };
     let facts = Facts {
         job: Some(JobView { group_concurrency: Some(1), ..job() }),
         under_way: vec![of(41, "other"), of(42, "seven")],
@@ -98,7 +102,7 @@ fn what_came_due_and_was_not_claimed_waits() {
     let late = format!("{IT} has been due for 10 h, and nothing that is known holds it");
     says(&open(noon()), Fate::Waiting, "", &late);
     let quarantined = Some(at(1, 0));
-    let (state, reason) = ("error".to_owned(), "bad cron".to_owned());
+    let (state, reason) = (ScheduleState::Error.into(), "bad cron".to_owned());
     let error = ScheduleView { state, reason, quarantined, ..schedule() };
     let broken = Facts { plan: noon().plan.map(|plan| Plan { view: error.clone(), ..plan }), ..noon() };
     says(
@@ -175,7 +179,7 @@ fn a_silent_cluster_says_since_when() {
     assert_eq!(of(vec![NodeView { silent_after: None, ..quiet("n1", at(1, 0)) }]).reason, "retry");
     // One of which somebody hears is enough, if it claims.
     assert_eq!(of(vec![quiet("n1", at(1, 0)), node("n2")]).reason, "retry");
-    let drained = NodeView { state: "drained".to_owned(), ..node("n2") };
+    let drained = NodeView { state: Activity::Drained, ..node("n2") };
     let both = of(vec![quiet("n1", at(11, 0)), drained]);
     assert!(both.sentence.ends_with("node n1 (host-a, process 41); node n2 is drained"), "{both:?}");
     let Because::NoNode { silent, idle, .. } = both.because else { panic!("{:?}", both.because) };
@@ -195,10 +199,14 @@ fn a_silent_cluster_says_since_when() {
 /// A pause of its schedule holds what is planned alone.
 #[test]
 fn what_is_asked_for_by_hand_does_not_wait_for_the_schedules_pause() {
-    let (state, paused_by) = ("paused".to_owned(), "ann".to_owned());
+    let (state, paused_by) = (ScheduleState::Paused.into(), "ann".to_owned());
     let view = ScheduleView { state, paused_by, ..schedule() };
     let plan = noon().plan.map(|plan| Plan { view, ..plan });
-    let by_hand = ExecutionView { origin: 5, cause: "by hand".to_owned(), ..planned("PENDING", "by hand") };
+    let by_hand = ExecutionView {
+        origin: 5,
+        cause: Cause::ByHand { actor: String::new(), reason: String::new() },
+        ..planned("PENDING", "by hand")
+    };
     let paused = Facts { plan, at: None, ..with(vec![by_hand]) };
     assert!(explain(&paused).sentence.contains("nothing that is known holds it"));
     assert_eq!(explain(&Facts { attempts: vec![pending()], ..paused }).reason, "paused");

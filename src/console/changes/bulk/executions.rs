@@ -27,12 +27,12 @@ pub(crate) fn states(verb: BulkVerb) -> &'static [ExecutionState] {
 pub(super) fn meant(order: &BulkOrder, client: &Client, now: DateTime<Utc>) -> Result<Meant, Trouble> {
     let found = found(order, client, now)?;
     let item = |it: &ExecutionView| Item {
-        id: it.id,
+        id: it.id.get(),
         name: it.id.to_string(),
         to: query::execution(it.id),
         of: name_of_schedule(it),
         at: it.fire_time,
-        badge: Badge::of_execution(&it.state),
+        badge: Badge::of_execution(it.state.as_str()),
     };
     Ok(Meant { items: found.iter().map(item).collect(), will: will(order.verb, &found) })
 }
@@ -47,13 +47,13 @@ fn found(order: &BulkOrder, client: &Client, now: DateTime<Utc>) -> Result<Vec<E
     let filter = ExecutionFilter { states, oldest_first: true, limit: MOST, ..filter };
     let mut found = client.executions(&filter)?;
     let later = if order.verb == BulkVerb::Retry { followed(&found) } else { BTreeSet::new() };
-    found.retain(|it| !later.contains(&it.id) && order.has(it.id));
+    found.retain(|it| !later.contains(&it.id) && order.has(it.id.get()));
     Ok(found)
 }
 
 /// What becomes of these, a sentence each.
 fn will(verb: BulkVerb, found: &[ExecutionView]) -> Vec<String> {
-    let count = |state: ExecutionState| found.iter().filter(|it| it.state == state.as_str()).count();
+    let count = |state: ExecutionState| found.iter().filter(|it| it.state == state).count();
     let running = count(ExecutionState::Running);
     let mut will = match verb {
         BulkVerb::Cancel => vec![

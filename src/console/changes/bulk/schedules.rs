@@ -8,7 +8,7 @@ use crate::console::filter;
 use crate::console::web::query;
 use crate::console::web::trouble::Trouble;
 use crate::console::words::{Badge, counted, number};
-use crate::{Client, ScheduleFilter, ScheduleView};
+use crate::{Client, ScheduleFilter, ScheduleState, ScheduleView};
 
 /// So many schedules are looked at.
 const LOOKED: usize = 100_000;
@@ -18,13 +18,13 @@ const ITSELF: &str = "firetime";
 
 /// Those that are meant, by name.
 pub(super) fn meant(order: &BulkOrder, client: &Client) -> Result<Meant, Trouble> {
-    let wanted = if order.verb == BulkVerb::Pause { "active" } else { "paused" };
+    let wanted = if order.verb == BulkVerb::Pause { ScheduleState::Active } else { ScheduleState::Paused };
     let (mut meant, mut others): (Vec<ScheduleView>, Vec<ScheduleView>) = (Vec::new(), Vec::new());
     let (mut filter, mut looked) = (ScheduleFilter { limit: MOST, ..filter::schedules(&order.filter)? }, 0);
     let has_more = loop {
         let page = client.find_schedules(&filter)?;
         looked += page.looked;
-        for it in page.schedules.into_iter().filter(|it| order.has(it.id)) {
+        for it in page.schedules.into_iter().filter(|it| order.has(it.id.get())) {
             if it.state == wanted { meant.push(it) } else { others.push(it) }
         }
         match page.next {
@@ -35,12 +35,12 @@ pub(super) fn meant(order: &BulkOrder, client: &Client) -> Result<Meant, Trouble
     };
     meant.truncate(MOST);
     let item = |it: &ScheduleView| Item {
-        id: it.id,
+        id: it.id.get(),
         name: it.name.clone(),
         to: query::schedule(&it.name),
         of: it.job.clone(),
         at: it.next,
-        badge: Badge::of_state(&it.state),
+        badge: Badge::of_state(it.state.as_str()),
     };
     let mut will = match order.verb {
         BulkVerb::Pause => pauses(meant.len(), &others),
@@ -60,7 +60,7 @@ pub(super) fn meant(order: &BulkOrder, client: &Client) -> Result<Meant, Trouble
 
 fn pauses(count: usize, others: &[ScheduleView]) -> Vec<String> {
     let (paused, rest): (Vec<&ScheduleView>, Vec<&ScheduleView>) =
-        others.iter().partition(|it| it.state == "paused");
+        others.iter().partition(|it| it.state == ScheduleState::Paused);
     let mut will = vec![
         format!("Nothing of {} is claimed from now on; what runs goes on.", counted(count, "schedule")),
         "Resume ends a pause: what was planned meanwhile is skipped, and the ledger says so.".to_owned(),
@@ -106,7 +106,7 @@ fn by_whom<'a>(paused: impl Iterator<Item = &'a ScheduleView>) -> String {
 fn left(others: &[&ScheduleView]) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for schedule in others {
-        *counts.entry(&schedule.state).or_default() += 1;
+        *counts.entry(schedule.state.as_str()).or_default() += 1;
     }
     let states =
         told(counts, |state, count| format!("{count} {}", if state == "error" { "in error" } else { state }));

@@ -37,7 +37,8 @@ pub(super) const TRIGGER: [&str; 6] = ["kind", "cron", "cron_zone", "span", "tim
 pub(super) fn of(details: &ScheduleDetails) -> Vec<(&'static str, String)> {
     let exact = |at: Option<DateTime<Utc>>| at.map(written).unwrap_or_default();
     let some = |span: Option<Duration>| span.map(span_text).unwrap_or_default();
-    let (overlap, waiting) = details.overlap.split_once(' ').unwrap_or((&details.overlap, ""));
+    let overlap = details.overlap.to_string();
+    let (overlap, waiting) = overlap.split_once(' ').unwrap_or((&overlap, ""));
     let mut fields = trigger(details);
     // What begins at its start by itself says so there.
     let starts = if is_cron(details) { exact(details.starts) } else { String::new() };
@@ -47,7 +48,7 @@ pub(super) fn of(details: &ScheduleDetails) -> Vec<(&'static str, String)> {
         ("payload", details.payload.replace("\r\n", "\n")),
         ("description", details.schedule.description.clone()),
         ("priority", details.priority.to_string()),
-        ("misfire", details.misfire.clone()),
+        ("misfire", details.misfire.to_string()),
         ("threshold", span_text(details.schedule.misfire_threshold)),
         ("timeout", some(details.time_limit)),
         ("overlap", overlap.to_owned()),

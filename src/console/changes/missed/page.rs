@@ -127,7 +127,7 @@ fn shown(plan: &RerunPlan, order: &MissedOrder, frame: &Frame, now: DateTime<Utc
     occurrences.sort_by_key(|it| (it.fate != RerunFate::Run, it.fire_time));
     let rows = occurrences.into_iter().take(LISTED).map(|it| Row {
         at: Moment::new(it.fire_time, now),
-        badge: (!it.state.is_empty()).then(|| Badge::of_execution(&it.state)),
+        badge: it.state.as_ref().map(|state| Badge::of_execution(state.as_str())),
         reason: it.reason.clone(),
         fate: match it.fate {
             RerunFate::Run => "runs",
@@ -170,12 +170,11 @@ fn running(client: &Client, name: &str, origin: i64, frame: &Frame) -> Result<Ru
     let attempts = attempts(client, name, origin)?;
     let mut states: BTreeMap<String, usize> = BTreeMap::new();
     for it in &attempts {
-        *states.entry(it.state.to_lowercase().replace('_', " ")).or_default() += 1;
+        *states.entry(it.state.as_str().to_lowercase().replace('_', " ")).or_default() += 1;
     }
     let counts: Vec<String> =
         states.iter().map(|(state, count)| format!("{} {state}", number(*count))).collect();
-    let is_open =
-        |it: &ExecutionView| it.state.parse::<ExecutionState>().is_ok_and(|state| !ENDED.contains(&state));
+    let is_open = |it: &ExecutionView| it.state.known().is_some_and(|state| !ENDED.contains(&state));
     let sentence = match attempts.len() {
         0 => "The ledger has nothing of this rerun any more.".to_owned(),
         count => format!("Rerun {origin} of {}: {}.", counted(count, "occurrence"), counts.join(", ")),

@@ -16,10 +16,11 @@ use super::session::statement::{Row, Statement, answer, padded, sql};
 use super::verbs::node;
 use crate::domain::shards::SHARDS;
 use crate::domain::{
-    Cause, Entry, ExecutionId, JobId, MisfirePolicy, Pending, Reason, ScheduleId, Timestamp, Token, shards,
+    Activity, Cause, Entry, ExecutionId, JobId, MisfirePolicy, Pending, Reason, ScheduleId, Timestamp, Token,
+    shards,
 };
 use crate::store::enqueue::queue_of;
-use crate::store::switch::{PassedQuery, Switch};
+use crate::store::switch::PassedQuery;
 use crate::store::{
     DueRows, LargePayload, OverduePage, OverdueQuery, Page, PollQuery, Polled, Section, Unstarted,
 };
@@ -267,8 +268,8 @@ fn first_look(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> St
     let FirstAnswer { unlisted, is_due, pending, is_late, earliest, now, .. } = answer;
     let polled = Polled {
         app_enabled: app == "Y",
-        node_enabled: node == Switch::On.word(false),
-        drains: [Switch::Draining, Switch::Drained].iter().any(|it| node == it.word(false)),
+        node_enabled: node == Activity::Active.stored(false),
+        drains: [Activity::Draining, Activity::Drained].iter().any(|it| node == it.stored(false)),
         pause_ended,
         requested,
         unlisted,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::domain::{ExecutionState, Timestamp};
+use crate::domain::{Activity, ExecutionState, Timestamp};
 use crate::store::NodeRow;
 use crate::store::figures::{
     DEATHS_SHOWN, Figures, FiguresQuery, LONGEST_LOOK, LastSuccess, MOST_INTERVALS, MOST_JOBS,
@@ -12,7 +12,6 @@ use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, Statement, answer, single, sql};
-use crate::store::switch::Switch;
 use crate::trigger::AWAITED;
 
 pub(crate) fn figures(session: &mut dyn Session, query: &FiguresQuery) -> Step<Figures> {
@@ -28,7 +27,7 @@ pub(crate) fn figures(session: &mut dyn Session, query: &FiguresQuery) -> Step<F
     let successes = session.all(&successes(query), LastSuccess::read)?;
     let mut figures = Figures {
         at: query.now,
-        app_is_paused: app.is_some_and(|state| Switch::read(&state, false) != Switch::On),
+        app_is_paused: app.is_some_and(|state| Activity::read(&state, false) != Activity::Active),
         nodes: session.all(&nodes.bind(application), NodeRow::read)?,
         died,
         unmet,
@@ -82,7 +81,7 @@ answer! {
     SchedulesAlike() {
         job = "j.job_class", Row::loose_text;
         job_is_paused = "j.state AS job_state", |row| {
-            Ok(Switch::read(&row.loose_text()?, true) == Switch::Off)
+            Ok(Activity::read(&row.loose_text()?, true) == Activity::Paused)
         };
         state = "e.state", Row::loose_text;
         contained = "CASE WHEN e.paused_by = 'firetime' THEN 1 ELSE 0 END AS contained", Row::flag;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{ExecutionId, ScheduleId};
+use crate::domain::{Activity, ExecutionId, ScheduleId};
 use crate::store::columns::{JobColumn, Ownership, Settings, When};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::rows::policy::{settings, settings_columns};
@@ -10,7 +10,6 @@ use crate::store::sql::session::Session;
 use crate::store::sql::session::fault::Step;
 use crate::store::sql::session::statement::{Row, Statement, answer, listed, sql};
 use crate::store::sql::verbs::{named, node};
-use crate::store::switch::Switch;
 use crate::store::{ApplicationRow, JobRow, NodeRow, PauseRow, ScheduleRow};
 
 /// The most rows that one statement of a view brings, so that its time does not grow with the table.
@@ -32,7 +31,7 @@ answer! {
 answer! {
     ApplicationRow() {
         name = "p.application", Row::loose_text;
-        switch = "COALESCE(a.state, 'Y') AS state", |row| Ok(Switch::read(&row.loose_text()?, false));
+        switch = "COALESCE(a.state, 'Y') AS state", |row| Ok(Activity::read(&row.loose_text()?, false));
         pause = PauseRow::columns("a"), PauseRow::read;
     }
 }
@@ -49,7 +48,7 @@ pub(crate) fn applications(session: &mut dyn Session) -> Step<Vec<ApplicationRow
 answer! {
     JobRow() {
         name = "j.job_class", Row::loose_text;
-        switch = "j.state", |row| Ok(Switch::read(&row.loose_text()?, true));
+        switch = "j.state", |row| Ok(Activity::read(&row.loose_text()?, true));
         pause = PauseRow::columns("j"), PauseRow::read;
         settings = settings_columns("j", JobColumn::ALL), |row| settings(row, JobColumn::ALL);
         nobody = "j.nobody_time", Row::time;
@@ -71,7 +70,7 @@ answer! {
         host_name = "n.host_name", Row::loose_text;
         pid = "n.pid", Row::loose_int;
         silent_after = "n.silent_after", Row::loose_int;
-        switch = "n.state", |row| Ok(Switch::read(&row.loose_text()?, false));
+        switch = "n.state", |row| Ok(Activity::read(&row.loose_text()?, false));
         pause = PauseRow::columns("n"), PauseRow::read;
         beat = "n.beat", Row::loose_int;
         jobs = "n.jobs", node::list;
