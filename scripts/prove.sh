@@ -64,7 +64,7 @@ end_proof() {
     end_logs "$1"
 }
 
-beside=''
+tests=0 beside=''
 if [ "${1:-}" = --tenth ]; then
     FIRETIME_SIMULATED=$(realpath -m "$logs/simulated")
     export FIRETIME_SIMULATED
@@ -82,7 +82,7 @@ step together scripts/chaos.sh "${chaos[@]}" --galera --failover || code=1
 step upgrade scripts/upgrade.sh --gate || code=1
 step fuzz scripts/fuzz.sh "$fuzz" || code=1
 if [ -n "$beside" ]; then
-    [ $# = 1 ] || step command "${@:2}" || code=1
+    [ $# = 1 ] || step command "${@:2}" || tests=1
     wait "$beside" || code=1
     beside=''
     cat "$logs/beside"
@@ -93,9 +93,13 @@ sum() { awk -F"$1=" '/simulated( on sqlite)?: / { split($2, n, " "); sum += n[1]
 real() { echo $(($(figure chaos "$1") + $(figure together "$1") + $(figure upgrade "$1"))); }
 violations=$(real violations)
 [ "$code" = 0 ] || [ "$violations" != 0 ] || violations=1
-printf '\nproof: seeds=%s claims=%s faults=%s chaos_runs=%s violations=%s mutations_caught=%s fuzz_execs=%s%s\n' \
-    "$(sum seeds)" "$(sum claims)" "$(sum faults)" "$(real runs)" "$violations" \
-    "$(figure simulations mutations_caught)" "$(figure fuzz execs)" \
-    "$([ "$code" = 0 ] || echo " logs=$logs")"
-[ ! -e "$logs/command" ] || tail -n 1 "$logs/command"
-exit "$code"
+proof() {
+    printf '\nproof: seeds=%s claims=%s faults=%s chaos_runs=%s violations=%s mutations_caught=%s fuzz_execs=%s%s\n' \
+        "$(sum seeds)" "$(sum claims)" "$(sum faults)" "$(real runs)" "$violations" \
+        "$(figure simulations mutations_caught)" "$(figure fuzz execs)" \
+        "$([ "$code" = 0 ] || echo " logs=$logs")"
+}
+last_of_command() { [ ! -e "$logs/command" ] || tail -n 1 "$logs/command"; }
+# The last line is that of what has failed.
+if [ "$code" = 0 ]; then proof; last_of_command; else last_of_command; proof; fi
+exit $((code | tests))

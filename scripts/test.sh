@@ -12,8 +12,6 @@ if [ -z "${FIRETIME_TEST_POSTGRES_URL:-}" ] || [ -z "${FIRETIME_TEST_MARIADB_URL
     export FIRETIME_FAST_SERVERS=${FIRETIME_FAST_SERVERS:-1}
     FIRETIME_SERVERS="postgres mariadb" exec scripts/with-servers.sh scripts/test.sh "$@"
 fi
-# Unoptimised they are built in a third of the time, and hardly run longer: the simulations apart.
-export CARGO_PROFILE_TEST_OPT_LEVEL=${CARGO_PROFILE_TEST_OPT_LEVEL:-0}
 cargo_test=(cargo test --locked --all-features --no-fail-fast)
 # Without axe-core one test of the console is not there, and the last lines say so.
 if FIRETIME_AXE=$(scripts/axe.sh); then
@@ -23,6 +21,8 @@ else
     unset FIRETIME_AXE
 fi
 [ $# -eq 0 ] || exec "${cargo_test[@]}" "$@"
+# Unoptimised they are built in a third of the time, and hardly run longer: the simulations apart.
+export CARGO_PROFILE_TEST_OPT_LEVEL=${CARGO_PROFILE_TEST_OPT_LEVEL:-0}
 
 logs=$(mktemp -d) # not in the target folder, which two runs may share
 trap 'rm -rf "$logs"' EXIT

@@ -19,6 +19,8 @@ last_tag() { git describe --tags --abbrev=0 --match 'v[0-9]*' HEAD^ 2>/dev/null 
 
 # why_no_tag: for those who found none.
 why_no_tag() {
+    [ "$(git rev-parse --is-shallow-repository)" = false ] ||
+        { echo "a shallow clone lacks the history: fetch it and its tags"; return; }
     git describe --tags --exact-match --match 'v[0-9]*' HEAD 2>/dev/null |
         sed 's/$/ is the first tag, and this commit has it/' | grep . || echo "no tag yet"
 }

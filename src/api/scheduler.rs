@@ -104,7 +104,8 @@ impl Scheduler {
         self.node.event_stream()
     }
 
-    /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended, and answers as that.
+    /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended, and answers what that
+    /// answered.
     ///
     /// A loop of the scheduler that panics ([`Event::LoopPanicked`]), a SQLite file that is replaced under it
     /// ([`Event::DatabaseReplaced`]), or the end of its async handlers' runtime ([`Event::RuntimeEnded`])

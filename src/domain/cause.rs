@@ -37,12 +37,17 @@ pub enum Cause {
     Retry,
     /// The node of the attempt before it died.
     Recovery,
+    /// A word that this release does not know: a newer one has written it.
+    Other {
+        /// The word.
+        word: String,
+    },
 }
 
 impl Cause {
     /// Its word: `planned`, `misfire`, `by hand`, `rerun`, `enqueued`, `retry` or `recovery`.
     #[must_use]
-    pub fn as_str(&self) -> &'static str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Planned => "planned",
             Self::Misfire => Reason::Misfire.as_str(),
@@ -51,6 +56,7 @@ impl Cause {
             Self::Enqueued => Reason::Enqueued.as_str(),
             Self::Retry => Reason::Retry.as_str(),
             Self::Recovery => Reason::Recovery.as_str(),
+            Self::Other { word } => word,
         }
     }
 
@@ -86,7 +92,10 @@ impl Cause {
                 let (actor, reason) = order.unwrap_or_default();
                 Self::Rerun { actor, reason }
             }
-            _ => Self::Planned,
+            _ => match word {
+                None | Some("planned") => Self::Planned,
+                Some(word) => Self::Other { word: word.to_owned() },
+            },
         }
     }
 }
@@ -123,6 +132,7 @@ mod tests {
             assert_eq!(Cause::read(Some(cause.as_str()), Some(ann.clone())), cause);
         }
         assert_eq!(Cause::read(None, None), Cause::Planned);
+        assert_eq!(Cause::read(Some("by tide"), None).as_str(), "by tide");
         let nobody = Cause::ByHand { actor: String::new(), reason: String::new() };
         assert_eq!(Cause::read(Some("by hand"), None), nobody);
     }

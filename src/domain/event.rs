@@ -412,7 +412,8 @@ impl Event {
         match self {
             Self::Joined { node } => format!("node {node} joined"),
             Self::Polled { tick, planned, pending, took } => {
-                let poll = tick.map_or("extra poll".to_owned(), |tick| format!("poll at tick {}", tick.timestamp_millis()));
+                let at = |tick: DateTime<Utc>| format!("poll at tick {}", tick.timestamp_millis());
+                let poll = tick.map_or("extra poll".to_owned(), at);
                 format!("{poll}: {planned} planned, {pending} pending, took {} ms", took.as_millis())
             }
             Self::TicksSkipped { count } => format!("polls fell behind: {} left out", counted(count, "tick")),

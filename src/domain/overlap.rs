@@ -76,7 +76,7 @@ impl Overlap {
 /// As it is stored: `SKIP`, `QUEUE 3`, `REPLACE`, `ALLOW`.
 impl fmt::Display for Overlap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.word())
+        f.pad(&self.word())
     }
 }
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use super::Timestamp;
+use super::{Timestamp, UnknownWord};
 
 /// How many lines of an execution are kept: the newest.
 pub(crate) const MOST_LINES: usize = 200;
@@ -46,10 +46,11 @@ impl LogLevel {
 }
 
 impl FromStr for LogLevel {
-    type Err = ();
+    type Err = UnknownWord;
 
-    fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL.iter().copied().find(|level| level.as_str() == text).ok_or(())
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        let level = Self::ALL.iter().copied().find(|level| level.as_str() == text);
+        level.ok_or_else(|| UnknownWord::new("LogLevel", text))
     }
 }
 

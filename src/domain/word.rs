@@ -58,7 +58,7 @@ impl<T: fmt::Display> fmt::Display for Word<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Known(value) => value.fmt(f),
-            Self::Unknown(text) => f.write_str(text),
+            Self::Unknown(text) => f.pad(text),
         }
     }
 }

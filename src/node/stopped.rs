@@ -1,7 +1,7 @@
-//! How a node ended.
+//! What has become of a node that was to stop.
 
-/// How a scheduler ended: the answer of [`Scheduler::shutdown`](crate::Scheduler::shutdown) and of
-/// [`Scheduler::wait`](crate::Scheduler::wait).
+/// What has become of a scheduler that was to stop: the answer of
+/// [`Scheduler::shutdown`](crate::Scheduler::shutdown) and of [`Scheduler::wait`](crate::Scheduler::wait).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "it says whether work was left to other nodes"]
 #[non_exhaustive]

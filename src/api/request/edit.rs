@@ -304,7 +304,7 @@ impl Edit<'_> {
             ends: utc(definition.end),
             withdraws: schedule.withdraws,
             by_hand: ownership.by_hand().iter().collect(),
-            owner: ownership.owner.unwrap_or_default(),
+            owner: ownership.owner,
         })
     }
 
@@ -418,8 +418,8 @@ pub struct EditPlan {
     pub ends: Option<DateTime<Utc>>,
     /// The occurrences that are due and not yet claimed, and that another trigger ends.
     pub withdraws: Option<Withdraws>,
-    /// In whose code the schedule lives; empty if it is nobody's.
-    pub owner: String,
+    /// In whose code the schedule lives; none if it is nobody's.
+    pub owner: Option<String>,
     /// The fields that are the operator's afterwards; none if the schedule is nobody's.
     pub by_hand: Vec<ScheduleField>,
 }
@@ -463,7 +463,7 @@ mod tests {
         let Edited::Changed(plan) = client.edit("s").cron("0 45 2 * * ?").run().unwrap() else { panic!() };
         let [difference] = &plan.differences[..] else { panic!("{plan:?}") };
         assert_eq!(difference.becomes, "cron 0 45 2 * * ? [Europe/Berlin], gap SKIP");
-        assert_eq!((plan.owner.as_str(), &plan.by_hand[..], plan.ends), ("", &[][..], Some(end)));
+        assert_eq!((plan.owner.as_deref(), &plan.by_hand[..], plan.ends), (None, &[][..], Some(end)));
         client.edit("s").zone("UTC").run().unwrap();
         assert_eq!(trigger(&client), "cron 0 45 2 * * ? [UTC], gap SKIP");
         let after = client.schedule("s").unwrap();

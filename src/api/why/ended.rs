@@ -20,6 +20,7 @@ pub(super) fn made_for(facts: &Facts, it: &ExecutionView) -> Because {
         Cause::Planned | Cause::Enqueued => Because::Nothing,
         Cause::Retry => Because::Retry { after },
         Cause::Recovery => Because::Recovery { after, node: before.and_then(|before| before.node.clone()) },
+        Cause::Other { word } => Because::Other { word: word.clone() },
         Cause::Misfire => facts.misfire(it.fire_time, it.claimed),
         Cause::ByHand { actor, reason } => Because::ByHand { by: who(actor, reason) },
         Cause::Rerun { actor, reason } => Because::Rerun { by: who(actor, reason) },

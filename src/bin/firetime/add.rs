@@ -286,7 +286,11 @@ pub(crate) fn set(target: &Target, new: &Change, subject: &Subject, out: &mut dy
         before.by_hand.iter().filter(|it| !plan.by_hand.contains(it)).map(|it| it.as_str()).collect();
     if !given_back.is_empty() {
         let fields = given_back.join(", ").replace('_', " ");
-        writeln!(out, "  given back: {fields}; the next sync of {} sets them", escaped(&plan.owner))?;
+        writeln!(
+            out,
+            "  given back: {fields}; the next sync of {} sets them",
+            escaped(plan.owner.as_deref().unwrap_or_default())
+        )?;
     }
     let job =
         plan.differences.iter().find(|it| it.field == "job").map_or(before.job, |it| it.becomes.clone());
@@ -310,7 +314,8 @@ fn tell_edit(name: &str, answer: &Edited, out: &mut dyn Write) -> Result {
     }
     if !plan.by_hand.is_empty() && !plan.differences.is_empty() {
         let fields: Vec<&str> = plan.by_hand.iter().map(|field| field.as_str()).collect();
-        let (fields, owner) = (fields.join(", ").replace('_', " "), escaped(&plan.owner));
+        let (fields, owner) =
+            (fields.join(", ").replace('_', " "), escaped(plan.owner.as_deref().unwrap_or_default()));
         writeln!(out, "  by hand: {fields}; syncs of {owner} leave them so until --reset gives them back")?;
     }
     Ok(())

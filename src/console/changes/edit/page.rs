@@ -165,11 +165,10 @@ fn notes(plan: &EditPlan, details: &ScheduleDetails) -> Vec<String> {
         None if retimes => "It withdraws nothing: no occurrence is due.".to_owned(),
         None => "It withdraws nothing.".to_owned(),
     };
-    let owned = (!plan.owner.is_empty()).then(|| {
+    let owned = plan.owner.as_ref().map(|owner| {
         format!(
-            "It lives in the code of {}: the fields that you change are the operator's from now on, and syncs leave \
-             them as they are until they are given back.",
-            plan.owner
+            "It lives in the code of {owner}: the fields that you change are the operator's from now on, and \
+             syncs leave them as they are until they are given back."
         )
     });
     let state = match details.schedule.state.as_str() {

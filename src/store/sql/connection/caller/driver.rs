@@ -101,8 +101,8 @@ pub trait Savepoint: Send {
     fn roll_back(self) -> impl Future<Output = Result<(), DriverError>> + Send;
 }
 
-/// An error of a driver. What it means only the database knows that it came from, so it has no kind: an
-/// [`Error`](crate::Error) of a request has.
+/// An error of a driver. It has no kind, since what an error means depends on the database; the
+/// [`Error`](crate::Error) of the request has one.
 ///
 /// ```
 /// use std::error::Error;
