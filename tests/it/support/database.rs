@@ -54,12 +54,7 @@ impl Database {
     pub fn try_batch(&self, text: &str) -> QueryResult<()> {
         match self.kind {
             #[cfg(feature = "sqlite")]
-            ServerKind::Sqlite => {
-                let file = self.url.strip_prefix("sqlite:").unwrap();
-                let mut connection = diesel::SqliteConnection::establish(file).unwrap();
-                connection.batch_execute("PRAGMA busy_timeout = 10000").unwrap();
-                connection.batch_execute(text)
-            }
+            ServerKind::Sqlite => self.file().batch_execute(text),
             #[cfg(feature = "postgres")]
             ServerKind::Postgres => diesel::PgConnection::establish(&self.url).unwrap().batch_execute(text),
             #[cfg(feature = "mysql")]
@@ -74,10 +69,7 @@ impl Database {
         ));
         let counted = match self.kind {
             #[cfg(feature = "sqlite")]
-            ServerKind::Sqlite => {
-                let file = self.url.strip_prefix("sqlite:").unwrap();
-                question.get_result(&mut diesel::SqliteConnection::establish(file).unwrap())
-            }
+            ServerKind::Sqlite => question.get_result(&mut self.file()),
             #[cfg(feature = "postgres")]
             ServerKind::Postgres => {
                 question.get_result(&mut diesel::PgConnection::establish(&self.url).unwrap())
@@ -88,6 +80,15 @@ impl Database {
             }
         };
         counted.unwrap()
+    }
+
+    /// A connection to SQLite's file. It waits: a node that was killed leaves a file that the next one mends.
+    #[cfg(feature = "sqlite")]
+    fn file(&self) -> diesel::SqliteConnection {
+        let file = self.url.strip_prefix("sqlite:").unwrap();
+        let mut connection = diesel::SqliteConnection::establish(file).unwrap();
+        connection.batch_execute("PRAGMA busy_timeout = 10000").unwrap();
+        connection
     }
 
     /// The same database as a role with the password `secret`.
