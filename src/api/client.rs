@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use crate::api::config;
 use crate::api::metrics::{self, Metrics};
 use crate::api::outgoing::{Hooks, Outgoing};
-use crate::api::views::counted;
+use crate::api::views::unsigned;
 use crate::api::{
     ApplicationView, AuditFilter, AuditView, ExecutionDetails, ExecutionFilter, ExecutionView, FieldEdit,
     JobView, NodeView, OwnerView, ScheduleDetails, ScheduleView, Target,
@@ -296,7 +296,7 @@ impl Client {
         config::check_schedule_name(name)?;
         let row = self.store.schedule(&self.application, name)?.ok_or_else(|| self.unknown(name))?;
         let counts = self.store.counts(ScheduleId(row.id), COUNTED)?.into_iter();
-        let counts = counts.map(|(state, count)| (state, counted(count))).collect();
+        let counts = counts.map(|(state, count)| (state, unsigned(count))).collect();
         let last = ExecutionFilter { schedule: Some(name.to_owned()), limit: SHOWN, ..Default::default() };
         let last = self.executions(&last)?;
         let above = self.above()?;
@@ -314,9 +314,9 @@ impl Client {
             starts: timing.as_ref().and_then(Timing::start).and_then(Timestamp::utc),
             ends: timing.as_ref().and_then(Timing::end).and_then(Timestamp::utc),
             priority: settings.priority.unwrap_or_default(),
-            misfire: Word::read(settings.misfire.to_string()),
+            misfire: Word::read(&settings.misfire),
             time_limit: settings.time_limit.map(span),
-            overlap: Word::read(settings.overlap.clone()),
+            overlap: Word::read(&settings.overlap),
             pause_after: settings.pause_after,
             next_five: next.filter_map(Timestamp::utc).collect(),
             rule: timing.map(|timing| timing.trigger().clone()),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::config;
 use crate::api::Client;
 use crate::api::spans::some_as_millis;
-use crate::api::views::named;
+use crate::api::views::{named, unsigned};
 use crate::domain::{Error, Timestamp};
 use crate::store::outcomes::{OutcomeCounts, OutcomeQuery, OutcomeSpan};
 use crate::time;
@@ -93,9 +93,8 @@ impl Outcomes {
     }
 
     fn of((span, counts): (OutcomeSpan, OutcomeCounts)) -> Self {
-        let count = |count: i64| u64::try_from(count).unwrap_or(0);
         let [succeeded, failed, timed_out, cancelled, abandoned, begun, lateness, duration] =
-            counts.sums.map(count);
+            counts.sums.map(unsigned);
         let mean = |sum: u64| sum.checked_div(begun).map(Duration::from_millis);
         let longest = |longest: i64| (begun > 0).then(|| time::span(longest));
         let instant = |at: Timestamp| at.utc().unwrap_or(DateTime::<Utc>::MAX_UTC);

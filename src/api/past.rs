@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::api::client::Client;
-use crate::api::views::{counted, number, view};
+use crate::api::views::{number, unsigned, view};
 use crate::domain::{Error, ExecutionId, ExecutionState, ScheduleId, Timestamp, Word};
 use crate::store::past::PastRow;
 
@@ -23,11 +23,11 @@ view! {
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         until: Option<DateTime<Utc>> = row.until.and_then(Timestamp::utc),
         /// How many occurrences it stands for.
-        count: u64 = counted(row.count),
+        count: u64 = unsigned(row.count),
         /// 1 if nothing was attempted again.
         attempt: u32 = number(row.attempt),
         /// The state of the last attempt.
-        state: Word<ExecutionState> = Word::read(row.state),
+        state: Word<ExecutionState> = Word::read(&row.state),
         /// Why it is in this state, where that needs saying.
         reason: String = row.reason,
         /// When it was due.

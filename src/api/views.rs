@@ -223,7 +223,7 @@ view! {
         /// How many live nodes have a handler for its job. While there are none it does not fire.
         nodes: usize = 0,
         /// Its state. As JSON its [label](ScheduleState::label).
-        state: Word<ScheduleState> = Word::read(row.state.clone()),
+        state: Word<ScheduleState> = Word::read(&row.state),
         /// Its trigger as it is written: `cron 0 30 2 * * ? [Europe/Berlin]`, `every 900000 ms`.
         trigger: String = row.when.describe(),
         /// The same in words: `every day at 02:30 (Europe/Berlin)`; empty if its columns mean none.
@@ -248,7 +248,7 @@ view! {
         unmet: Option<DateTime<Utc>> =
             row.unmet.filter(|_| row.settings.expected_by.is_some()).and_then(Timestamp::utc),
         /// How many occurrences the cursor has passed.
-        triggered: u64 = counted(row.triggered),
+        triggered: u64 = unsigned(row.triggered),
         /// Grows with every change but claims.
         version: i64 = row.version,
         /// Why it is paused or in error.
@@ -411,7 +411,7 @@ view! {
         /// The job's name.
         job: String = row.job,
         /// Its state.
-        state: Word<ExecutionState> = Word::read(row.state.clone()),
+        state: Word<ExecutionState> = Word::read(&row.state),
         /// Why it is in this state, where that needs saying.
         reason: String = row.reason,
         /// Why it is run. As JSON `cause`, its word, and beside it `asked_by` and `asked_why`.
@@ -434,7 +434,7 @@ view! {
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         until: Option<DateTime<Utc>> = row.until.and_then(Timestamp::utc),
         /// How many occurrences it stands for.
-        count: u64 = counted(row.count),
+        count: u64 = unsigned(row.count),
         /// 1 for the first attempt.
         attempt: u32 = number(row.attempt),
         /// How many earlier attempts at its occurrence failed, or ran out of time.
@@ -501,12 +501,12 @@ pub(super) fn named(stored: String) -> Option<String> {
     Some(stored).filter(|name| !name.is_empty())
 }
 
-/// A count that no row has below zero.
-pub(super) fn counted(stored: i64) -> u64 {
+/// A count of a row, which has none below zero.
+pub(super) fn unsigned(stored: i64) -> u64 {
     u64::try_from(stored).unwrap_or_default()
 }
 
-/// The number of an attempt, or of what came before it.
+/// The number of an attempt, of its failures or of its snoozes.
 pub(super) fn number(stored: i64) -> u32 {
     u32::try_from(stored.max(0)).unwrap_or(u32::MAX)
 }

@@ -92,10 +92,9 @@ impl Cause {
                 let (actor, reason) = order.unwrap_or_default();
                 Self::Rerun { actor, reason }
             }
-            _ => match word {
-                None | Some("planned") => Self::Planned,
-                Some(word) => Self::Other { word: word.to_owned() },
-            },
+            _ => word
+                .filter(|word| *word != Self::Planned.as_str())
+                .map_or(Self::Planned, |word| Self::Other { word: word.to_owned() }),
         }
     }
 }

@@ -37,8 +37,8 @@ impl<T: Copy> Word<T> {
 
 impl<T: FromStr> Word<T> {
     /// What a column holds.
-    pub(crate) fn read(text: String) -> Self {
-        text.parse().map_or(Self::Unknown(text), Self::Known)
+    pub(crate) fn read(text: &str) -> Self {
+        text.parse().map_or_else(|_| Self::Unknown(text.to_owned()), Self::Known)
     }
 }
 
@@ -71,7 +71,7 @@ impl<T: fmt::Display> Serialize for Word<T> {
 
 impl<'a> Deserialize<'a> for Word<ExecutionState> {
     fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(Self::read)
+        String::deserialize(deserializer).map(|text| Self::read(&text))
     }
 }
 
@@ -117,17 +117,17 @@ mod tests {
 
     #[test]
     fn a_word_that_is_not_known_is_shown_as_it_is() {
-        let newer = Word::<ExecutionState>::read("HELD".to_owned());
+        let newer = Word::<ExecutionState>::read("HELD");
         assert_eq!((newer.known(), newer.as_str(), newer.to_string().as_str()), (None, "HELD", "HELD"));
         assert!(ExecutionState::ALL.iter().all(|state| newer != *state));
         assert_eq!(serde_json::to_string(&newer).unwrap(), "\"HELD\"");
-        let known = Word::<ExecutionState>::read("FAILED".to_owned());
+        let known = Word::<ExecutionState>::read("FAILED");
         assert_eq!((known.known(), known), (Some(ExecutionState::Failed), ExecutionState::Failed.into()));
     }
 
     #[test]
     fn a_schedule_is_active_where_its_row_says_executing() {
-        let active = Word::<ScheduleState>::read("EXECUTING".to_owned());
+        let active = Word::<ScheduleState>::read("EXECUTING");
         assert!(active == ScheduleState::Active);
         assert_eq!(
             (active.as_str(), serde_json::to_string(&active).unwrap().as_str()),

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{check, request};
 use crate::api::Client;
 use crate::api::config::{check_schedule_name, unknown_reason};
-use crate::api::views::{counted, named};
+use crate::api::views::{named, unsigned};
 use crate::domain::{Error, ErrorKind, ExecutionState, ScheduleState, Timestamp, Word};
 use crate::store::audit::Attribution;
 use crate::store::rerun::{self, EndedSo, RerunCancel, RerunOrder, RerunPreview, RerunWanted, wrong_times};
@@ -495,7 +495,7 @@ impl From<rerun::RerunPlan> for RerunPlan {
         let at = |at: Timestamp| at.utc().unwrap_or_default();
         let occurrences = plan.occurrences.into_iter().map(|it| RerunOccurrence {
             fire_time: at(it.at),
-            state: named(it.was.state).map(Word::read),
+            state: named(it.was.state).map(|state| Word::read(&state)),
             reason: it.was.reason,
             fate: match it.fate {
                 rerun::RerunFate::Run => RerunFate::Run,
@@ -506,7 +506,7 @@ impl From<rerun::RerunPlan> for RerunPlan {
         let unknown = plan.unknown.iter().map(|it| UnknownSpan {
             since: at(it.from),
             until: at(it.until),
-            count: counted(it.count),
+            count: unsigned(it.count),
         });
         Self {
             occurrences: occurrences.collect(),

@@ -210,7 +210,7 @@ impl Accounts {
 
 fn accounted(occurrences: &BTreeMap<(String, String), u64>) -> Vec<Accounted> {
     let accounted = |((state, reason), count): (&(String, String), &u64)| Accounted {
-        state: Word::read(state.clone()),
+        state: Word::read(state),
         reason: reason.clone(),
         occurrences: *count,
     };

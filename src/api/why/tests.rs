@@ -39,7 +39,7 @@ fn planned(state: &str, reason: &str) -> ExecutionView {
         application: "shop".to_owned(),
         schedule: "nightly".to_owned(),
         job: "report".to_owned(),
-        state: Word::read(state.to_owned()),
+        state: Word::read(state),
         reason: reason.to_owned(),
         cause: Cause::Planned,
         generation: 0,

@@ -30,7 +30,7 @@ fn an_occurrence_says_what_became_of_its_rerun() {
     assert_eq!(why.executions, [ExecutionId(7)]);
     assert!(why.evidence.iter().any(|it| it.what == "its rerun, execution 9"), "{why:?}");
     let unfinished =
-        |state: &str| ExecutionView { finished: None, state: Word::read(state.to_owned()), ..rerun.clone() };
+        |state: &str| ExecutionView { finished: None, state: Word::read(state), ..rerun.clone() };
     says(&of(unfinished("PENDING")), Fate::Skipped, "misfire", &said("waits"));
     says(&of(unfinished("RUNNING")), Fate::Skipped, "misfire", &said("runs"));
     let forgotten = Facts { changes: Vec::new(), ..of(rerun) };
