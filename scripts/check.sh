@@ -72,8 +72,8 @@ else
     echo "semver: NOT CHECKED (scripts/semver.sh builds what it needs, once)"
 fi
 
-# Chaos and tests have the same binaries. The simulations of the proof, which take longest, go on beside the tests,
-# which count them and do not simulate again.
+# Chaos and tests have the same binaries. The simulations of the proof, which take longest, go on beside the
+# tests, which count them and do not simulate again.
 step cargo test --locked --all-features --no-run
 FIRETIME_IT=$(it_binary)
 export FIRETIME_IT

@@ -2,9 +2,9 @@
 # prove.sh: puts the promise to the test. Simulates clusters under fire, switches each protection off to see it
 # missed, breaks real clusters on three databases, on Galera and over a standby, upgrades them from the last
 # tag, and fuzzes what is read from outside. Takes some 50 minutes.
-# prove.sh --tenth [COMMAND...]: a tenth of it, as CI does, with checks for overflows. The simulations go beside the
-# rest, and beside the command, in the time that these leave. The command finds in FIRETIME_SIMULATED the name of a
-# file that is there once they have ended, with what they say; its last line is this script's.
+# prove.sh --tenth [COMMAND...]: a tenth of it, as CI does, with checks for overflows. The simulations run
+# beside the rest and the command, in the time that these leave. FIRETIME_SIMULATED names a file for the command
+# which appears with their output once they have ended. The command's last line comes last, if the proof holds.
 # prove.sh --long [HOURS]: for nights (8 without a number).
 # Ends with the line "proof: seeds=N claims=N faults=N chaos_runs=N violations=N mutations_caught=M/M fuzz_execs=N".
 # After a failure this line names a folder, logs=FOLDER: the output of each step.
@@ -48,7 +48,7 @@ simulate() {
     "$binary" sim:: --nocapture
 }
 
-# In virtual time no load matters, and real clusters need the processors at once: the simulations take what is left.
+# Load does not matter in virtual time, and real clusters need the processors at once: simulations come last.
 simulate_beside() {
     local failed=0
     be_idle

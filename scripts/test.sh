@@ -2,8 +2,8 @@
 # test.sh: every test, on every database; ends with the line "N passed, M failed". A part without tests, or
 # a test that was listed but did not pass (ignored, never reached), is a failure.
 # test.sh NAME: only the tests whose names contain NAME; arguments go to cargo test.
-# FIRETIME_SIMULATED=FILE: what the simulations of prove.sh --tenth say, once they have ended; they count and are not
-# run again.
+# FIRETIME_SIMULATED=FILE: the output of prove.sh --tenth's simulations, once they have ended: they count, and
+# are not run again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/builds.bash

@@ -39,7 +39,7 @@ else
         sources=$folder/$commit
         mkdir -p "$sources"
         git archive "$commit" | tar -x -C "$sources"
-        # What a node needs, built in little time. Without `cli`: its program would take the place of this one's.
+        # What a node needs, built in little time. Without `cli`: its program would replace this one's.
         built=$(CARGO_PROFILE_TEST_OPT_LEVEL=0 CARGO_INCREMENTAL=0 test_binary test it \
             --no-default-features --features "$node_features" --manifest-path "$sources/Cargo.toml")
         cp "$built" "$FIRETIME_OLD_NODE.new"

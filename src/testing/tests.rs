@@ -37,8 +37,8 @@ fn a_day_of_cron_runs_each_hour_once() {
     assert_eq!(cluster.now(), at("2026-01-02T00:00:00Z"));
 }
 
-/// What a test costs is what its nodes look at: 720 beats, 288 polls and 96 passes of the misfire handler are a
-/// day. Each takes one round of one node, and none of the others.
+/// The cost of a test is the looks of its nodes: a day has 720 beats, 288 polls and 96 passes of the misfire
+/// handler. Each takes one round of one node, and none of the others.
 #[test]
 fn a_quiet_day_takes_a_round_for_each_look() {
     for count in [1, 3] {

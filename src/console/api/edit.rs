@@ -273,7 +273,7 @@ fn with(mut plan: Value, is_done: bool, said: &str) -> Value {
     plan
 }
 
-/// What is told of an edit that was not made: the keys of [`told`], without values.
+/// The answer's part on the plan of an edit that was not made: the keys of [`told`], all null.
 fn nothing_planned() -> Value {
     let keys = ["version", "differences", "trigger", "withdraws", "owner", "by_hand"];
     keys.into_iter().map(|key| (key.to_owned(), Value::Null)).collect()

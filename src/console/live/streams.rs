@@ -15,7 +15,7 @@ const MOST_OF_NETWORK: usize = 64;
 enum Counted {
     User(String),
     Network(String),
-    /// Whoever has no name, and comes from nobody knows where.
+    /// Everybody without a login whose address is not known.
     Others,
 }
 

@@ -1,4 +1,4 @@
-//! Reruns of what is missing of a schedule.
+//! Reruns of a schedule's missing occurrences.
 
 mod order;
 pub(crate) mod page;

@@ -1,4 +1,4 @@
-//! What is missing of a schedule: which occurrences would run once more, and how far a rerun of it has come.
+//! The page of a schedule's missing occurrences: which of them would run, and the progress of a rerun.
 
 use std::collections::BTreeMap;
 
