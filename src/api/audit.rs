@@ -3,8 +3,9 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use crate::api::place::AuditPlace;
 use crate::api::views::view;
-use crate::domain::ScheduleField;
+use crate::domain::{ScheduleField, Timestamp};
 use crate::store::audit::AuditRow;
 
 /// Which changes to show. Default: all, the newest 1,000.
@@ -27,15 +28,6 @@ pub struct AuditFilter {
     pub limit: usize,
 }
 
-/// Where a change stands in the audit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AuditPlace {
-    /// When it was made, in epoch milliseconds.
-    pub made: i64,
-    /// Its id.
-    pub id: i64,
-}
-
 impl Default for AuditFilter {
     fn default() -> Self {
         Self { target: None, actor: None, verb: None, since: None, after: None, limit: 1_000 }
@@ -53,10 +45,6 @@ view! {
         /// When it was made, by the database's clock.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         made: Option<DateTime<Utc>> = row.made.utc(),
-        /// The same in epoch milliseconds; also where that is beyond the calendar, as in a row that somebody
-        /// wrote by hand.
-        #[serde(skip)]
-        made_ms: i64 = row.made.millis(),
         /// Who made it: the name that the client or the request gave, else `host/process id`.
         actor: String = row.actor,
         /// The verb: `ensure`, `pause`, `resume`, `drain`, `trigger`, `rerun`, `backfill`, `skip`, `cancel`,
@@ -75,12 +63,13 @@ view! {
         /// Why, as far as it was said.
         reason: String = row.reason,
     }
+    keeps stored_made: Timestamp = row.made;
 }
 
 impl AuditView {
     /// Where it stands in the list: the next page begins behind it.
     #[must_use]
     pub fn place(&self) -> AuditPlace {
-        AuditPlace { made: self.made_ms, id: self.id }
+        AuditPlace { at: self.stored_made, id: self.id }
     }
 }

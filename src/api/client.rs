@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use crate::api::config;
 use crate::api::metrics::{self, Metrics};
 use crate::api::outgoing::{Hooks, Outgoing};
-use crate::api::views::unsigned;
+use crate::api::views::{number, signed, unsigned};
 use crate::api::{
     ApplicationView, AuditFilter, AuditView, ExecutionDetails, ExecutionFilter, ExecutionView, FieldEdit,
     JobView, NodeView, OwnerView, ScheduleDetails, ScheduleView, Target,
@@ -238,7 +238,7 @@ impl Client {
             actor: filter.actor.clone(),
             verb: filter.verb.clone(),
             since: filter.since.map(Timestamp::from),
-            after: filter.after.map(|it| (Timestamp::at(it.made), it.id)),
+            after: filter.after.map(|it| (it.at, it.id)),
             limit: filter.limit,
         };
         Ok(self.store.audit(&query)?.into_iter().map(AuditView::from).collect())
@@ -305,7 +305,7 @@ impl Client {
             None => None,
         };
         let (timing, settings) = (row.when.timing().ok(), row.settings.clone());
-        let is_active = row.state == ScheduleState::Active.as_str();
+        let is_active = row.state == ScheduleState::Active.stored();
         let following = |at: &Timestamp| timing.as_ref().and_then(|timing| timing.behind_run(*at).at());
         let next = std::iter::successors(NextFire::stored(row.next).at().filter(|_| is_active), following)
             .take(SHOWN);
@@ -313,11 +313,11 @@ impl Client {
             payload: settings.payload.to_string(),
             starts: timing.as_ref().and_then(Timing::start).and_then(Timestamp::utc),
             ends: timing.as_ref().and_then(Timing::end).and_then(Timestamp::utc),
-            priority: settings.priority.unwrap_or_default(),
+            priority: signed(settings.priority.unwrap_or_default()),
             misfire: Word::read(&settings.misfire),
             time_limit: settings.time_limit.map(span),
             overlap: Word::read(&settings.overlap),
-            pause_after: settings.pause_after,
+            pause_after: settings.pause_after.map(number),
             next_five: next.filter_map(Timestamp::utc).collect(),
             rule: timing.map(|timing| timing.trigger().clone()),
             owned_by,
@@ -475,9 +475,7 @@ impl Client {
             until: filter.until.map(Timestamp::from),
             ended_since: filter.ended_since.map(Timestamp::from),
             ended_until: filter.ended_until.map(Timestamp::from),
-            after: filter
-                .after
-                .map(|it| ListPlace { scheduled: Timestamp::at(it.fire_time), id: it.id.get() }),
+            after: filter.after.map(|it| ListPlace { scheduled: it.at, id: it.id }),
             oldest: filter.oldest_first,
             limit: filter.limit,
             ..ExecutionQuery::default()

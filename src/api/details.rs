@@ -37,7 +37,7 @@ pub struct ScheduleDetails {
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub ends: Option<DateTime<Utc>>,
     /// Of the due occurrences of its job the highest starts first; a point counts as ten minutes of waiting.
-    pub priority: i64,
+    pub priority: i32,
     /// What becomes of missed occurrences.
     pub misfire: Word<MisfirePolicy>,
     /// How long its handler may take; none: as its job says.
@@ -49,7 +49,7 @@ pub struct ScheduleDetails {
     /// After how many occurrences in a row that failed for good or killed their nodes it pauses itself, or
     /// else after two in a row that killed their nodes; 0: never; none: only after those two, without a
     /// failure between them.
-    pub pause_after: Option<i64>,
+    pub pause_after: Option<u32>,
     /// What is known of the owner in whose code it lives; none if it is nobody's.
     pub owned_by: Option<OwnerView>,
     /// Of each field that an operator has changed since ([`ScheduleView::by_hand`]): who did so last, as far

@@ -16,6 +16,7 @@ pub mod metrics;
 mod outcomes;
 mod outgoing;
 mod past;
+mod place;
 pub mod request;
 mod said;
 mod scheduler;
@@ -29,7 +30,7 @@ mod views;
 mod why;
 mod words;
 
-pub use audit::{AuditFilter, AuditPlace, AuditView};
+pub use audit::{AuditFilter, AuditView};
 pub use builder::Builder;
 pub use check::{Check, Failures, Finding, FindingKind, FindingLevel, Outage};
 pub use client::Client;
@@ -42,6 +43,7 @@ pub use metrics::Metrics;
 pub use outcomes::{OutcomeFilter, Outcomes};
 pub use outgoing::Outgoing;
 pub use past::PastOccurrence;
+pub use place::{AuditPlace, ExecutionPlace};
 pub use request::cancel::Cancelled;
 pub use request::drain::Draining;
 pub use request::edit::{EditPlan, Edited};
@@ -67,8 +69,7 @@ pub use verify::{Accounted, Flaw, FlawKind, Verification};
 #[cfg(feature = "certificate")]
 pub use verify::{Certificate, CertifiedSchedule, CertifiedTrigger};
 pub use views::{
-    ApplicationView, ExecutionFilter, ExecutionPlace, ExecutionView, JobView, NodeView, OwnerView, RateView,
-    ScheduleView,
+    ApplicationView, ExecutionFilter, ExecutionView, JobView, NodeView, OwnerView, RateView, ScheduleView,
 };
 pub use why::{
     Because, Evidence, Expected, Fate, FullBound, FullNode, IdleNode, Late, LateWait, SilentNode, Who, Why,

@@ -21,7 +21,7 @@ view! {
         fire_time: Option<DateTime<Utc>> = row.scheduled.utc(),
         /// Of a span, the last fire time.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
-        until: Option<DateTime<Utc>> = row.until.and_then(Timestamp::utc),
+        last_fire_time: Option<DateTime<Utc>> = row.until.and_then(Timestamp::utc),
         /// How many occurrences it stands for.
         count: u64 = unsigned(row.count),
         /// 1 if nothing was attempted again.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 
+use crate::api::place::ExecutionPlace;
 use crate::api::spans::{as_millis, some_as_millis};
 use crate::domain::{
     Activity, Cause, ExecutionId, ExecutionState, LaneHealth, NextFire, Rate, ScheduleField, ScheduleId,
@@ -14,24 +15,27 @@ use crate::store;
 use crate::store::sync::OwnerRow;
 use crate::time::span;
 
-/// A type that is made of a row of the store's: each field with its type and its value, of that row.
+/// A type that is made of a row of the store's: each field with its type and its value, of that row. An
+/// instant that may lie beyond the calendar is kept beside them as it is stored, where the crate needs that.
 macro_rules! view {
     (
         $(#[$about:meta])*
         $View:ident of $Row:ty as $row:ident {
             $($(#[$field_about:meta])* $field:ident: $Type:ty = $value:expr,)*
         }
+        $(keeps $kept:ident: $Kept:ty = $kept_value:expr;)?
     ) => {
         $(#[$about])*
         #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
         #[non_exhaustive]
         pub struct $View {
             $($(#[$field_about])* pub $field: $Type,)*
+            $(#[serde(skip)] pub(crate) $kept: $Kept,)?
         }
 
         impl From<$Row> for $View {
             fn from($row: $Row) -> Self {
-                Self { $($field: $value,)* }
+                Self { $($kept: $kept_value,)? $($field: $value,)* }
             }
         }
     };
@@ -132,20 +136,11 @@ impl Default for ExecutionFilter {
     }
 }
 
-/// Where an execution stands in a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExecutionPlace {
-    /// Its fire time in epoch milliseconds.
-    pub fire_time: i64,
-    /// Its id.
-    pub id: ExecutionId,
-}
-
 impl ExecutionView {
     /// Where it stands in a list: the next page begins behind it.
     #[must_use]
     pub fn place(&self) -> ExecutionPlace {
-        ExecutionPlace { fire_time: self.fire_time_ms, id: self.id }
+        ExecutionPlace { at: self.stored_fire_time, id: self.id.0 }
     }
 }
 
@@ -222,8 +217,8 @@ view! {
         job: String = row.job,
         /// How many live nodes have a handler for its job. While there are none it does not fire.
         nodes: usize = 0,
-        /// Its state. As JSON its [label](ScheduleState::label).
-        state: Word<ScheduleState> = Word::read(&row.state),
+        /// Its state. As JSON its [label](ScheduleState::as_str).
+        state: Word<ScheduleState> = Word::of_row(&row.state),
         /// Its trigger as it is written: `cron 0 30 2 * * ? [Europe/Berlin]`, `every 900000 ms`.
         trigger: String = row.when.describe(),
         /// The same in words: `every day at 02:30 (Europe/Berlin)`; empty if its columns mean none.
@@ -426,13 +421,9 @@ view! {
         /// The occurrence's fire time.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
         fire_time: Option<DateTime<Utc>> = row.scheduled.utc(),
-        /// The same in epoch milliseconds; also where that is beyond the calendar, as in a row that somebody
-        /// wrote by hand.
-        #[serde(skip)]
-        fire_time_ms: i64 = row.scheduled.millis(),
-        /// For a skipped run of occurrences: the last of them.
+        /// Of a row that stands for several occurrences, skipped or withdrawn: the fire time of the last.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
-        until: Option<DateTime<Utc>> = row.until.and_then(Timestamp::utc),
+        last_fire_time: Option<DateTime<Utc>> = row.until.and_then(Timestamp::utc),
         /// How many occurrences it stands for.
         count: u64 = unsigned(row.count),
         /// 1 for the first attempt.
@@ -494,6 +485,7 @@ view! {
         /// Of one that waits, and was planned: its schedule is paused, and nothing planned of it is claimed.
         held: bool = row.held,
     }
+    keeps stored_fire_time: Timestamp = row.scheduled;
 }
 
 /// A name, or the lack of one.
@@ -511,10 +503,15 @@ pub(super) fn number(stored: i64) -> u32 {
     u32::try_from(stored.max(0)).unwrap_or(u32::MAX)
 }
 
+/// A number of a column for which a request takes 32 bits.
+pub(super) fn signed(stored: i64) -> i32 {
+    i32::try_from(stored).unwrap_or(if stored < 0 { i32::MIN } else { i32::MAX })
+}
+
 fn is_withdrawn(stored: &str) -> bool {
     stored == ExecutionState::Withdrawn.as_str()
 }
 
 fn is_error(stored: &str) -> bool {
-    stored == ScheduleState::Error.as_str()
+    stored == ScheduleState::Error.stored()
 }

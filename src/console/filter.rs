@@ -5,14 +5,13 @@ use chrono::{DateTime, Utc};
 use super::web::query::Query;
 use super::web::trouble::Trouble;
 use super::words::instant::instant;
-use crate::{AuditFilter, AuditPlace, ExecutionFilter, ExecutionPlace, ExecutionState, ScheduleFilter};
+use crate::{AuditFilter, ExecutionFilter, ExecutionState, ScheduleFilter};
 
 pub(super) fn executions(query: &Query, now: DateTime<Utc>) -> Result<ExecutionFilter, Trouble> {
     let state = |word: &str| {
         word.parse::<ExecutionState>()
             .map_err(|_| Trouble::wrong(format!("No execution's state is {word:?}.")))
     };
-    let after = query.get("after").map(place).transpose()?;
     Ok(ExecutionFilter {
         schedule: query.text("schedule"),
         job: query.text("job"),
@@ -25,7 +24,7 @@ pub(super) fn executions(query: &Query, now: DateTime<Utc>) -> Result<ExecutionF
         node: query.text("node"),
         since: query.get("since").map(|text| instant(text, now)).transpose()?,
         until: query.get("until").map(|text| instant(text, now)).transpose()?,
-        after: after.map(|(fire_time, id)| ExecutionPlace { fire_time, id: id.into() }),
+        after: query.get("after").map(str::parse).transpose()?,
         oldest_first: query.get("oldest").is_some(),
         ..ExecutionFilter::default()
     })
@@ -45,19 +44,12 @@ pub(super) fn schedules(query: &Query) -> Result<ScheduleFilter, Trouble> {
 
 /// The audit, without a limit of its own; of an instant `since` tells.
 pub(super) fn audit(query: &Query, since: Option<DateTime<Utc>>) -> Result<AuditFilter, Trouble> {
-    let after = query.get("after").map(place).transpose()?;
     Ok(AuditFilter {
         target: query.text("target"),
         actor: query.text("actor"),
         verb: query.text("verb"),
         since,
-        after: after.map(|(made, id)| AuditPlace { made, id }),
+        after: query.get("after").map(str::parse).transpose()?,
         ..AuditFilter::default()
     })
-}
-
-/// The place of the last one shown: an instant in epoch milliseconds, and an id.
-fn place(text: &str) -> Result<(i64, i64), Trouble> {
-    let numbers = text.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id.parse().ok()?)));
-    numbers.ok_or_else(|| Trouble::wrong("The page does not say what it follows."))
 }

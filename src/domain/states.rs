@@ -4,7 +4,9 @@ use std::str::FromStr;
 
 /// Defines an enum with the text that each value has in the database.
 macro_rules! words {
-    ($(#[$doc:meta])* $vis:vis $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
+    ($(#[$doc:meta])* $vis:vis $name:ident as $tvis:vis $text_of:ident {
+        $($(#[$vdoc:meta])* $variant:ident = $text:literal,)*
+    }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         $vis enum $name { $($(#[$vdoc])* $variant,)* }
@@ -15,7 +17,7 @@ macro_rules! words {
 
             /// The text stored in the database.
             #[must_use]
-            $vis const fn as_str(self) -> &'static str {
+            $tvis const fn $text_of(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
         }
@@ -25,7 +27,7 @@ macro_rules! words {
 /// Defines such an enum whose texts are read, too.
 macro_rules! states {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
-        words! { $(#[$doc])* #[non_exhaustive] pub $name { $($(#[$vdoc])* $variant = $text,)* } }
+        words! { $(#[$doc])* #[non_exhaustive] pub $name as pub as_str { $($(#[$vdoc])* $variant = $text,)* } }
 
         impl FromStr for $name {
             type Err = UnknownWord;
@@ -56,12 +58,13 @@ impl UnknownWord {
     }
 }
 
-states! {
+words! {
     /// The state of a schedule's row (`QRTZ_EXECUTE.state`).
-    ScheduleState {
+    #[non_exhaustive]
+    pub ScheduleState as pub(crate) stored {
         /// Made by another tool and not released yet; read, never written by firetime.
         Init = "INIT",
-        /// Active: it fires. Quartz calls this state EXECUTING.
+        /// Active: it fires. Its row says EXECUTING, as Quartz calls this state.
         Active = "EXECUTING",
         /// Paused by an operator or a client: planned occurrences are not claimed.
         Paused = "PAUSED",
@@ -75,10 +78,19 @@ states! {
     }
 }
 
+impl FromStr for ScheduleState {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        let found = Self::ALL.iter().find(|it| it.as_str() == text);
+        found.copied().ok_or_else(|| UnknownWord::new("ScheduleState", text))
+    }
+}
+
 impl ScheduleState {
-    /// The word shown to people: `active` where the database says EXECUTING.
+    /// Its word: `active`, where the row says EXECUTING, `paused`, `complete`, `removed`, `init` or `error`.
     #[must_use]
-    pub fn label(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Init => "init",
             Self::Active => "active",
@@ -87,6 +99,12 @@ impl ScheduleState {
             Self::Removed => "removed",
             Self::Error => "error",
         }
+    }
+
+    /// The state that a row's word tells.
+    pub(crate) fn read(stored: &str) -> Result<Self, UnknownWord> {
+        let found = Self::ALL.iter().find(|it| it.stored() == stored);
+        found.copied().ok_or_else(|| UnknownWord::new("ScheduleState", stored))
     }
 }
 
@@ -121,8 +139,8 @@ impl Activity {
     /// The word in the row's state column.
     pub(crate) fn stored(self, of_job: bool) -> &'static str {
         match self {
-            Self::Active if of_job => ScheduleState::Active.as_str(),
-            Self::Paused if of_job => ScheduleState::Paused.as_str(),
+            Self::Active if of_job => ScheduleState::Active.stored(),
+            Self::Paused if of_job => ScheduleState::Paused.stored(),
             Self::Active => "Y",
             Self::Paused => "N",
             Self::Draining => "D",
@@ -215,7 +233,7 @@ states! {
 words! {
     /// Why an execution is in the state it is in (`QRTZ_RUN.reason`).
     #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has rows with some of them"))]
-    pub(crate) Reason {
+    pub(crate) Reason as pub(crate) as_str {
         Misfire = "misfire",
         Superseded = "superseded",
         Paused = "paused",
@@ -283,10 +301,15 @@ mod tests {
     }
 
     #[test]
-    fn people_read_active_where_the_database_says_executing() {
+    fn a_schedule_is_active_where_its_row_says_executing() {
         for state in ScheduleState::ALL {
-            let shown = if *state == ScheduleState::Active { "ACTIVE" } else { state.as_str() };
-            assert_eq!(state.label().to_uppercase(), shown);
+            let stored =
+                if *state == ScheduleState::Active { "EXECUTING" } else { &state.as_str().to_uppercase() };
+            assert_eq!((state.stored(), ScheduleState::read(stored)), (stored, Ok(*state)));
+            assert_eq!(
+                (state.as_str().parse(), state.stored().parse::<ScheduleState>().is_err()),
+                (Ok(*state), true)
+            );
         }
     }
 

@@ -42,6 +42,13 @@ impl<T: FromStr> Word<T> {
     }
 }
 
+impl Word<ScheduleState> {
+    /// What a schedule's column `state` holds.
+    pub(crate) fn of_row(stored: &str) -> Self {
+        ScheduleState::read(stored).map_or_else(|_| Self::Unknown(stored.to_owned()), Self::Known)
+    }
+}
+
 impl<T> From<T> for Word<T> {
     fn from(value: T) -> Self {
         Self::Known(value)
@@ -77,13 +84,13 @@ impl<'a> Deserialize<'a> for Word<ExecutionState> {
 
 /// The text of a word, for values whose texts are fixed.
 macro_rules! has_text {
-    ($($Known:ty as $text:ident),*) => {$(
+    ($($Known:ty),*) => {$(
         impl Word<$Known> {
             /// Its text, as it is displayed.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 match self {
-                    Self::Known(value) => value.$text(),
+                    Self::Known(value) => value.as_str(),
                     Self::Unknown(text) => text,
                 }
             }
@@ -91,13 +98,13 @@ macro_rules! has_text {
 
         impl fmt::Display for $Known {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.$text())
+                f.pad(self.as_str())
             }
         }
     )*};
 }
 
-has_text!(ExecutionState as as_str, ScheduleState as label, MisfirePolicy as as_str);
+has_text!(ExecutionState, ScheduleState, MisfirePolicy);
 
 impl fmt::Display for Activity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,8 +133,8 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_is_active_where_its_row_says_executing() {
-        let active = Word::<ScheduleState>::read("EXECUTING");
+    fn a_schedules_word_is_read_from_its_row() {
+        let active = Word::of_row("EXECUTING");
         assert!(active == ScheduleState::Active);
         assert_eq!(
             (active.as_str(), serde_json::to_string(&active).unwrap().as_str()),

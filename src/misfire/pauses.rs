@@ -39,7 +39,7 @@ fn end_of_schedule(entry: &Entry, application: &str, now: Timestamp) -> Option<C
     if repair.how != Move::Resume {
         return Some(Asked::pass_on(Box::new(Change::Repair(repair)), ()));
     }
-    let states = (entry.state.label(), ScheduleState::Active.label());
+    let states = (entry.state.as_str(), ScheduleState::Active.as_str());
     let audit = AuditEntry::of_schedule("resume", (application, &entry.name), states, &by_itself());
     Some(end_with(Change::Repair(repair), audit))
 }

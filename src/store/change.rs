@@ -139,11 +139,11 @@ impl RemoveChange {
     /// How it is recorded.
     pub(crate) fn entry(&self, name: &str, by: &Attribution) -> AuditEntry {
         let state = &self.seen.state;
-        let was = state.parse().map_or(&**state, |state: ScheduleState| state.label());
+        let was = ScheduleState::read(state).map_or(&**state, |state| state.as_str());
         AuditEntry::of_schedule(
             "remove",
             (&self.application, name),
-            (was, ScheduleState::Removed.label()),
+            (was, ScheduleState::Removed.as_str()),
             by,
         )
     }
@@ -510,7 +510,7 @@ impl Change {
             }
             (Self::Execution(change), ClaimToken) => Datum::Uuid(change.token.0),
             (Self::Repair(repair), Id) => Datum::Number(repair.id.0),
-            (Self::Repair(repair), State) => Datum::Text(repair.state.as_str()),
+            (Self::Repair(repair), State) => Datum::Text(repair.state.stored()),
             (Self::Repair(repair), PrevFireTime) => Datum::time(repair.cursor.prev),
             (Self::Repair(repair), NextFireTime) => Datum::time(repair.cursor.next.column()),
             (Self::Repair(repair), Version) => Datum::Number(repair.version),
@@ -519,13 +519,13 @@ impl Change {
             (Self::AfterRun(plan), PrevFireTime) => Datum::instant(plan.at),
             (Self::AfterRun(_), NextFireTime) => Datum::Number(AWAITED),
             (Self::Pause(pause) | Self::Contain(pause), Id) => Datum::Number(pause.id.0),
-            (Self::Pause(_) | Self::Contain(_), State) => Datum::Text(ScheduleState::Active.as_str()),
+            (Self::Pause(_) | Self::Contain(_), State) => Datum::Text(ScheduleState::Active.stored()),
             (Self::Pause(pause) | Self::Contain(pause), Version) => Datum::Number(pause.version),
             (Self::Quarantine(UnreadableRow { seen, .. }) | Self::Remove(RemoveChange { seen, .. }), _) => {
                 match column {
                     Id => Datum::Number(seen.id.0),
                     Version => return Seen::Loosely(seen.version),
-                    State if seen.state.parse::<ScheduleState>().is_err() => return Seen::NoState,
+                    State if ScheduleState::read(&seen.state).is_err() => return Seen::NoState,
                     State => Datum::Text(&seen.state),
                     _ => column.absent(Datum::Null),
                 }
@@ -583,7 +583,7 @@ impl Change {
             (Self::Repair(repair), Now) => Datum::instant(repair.now),
             (Self::Repair(repair), ToPrev) => Datum::time(repair.to.prev),
             (Self::Repair(repair), ToNext) => Datum::time(repair.to.next.column()),
-            (Self::Repair(repair), Becomes) => Datum::Text(repair.becomes().as_str()),
+            (Self::Repair(repair), Becomes) => Datum::Text(repair.becomes().stored()),
             (Self::Repair(repair), Passed) => Datum::Number(i64::try_from(repair.passed).unwrap_or(i64::MAX)),
             (Self::AfterRun(plan), ToNext) => Datum::time(plan.next),
             (Self::Pause(pause) | Self::Contain(pause), PausedBy) => Datum::Text(&pause.by),

@@ -445,7 +445,7 @@ const POLICIES: &[&str] =
 
 /// Those in which a row must be understood.
 const STATES: &[&str] =
-    &[ScheduleState::Active.as_str(), ScheduleState::Paused.as_str(), ScheduleState::Complete.as_str()];
+    &[ScheduleState::Active.stored(), ScheduleState::Paused.stored(), ScheduleState::Complete.stored()];
 
 /// A count that can still grow by one.
 pub(crate) const COUNT: Holds = Holds::Number(0, i64::MAX - 1);

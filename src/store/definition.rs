@@ -203,7 +203,7 @@ impl Definition {
     pub(crate) fn overlap(&self) -> Overlap {
         let recurs = match &self.trigger {
             Trigger::Cron(_) | Trigger::Delay(_) => true,
-            Trigger::Simple(simple) => simple.repeat_count() != 0,
+            Trigger::Simple(simple) => simple.repeat_count() != Some(0),
         };
         self.overlap.unwrap_or(if recurs { Overlap::Skip } else { Overlap::Allow })
     }
@@ -325,7 +325,7 @@ impl Described<'_> {
 
 impl StoredSchedule {
     pub(crate) fn is_removed(&self) -> bool {
-        self.state == ScheduleState::Removed.as_str()
+        self.state == ScheduleState::Removed.stored()
     }
 
     /// What is planned of it; the row has this id.
@@ -360,7 +360,7 @@ impl WorkedOut<'_> {
         if cursor == (Cursor { prev: None, next: NextFire::Never }) {
             return Err("its trigger has no fire time from now on".to_owned());
         }
-        Ok(PlannedRow { state: state_at(cursor.next).as_str().to_owned(), cursor })
+        Ok(PlannedRow { state: state_at(cursor.next).stored().to_owned(), cursor })
     }
 
     /// What it makes of the columns of the row there is, beside its trigger: the settings are its own.
@@ -398,7 +398,7 @@ impl WorkedOut<'_> {
 
     /// What it makes of the row there is, whose columns become these.
     pub(crate) fn edit(&self, stored: &StoredSchedule, becomes: &Becomes) -> Result<(Edit, Ensured), String> {
-        let is_broken = stored.state == ScheduleState::Error.as_str();
+        let is_broken = stored.state == ScheduleState::Error.stored();
         let stays_broken = is_broken && !becomes.retimes;
         let is_so = stored.settings == becomes.settings && stored.ownership == becomes.ownership;
         if is_so && !becomes.retimes && !stored.is_removed() {
@@ -472,7 +472,7 @@ impl WorkedOut<'_> {
     fn remade(&self, stored: &StoredSchedule) -> PlannedRow {
         let prev = stored.prev.filter(|prev| *prev != NO_TIME && *prev <= self.present.now);
         let cursor = when::planned(&self.timing, prev, self.present);
-        PlannedRow { state: state_at(cursor.next).as_str().to_owned(), cursor }
+        PlannedRow { state: state_at(cursor.next).stored().to_owned(), cursor }
     }
 
     /// A new trigger plans anew; a pause stays a pause. The last fire time of a broken row is not believed.
@@ -480,9 +480,9 @@ impl WorkedOut<'_> {
         let prev = stored.prev.filter(|prev| *prev != NO_TIME && !is_broken);
         let cursor = self.awaited(stored, prev, is_broken);
         let cursor = cursor.unwrap_or_else(|| when::planned(&self.timing, prev, self.present));
-        let kept = [ScheduleState::Paused.as_str(), ScheduleState::Init.as_str()];
+        let kept = [ScheduleState::Paused.stored(), ScheduleState::Init.stored()];
         let keeps = cursor.next != NextFire::Never && kept.contains(&stored.state.as_str());
-        let state = if keeps { stored.state.clone() } else { state_at(cursor.next).as_str().to_owned() };
+        let state = if keeps { stored.state.clone() } else { state_at(cursor.next).stored().to_owned() };
         PlannedRow { cursor, state }
     }
 

@@ -111,9 +111,9 @@ impl Figures {
     pub(crate) fn schedules_by_state(&self) -> BTreeMap<&'static str, i64> {
         let mut states = BTreeMap::new();
         for alike in &self.schedules {
-            let state = match alike.state.parse::<ScheduleState>() {
+            let state = match ScheduleState::read(&alike.state) {
                 Ok(ScheduleState::Paused) if alike.contained => "contained",
-                Ok(state) => state.label(),
+                Ok(state) => state.as_str(),
                 Err(_) => "unreadable",
             };
             *states.entry(state).or_default() += alike.schedules;
@@ -124,7 +124,7 @@ impl Figures {
     /// Active schedules that nothing holds back.
     fn firing(&self) -> impl Iterator<Item = &SchedulesAlike> {
         let is_active =
-            |it: &&SchedulesAlike| it.state == ScheduleState::Active.as_str() && !it.job_is_paused;
+            |it: &&SchedulesAlike| it.state == ScheduleState::Active.stored() && !it.job_is_paused;
         self.schedules.iter().filter(is_active).filter(|_| !self.app_is_paused)
     }
 

@@ -185,7 +185,7 @@ pub(crate) struct CancelRow {
 impl Ordered {
     /// Why a schedule whose row has this state runs nothing that is asked for; nothing if it does.
     pub(crate) fn refusal(state: &str) -> Option<Self> {
-        match state.parse() {
+        match ScheduleState::read(state) {
             Ok(ScheduleState::Active | ScheduleState::Paused | ScheduleState::Complete) => None,
             Ok(ScheduleState::Removed) => Some(Self::Unknown),
             other => Some(Self::NotRunnable(other.ok())),

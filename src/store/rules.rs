@@ -447,7 +447,7 @@ const RESUME: Rule = PASS.and(&[
 ]);
 
 const PAUSE: Rule = Rule::of("pause a schedule", Table::Schedule, &guard::EDIT).sets(&[
-    (Column::State, Word(ScheduleState::Paused.as_str())),
+    (Column::State, Word(ScheduleState::Paused.stored())),
     (Column::PausedBy, Give(PausedBy)),
     (Column::Reason, Give(Why)),
     (Column::PausedTime, Clock),
@@ -486,7 +486,7 @@ const SWITCH_NODE: Rule = Rule::of("switch a node", Table::Node, &guard::SWITCH_
 const SWITCH_JOB: Rule = Rule::of("switch a job", Table::Job, &guard::SWITCH_JOB).sets(SWITCHED);
 
 const QUARANTINE: Rule = Rule::of("quarantine a schedule", Table::Schedule, &guard::QUARANTINE).sets(&[
-    (Column::State, Word(ScheduleState::Error.as_str())),
+    (Column::State, Word(ScheduleState::Error.stored())),
     (Column::Reason, Give(Why)),
     (Column::PausedBy, Word("")),
     (Column::PausedTime, Clock),
@@ -495,7 +495,7 @@ const QUARANTINE: Rule = Rule::of("quarantine a schedule", Table::Schedule, &gua
 ]);
 
 const REMOVE: Rule = Rule::of("remove a schedule", Table::Schedule, &guard::REMOVE).sets(&[
-    (Column::State, Word(ScheduleState::Removed.as_str())),
+    (Column::State, Word(ScheduleState::Removed.stored())),
     (Column::Reason, Give(Why)),
     (Column::PausedBy, Word("")),
     (Column::PausedTime, NoTime),

@@ -80,12 +80,12 @@ impl ScheduleQuery {
         };
         is(&self.job, &it.job)
             && is(&self.owner, it.owner.as_deref().unwrap_or_default())
-            && self.state.is_none_or(|state| state.as_str() == it.state)
+            && self.state.is_none_or(|state| state.stored() == it.state)
             && self.paused_by.is_none_or(|by| by == it.paused_by)
             && self.text.as_ref().is_none_or(has)
             && match &self.among {
-                Among::ActiveOf(jobs) => it.state == ScheduleState::Active.as_str() && jobs.contains(&it.job),
-                Among::InState(state) => it.state == state.as_str(),
+                Among::ActiveOf(jobs) => it.state == ScheduleState::Active.stored() && jobs.contains(&it.job),
+                Among::InState(state) => it.state == state.stored(),
                 Among::All | Among::Unmet | Among::Ids(_) | Among::Due { .. } => true,
             }
     }

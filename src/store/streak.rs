@@ -61,7 +61,7 @@ impl Streak {
         let by = Attribution { actor: "firetime".to_owned(), reason: self.reason.clone() };
         let Attribution { actor, reason } = by.clone();
         let pause = PauseChange { id: self.schedule, version: self.version, by: actor, reason, until: None };
-        let states = (ScheduleState::Active.label(), ScheduleState::Paused.label());
+        let states = (ScheduleState::Active.as_str(), ScheduleState::Paused.as_str());
         let entry = AuditEntry::of_schedule("pause", (&self.application, &self.name), states, &by);
         (Change::Contain(pause), entry)
     }

@@ -315,14 +315,14 @@ pub struct Withdraws {
     /// How many; of a cron trigger that is further behind, 100,000.
     pub count: u64,
     /// The first of their fire times.
-    pub since: DateTime<Utc>,
+    pub first: DateTime<Utc>,
     /// The last.
-    pub until: DateTime<Utc>,
+    pub last: DateTime<Utc>,
 }
 
 impl Withdraws {
     pub(crate) fn of(withdrawal: &Withdrawal) -> Option<Self> {
-        Some(Self { count: withdrawal.count, since: withdrawal.from.utc()?, until: withdrawal.to.utc()? })
+        Some(Self { count: withdrawal.count, first: withdrawal.from.utc()?, last: withdrawal.to.utc()? })
     }
 }
 
@@ -331,9 +331,9 @@ impl fmt::Display for Withdraws {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |time: &DateTime<Utc>| time.format("%Y-%m-%d %H:%M:%S%.3f").to_string();
         match self.count {
-            1 => write!(f, "1 due occurrence, of {} UTC", at(&self.since)),
+            1 => write!(f, "1 due occurrence, of {} UTC", at(&self.first)),
             count => {
-                write!(f, "{count} due occurrences, from {} to {} UTC", at(&self.since), at(&self.until))
+                write!(f, "{count} due occurrences, from {} to {} UTC", at(&self.first), at(&self.last))
             }
         }
     }

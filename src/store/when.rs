@@ -109,7 +109,7 @@ impl When {
         let anchor = simple.start_ms().unwrap_or(NONE);
         let start = timing.after(NONE).unwrap_or(anchor);
         let passed = (start - anchor).checked_div(simple.interval_ms()).unwrap_or(0);
-        let count = match simple.repeat_count() {
+        let count = match simple.stored_repeat_count() {
             FOR_EVER => FOR_EVER,
             count => (count - passed).max(0),
         };
@@ -245,7 +245,7 @@ pub(crate) fn cursor(
             Err(format!("next_fire_time {next} is not after prev_fire_time {prev}"))
         }
         (_, None) if matches!(state, ScheduleState::Active | ScheduleState::Paused) => {
-            Err(format!("state {} without a next_fire_time", state.as_str()))
+            Err(format!("state {} without a next_fire_time", state.stored()))
         }
         _ => Ok(Cursor { prev: prev.map(Timestamp::at), next: NextFire::stored(next.map(Timestamp::at)) }),
     }

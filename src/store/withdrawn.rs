@@ -40,7 +40,7 @@ impl OldPlan<'_> {
         if !may_be_due(self.state, self.next, now) {
             return None;
         }
-        let state: ScheduleState = self.state.parse().ok()?;
+        let state = ScheduleState::read(self.state).ok()?;
         let millis = |time: Option<Timestamp>| time.map(Timestamp::millis);
         let Cursor { prev, next } = when::cursor(state, millis(self.prev), millis(self.next)).ok()?;
         let timing = self.when.timing().ok()?;
@@ -52,7 +52,7 @@ impl OldPlan<'_> {
 }
 
 fn may_be_due(state: &str, next: Option<Timestamp>, now: Timestamp) -> bool {
-    let plans = [ScheduleState::Active, ScheduleState::Paused].iter().any(|it| it.as_str() == state);
+    let plans = [ScheduleState::Active, ScheduleState::Paused].iter().any(|it| it.stored() == state);
     plans && next.is_some_and(|next| next != NO_TIME && next <= now)
 }
 

@@ -16,7 +16,7 @@ pub(crate) const FOR_EVER: i64 = -1;
 /// use std::time::Duration;
 ///
 /// let simple = Simple::every(Duration::from_secs(10))?.times(3)?;
-/// assert_eq!((simple.interval(), simple.repeat_count()), (Duration::from_secs(10), 2));
+/// assert_eq!((simple.interval(), simple.repeat_count()), (Duration::from_secs(10), Some(2)));
 /// assert_eq!(simple.start(), None);
 /// # Ok::<(), firetime::trigger::TriggerError>(())
 /// ```
@@ -119,8 +119,13 @@ impl Simple {
         self.interval_ms
     }
 
-    /// Repeats after the first occurrence; 0 = once, -1 = for ever.
-    pub fn repeat_count(&self) -> i64 {
+    /// How often it repeats after the first occurrence: 0 if it fires once, `None` if it repeats for ever.
+    pub fn repeat_count(&self) -> Option<u64> {
+        u64::try_from(self.repeat_count).ok()
+    }
+
+    /// The same as a row holds it: [`FOR_EVER`] or at least 0.
+    pub(crate) fn stored_repeat_count(&self) -> i64 {
         self.repeat_count
     }
 

@@ -23,7 +23,7 @@ impl Trigger {
     pub fn in_words(&self) -> String {
         match self {
             Trigger::Cron(cron) => format!("{} ({})", cron.in_words(), cron.zone()),
-            Trigger::Simple(simple) if simple.repeat_count() == 0 => {
+            Trigger::Simple(simple) if simple.repeat_count() == Some(0) => {
                 let at = simple.start_ms().and_then(DateTime::from_timestamp_millis);
                 at.map_or_else(
                     || "once".to_owned(),
@@ -31,8 +31,8 @@ impl Trigger {
                 )
             }
             Trigger::Simple(simple) => {
-                let times = Some(simple.repeat_count()).filter(|repeats| *repeats > 0);
-                let times = times
+                let times = simple
+                    .repeat_count()
                     .map_or_else(String::new, |repeats| format!(", {} times", repeats.saturating_add(1)));
                 let (count, unit) = span(simple.interval_ms());
                 match count {

@@ -196,7 +196,7 @@ fn recorded(
     becomes: ScheduleState,
     by: &Attribution,
 ) -> AuditEntry {
-    let states = (entry.state.label(), becomes.label());
+    let states = (entry.state.as_str(), becomes.as_str());
     AuditEntry::of_schedule(verb, (&client.application, &entry.name), states, by)
 }
 

@@ -117,7 +117,7 @@ impl Remove<'_> {
         let application = &self.client.application;
         loop {
             let seen = verbs.seen(application, &self.name)?.ok_or_else(|| self.client.unknown(&self.name))?;
-            if seen.state == ScheduleState::Removed.as_str() {
+            if seen.state == ScheduleState::Removed.stored() {
                 return Ok(Removed::AlreadyRemoved);
             }
             if self.attempt(verbs, seen)? {

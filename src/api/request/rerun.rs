@@ -342,7 +342,7 @@ fn planned(store: &dyn Store, client: &Client, order: &RerunOrder) -> Result<Rer
     match store.plan_rerun(order)? {
         RerunPreview::Plan(plan) => Ok(plan.into()),
         RerunPreview::NotRunnable(state) => {
-            let state = state.unwrap_or(ScheduleState::Error).label();
+            let state = state.unwrap_or(ScheduleState::Error).as_str();
             Err(refused(RERUNNING, &order.schedule, format!("it is {state}, nothing of it runs")))
         }
         RerunPreview::NoFireTimes => Err(no_fire_times(order)),
@@ -482,10 +482,10 @@ pub enum RerunFate {
 pub struct UnknownSpan {
     /// The first of the fire times, UTC.
     #[serde(with = "chrono::serde::ts_milliseconds")]
-    pub since: DateTime<Utc>,
+    pub first: DateTime<Utc>,
     /// The last.
     #[serde(with = "chrono::serde::ts_milliseconds")]
-    pub until: DateTime<Utc>,
+    pub last: DateTime<Utc>,
     /// How many there are.
     pub count: u64,
 }
@@ -504,8 +504,8 @@ impl From<rerun::RerunPlan> for RerunPlan {
             },
         });
         let unknown = plan.unknown.iter().map(|it| UnknownSpan {
-            since: at(it.from),
-            until: at(it.until),
+            first: at(it.from),
+            last: at(it.until),
             count: unsigned(it.count),
         });
         Self {

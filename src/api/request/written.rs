@@ -68,7 +68,7 @@ fn trigger(client: &Client, it: &TriggerArguments, verbs: &dyn Verbs) -> Result<
     Ok(match request.over(verbs)? {
         Triggered::Pending(id) => done(Some(id), "created"),
         Triggered::NotRunnable(state) => {
-            Answered::Refused(format!("schedule {:?} is {}: nothing of it runs", it.schedule, state.label()))
+            Answered::Refused(format!("schedule {:?} is {state}: nothing of it runs", it.schedule))
         }
     })
 }
@@ -119,7 +119,7 @@ fn pause(client: &Client, it: &PauseArguments, verbs: &dyn Verbs) -> Result<Answ
     Ok(match request.over(verbs)? {
         Paused::Paused | Paused::NotActive(ScheduleState::Paused) => done(None, "paused"),
         Paused::NotActive(state) => {
-            Answered::Refused(format!("schedule {:?} is {}: it cannot be paused", it.schedule, state.label()))
+            Answered::Refused(format!("schedule {:?} is {state}: it cannot be paused", it.schedule))
         }
     })
 }
@@ -128,11 +128,9 @@ fn resume(client: &Client, it: &ScheduleArguments, verbs: &dyn Verbs) -> Result<
     let request = client.resume(it.schedule.as_str()).reason(it.reason.as_deref().unwrap_or_default());
     Ok(match request.over(verbs)? {
         Resumed::Resumed | Resumed::NotPaused(ScheduleState::Active) => done(None, "resumed"),
-        Resumed::NotPaused(state) => Answered::Refused(format!(
-            "schedule {:?} is {}: it cannot be resumed",
-            it.schedule,
-            state.label()
-        )),
+        Resumed::NotPaused(state) => {
+            Answered::Refused(format!("schedule {:?} is {state}: it cannot be resumed", it.schedule))
+        }
     })
 }
 

@@ -293,7 +293,7 @@ impl<'a> Accountant<'a> {
             }
         }
         self.account.waiting += waiting;
-        if self.schedule.state == ScheduleState::Paused.as_str() {
+        if self.schedule.state == ScheduleState::Paused.stored() {
             self.account.paused += waiting;
         }
         self.blame_gap(FlawKind::Missing, &missing, "no row");
@@ -347,13 +347,13 @@ impl<'a> Accountant<'a> {
         let schedule = self.schedule.name.clone();
         let generation = self.generation;
         let sentence = format!("{schedule}: {what}");
-        let (at, until) = (instant(at), instant(until));
+        let (at, last) = (instant(at), instant(until));
         self.account.flaws.push(Flaw {
             kind,
             schedule: Some(schedule),
             generation,
             at,
-            until,
+            last,
             occurrences,
             execution: execution.map(ExecutionId),
             sentence,

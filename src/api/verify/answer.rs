@@ -49,7 +49,7 @@ pub struct Flaw {
     pub at: Option<DateTime<Utc>>,
     /// The last fire time, if it concerns several.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
-    pub until: Option<DateTime<Utc>>,
+    pub last: Option<DateTime<Utc>>,
     /// How many occurrences it concerns.
     pub occurrences: u64,
     /// The execution whose row it is, if there is one: an id for

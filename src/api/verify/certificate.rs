@@ -329,7 +329,7 @@ fn changed(schedule: &str, what: &str) -> Flaw {
         schedule: Some(schedule.to_owned()),
         generation: 0,
         at: None,
-        until: None,
+        last: None,
         occurrences: 0,
         execution: None,
         sentence: format!("{schedule}: {what}"),

@@ -46,7 +46,7 @@ fn of_period(schedule: &LedgerSchedule, period: &TriggerPeriod, until: Timestamp
     };
     let claimed = end.last.map_or(Timestamp::MIN, |last| last.saturating_add(1));
     let ended = end.at.saturating_add(1);
-    let (passed, lost) = match end.state.parse() {
+    let (passed, lost) = match ScheduleState::read(&end.state) {
         Ok(ScheduleState::Init) => (claimed, claimed),
         Ok(ScheduleState::Active | ScheduleState::Paused | ScheduleState::Complete) => {
             (claimed.max(ended), claimed)
@@ -64,7 +64,7 @@ fn standing(schedule: &LedgerSchedule, first: Option<Timestamp>, until: Timestam
     let passed = next.at().unwrap_or(Timestamp::MAX);
     let nothing = Demand::of_nothing(schedule.generation, first);
     let leads_to = Some(next).filter(|next| *next != NextFire::AfterRun);
-    match schedule.state.parse() {
+    match ScheduleState::read(&schedule.state) {
         Ok(ScheduleState::Active | ScheduleState::Paused | ScheduleState::Complete) => {
             Demand { passed, due: until, leads_to, ..nothing }
         }

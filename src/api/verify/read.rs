@@ -172,7 +172,7 @@ impl<'a> Ledger<'a> {
                 schedule: None,
                 generation: first.place.generation,
                 at,
-                until: None,
+                last: None,
                 occurrences: rows,
                 execution: Some(first.id),
                 sentence,

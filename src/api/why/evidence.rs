@@ -69,12 +69,12 @@ fn change(it: &AuditView) -> Evidence {
 fn attempt(facts: &Facts, it: &ExecutionView) -> String {
     let mut words = vec![it.state.to_string()];
     words.extend((!it.reason.is_empty()).then(|| it.reason.clone()));
-    if let (Some(until), Some(from)) = (it.until, it.fire_time) {
+    if let (Some(last), Some(first)) = (it.last_fire_time, it.fire_time) {
         words.push(format!(
             "{} from {} to {}",
             counted(it.count.cast_signed(), "occurrence"),
-            instant(from),
-            instant(until)
+            instant(first),
+            instant(last)
         ));
     }
     words.extend(it.node.as_deref().map(|id| node(Some(id), &facts.nodes)));

@@ -79,7 +79,7 @@ fn rerun(facts: &Facts) -> String {
 /// Whether this row tells of the instant that was asked for. A span has instants between its fire times.
 fn stands_for(facts: &Facts, row: &ExecutionView) -> bool {
     let Some(at) = facts.at else { return true };
-    let is_end = row.fire_time == Some(at) || row.until == Some(at);
+    let is_end = row.fire_time == Some(at) || row.last_fire_time == Some(at);
     let unknown = || facts.fires_at(at) != Some(false) || facts.retimed_since(at).is_some();
     is_end || facts.fired_at(row.generation, at).unwrap_or_else(unknown)
 }

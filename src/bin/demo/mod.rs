@@ -243,7 +243,7 @@ impl Demo<'_, '_> {
         let state = row.state.known().ok_or_else(unknown)?;
         Ok(Row {
             occurrence: (row.schedule, row.fire_time.map_or(-1, |at| at.timestamp_millis())),
-            until: row.until.map_or(-1, |at| at.timestamp_millis()),
+            until: row.last_fire_time.map_or(-1, |at| at.timestamp_millis()),
             count: row.count,
             attempt: row.attempt,
             state,

@@ -355,12 +355,12 @@ fn one(client: &Client, change: Change, id: i64, filter: &ExecutionFilter, reaso
             Retried::NotRetryable(state) => {
                 format!("nothing was changed, it is {}", state.as_str().to_lowercase())
             }
-            Retried::NotRunnable(state) => format!("nothing was changed, its schedule is {}", state.label()),
+            Retried::NotRunnable(state) => format!("nothing was changed, its schedule is {state}"),
             other => format!("{other:?}"),
         },
     })
 }
 
 fn unchanged(state: ScheduleState) -> String {
-    format!("nothing was changed, it is {}", state.label())
+    format!("nothing was changed, it is {state}")
 }

@@ -419,7 +419,7 @@ fn execution_reason(execution: &ExecutionView) -> String {
 fn execution_fire_time(execution: &ExecutionView) -> String {
     match execution.count {
         0 | 1 => utc(execution.fire_time),
-        count => format!("{} ({count} until {})", utc(execution.fire_time), utc(execution.until)),
+        count => format!("{} ({count} until {})", utc(execution.fire_time), utc(execution.last_fire_time)),
     }
 }
 

@@ -111,7 +111,7 @@ fn show(plan: &RerunPlan, out: &mut dyn Write) -> Result {
     });
     let unknown = plan.unknown.iter().map(|span| {
         let what = format!("{} with unknown fire times: the trigger of then is not known", span.count);
-        vec![utc(Some(span.since)), utc(Some(span.until)), String::new(), what]
+        vec![utc(Some(span.first)), utc(Some(span.last)), String::new(), what]
     });
     output::table(out, ["FIRE TIME (UTC)", "UNTIL", "WAS", "WHAT"], occurrences.chain(unknown))
 }
@@ -150,7 +150,7 @@ fn told(name: &str, answer: Reran, output: Output, out: &mut dyn Write) -> Resul
             (Told { answer: "ordered", origin: Some(origin.to_string()), count, unknown, rest_from }, said)
         }
         Reran::NotRunnable(state) => {
-            let said = format!("nothing was changed, it is {}", state.label());
+            let said = format!("nothing was changed, it is {state}");
             (
                 Told { answer: "not runnable", origin: None, count: 0, unknown: Vec::new(), rest_from: None },
                 said,

@@ -103,7 +103,7 @@ fn by_hand(details: &ScheduleDetails, field: ScheduleField, value: String) -> St
 }
 
 /// After what in a row a schedule pauses itself.
-fn pauses_after(occurrences: Option<i64>) -> String {
+fn pauses_after(occurrences: Option<u32>) -> String {
     match occurrences {
         None => "2 deaths in a row".to_owned(),
         Some(0) => "nothing".to_owned(),

@@ -289,7 +289,7 @@ fn told(client: &Client, fields: &Fields, plan: &EditPlan, masks: &Masks) -> Res
         |it| json!({ "field": it.field, "was": text(it.field, &it.was), "becomes": text(it.field, &it.becomes) }),
     );
     let withdraws = plan.withdraws.map(
-        |it| json!({ "count": it.count, "since": it.since.timestamp_millis(), "until": it.until.timestamp_millis() }),
+        |it| json!({ "count": it.count, "first": it.first.timestamp_millis(), "last": it.last.timestamp_millis() }),
     );
     Ok(json!({
         "version": plan.version,

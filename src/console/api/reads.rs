@@ -102,7 +102,7 @@ fn executions(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
     let has_more = found.len() > limit;
     found.truncate(limit);
     let after = found.last().filter(|_| has_more).map(|it| it.place());
-    list(&found, after.map(|place| format!("{}.{}", place.fire_time, place.id)))
+    list(&found, after.map(|place| place.to_string()))
 }
 
 fn execution(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
@@ -162,7 +162,7 @@ fn audit(client: &Client, asked: &Asked) -> Result<Value, Trouble> {
     entries.truncate(limit);
     let after = entries.last().filter(|_| has_more).map(|it| it.place());
     asked.masks.audit(&mut entries);
-    list(&entries, after.map(|place| format!("{}.{}", place.made, place.id)))
+    list(&entries, after.map(|place| place.to_string()))
 }
 
 fn verify(client: &Client, asked: &Asked) -> Result<Value, Trouble> {

@@ -172,7 +172,7 @@ fn of(client: &Client, target: &Target) -> String {
 }
 
 fn unchanged(name: &str, state: ScheduleState) -> Said {
-    Said::not_done(format!("Nothing was changed: {name} is {}.", state.label()))
+    Said::not_done(format!("Nothing was changed: {name} is {state}."))
 }
 
 fn paused(client: &Client, target: &Target, answer: Paused) -> Said {
@@ -285,7 +285,7 @@ fn retried(id: i64, answer: Retried) -> Said {
             state.as_str().to_lowercase()
         )),
         Retried::NotRunnable(state) => {
-            Said::not_done(format!("Nothing was changed: the schedule of {id} is {}.", state.label()))
+            Said::not_done(format!("Nothing was changed: the schedule of {id} is {state}."))
         }
     }
 }

@@ -157,9 +157,9 @@ fn hours(
     let mut spans: Vec<(DateTime<Utc>, DateTime<Utc>)> = Vec::new();
     for row in rows.iter().filter(|row| !matches!(row.cause, Cause::ByHand { .. })) {
         let Some(at) = row.fire_time else { continue };
-        if let Some(until) = row.until.filter(|_| row.count > 1) {
-            add_span(&mut hours, row.count.cast_signed(), (at, until), now);
-            spans.push((at, until));
+        if let Some(last) = row.last_fire_time.filter(|_| row.count > 1) {
+            add_span(&mut hours, row.count.cast_signed(), (at, last), now);
+            spans.push((at, last));
             continue;
         }
         let known = decisive.entry(at).or_insert(row);

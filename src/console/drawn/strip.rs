@@ -63,8 +63,8 @@ impl StripMark {
             _ => (Mark::Skipped, "skipped"),
         };
         let at = past.fire_time.map(exact).unwrap_or_default();
-        let until = past.until.filter(|_| past.count > 1);
-        let span_of = until.map(|until| format!(" to {}, {} occurrences", exact(until), number(past.count)));
+        let last = past.last_fire_time.filter(|_| past.count > 1);
+        let span_of = last.map(|last| format!(" to {}, {} occurrences", exact(last), number(past.count)));
         let more = [
             late.map(|late| format!(" by {}", span(late))),
             (past.attempt > 1).then(|| format!(", attempt {}", past.attempt)),

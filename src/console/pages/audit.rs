@@ -66,10 +66,7 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<AuditPage, Trouble>
     let has_more = entries.len() > SHOWN;
     entries.truncate(SHOWN);
     asked.masks.audit(&mut entries);
-    let to = |place: AuditPlace| {
-        let after = format!("{}.{}", place.made, place.id);
-        query.clone().without("after").with("after", after).of("audit")
-    };
+    let to = |place: AuditPlace| query.clone().without("after").with("after", place.to_string()).of("audit");
     let next = entries.last().filter(|_| has_more).map(|last| to(last.place()));
     let first = filter.after.map(|_| query.clone().without("after").of("audit"));
     let heading = match entries.first() {

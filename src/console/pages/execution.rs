@@ -147,7 +147,7 @@ fn facts(details: &ExecutionDetails, now: DateTime<Utc>) -> Vec<(&'static str, S
         ("Started", exact(it.started)),
         ("Ended", exact(it.finished)),
         ("Stands for", if it.count > 1 { counted(it.count, "occurrence") } else { String::new() }),
-        ("Until", exact(it.until)),
+        ("Last fire time", exact(it.last_fire_time)),
         ("Key", it.key.clone().unwrap_or_default()),
         ("Group", it.group.clone().unwrap_or_default()),
         ("Lane", it.lane.clone().unwrap_or_default()),

@@ -73,8 +73,7 @@ pub(super) fn make(client: &Client, asked: &Asked) -> Result<ExecutionsPage, Tro
     let rows = ExecutionLine::all(shown, &menders(client, shown)?, &nodes, &frame, now);
     let place = shown.last().filter(|_| found.len() > shown.len()).map(|last| last.place());
     let to = |place: ExecutionPlace| {
-        let after = format!("{}.{}", place.fire_time, place.id);
-        asked.query.clone().without("after").with("after", after).of("executions")
+        asked.query.clone().without("after").with("after", place.to_string()).of("executions")
     };
     let first = asked.query.get("after").map(|_| asked.query.clone().without("after").of("executions"));
     let states = ExecutionState::ALL.iter().map(|state| {

@@ -43,7 +43,7 @@ impl Suspects {
             return;
         }
         self.suspects.remove(&entry.id);
-        let (id, version, state) = (entry.id, entry.version, entry.state.as_str().to_owned());
+        let (id, version, state) = (entry.id, entry.version, entry.state.stored().to_owned());
         let (seen, name) = (SeenSchedule { id, version, state, next: None }, Arc::clone(&entry.name));
         self.broken.push_back(UnreadableRow { seen, name, reason: format!("{error:#}") });
     }

@@ -328,7 +328,7 @@ impl Plans {
         let plan = |made: &Made| {
             let (policy, row) = (made.definition.job.settings.policy, rows.get(&made.definition.name));
             // What is removed is in no listing.
-            let state = row.map_or(ScheduleState::Removed.as_str().to_owned(), |row| row.state.clone());
+            let state = row.map_or(ScheduleState::Removed.stored().to_owned(), |row| row.state.clone());
             assert_eq!(row.is_none(), made.removed.is_some(), "{state}");
             judge::Plan {
                 schedule: made.definition.name.clone(),
@@ -363,7 +363,7 @@ impl Plans {
             limit: job.settings.policy.time_limit.map(crate::time::millis),
             concurrency: jobs::limit_of(&job.settings.policy.bounds.job),
             group_concurrency: jobs::limit_of(&job.settings.policy.bounds.group),
-            state: ScheduleState::Complete.as_str().to_owned(),
+            state: ScheduleState::Complete.stored().to_owned(),
             ..judge::Plan::default()
         };
         self.made.iter().map(plan).chain(jobs::all().iter().map(queue)).collect()

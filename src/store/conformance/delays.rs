@@ -270,7 +270,7 @@ pub(crate) fn a_removed_schedule_stays_removed_when_its_run_ends(db: &Bench) {
     assert!(db.applied(&Change::Remove(removal)));
     assert_eq!(db.settle(&succeeded(claimed, db.end())), Applied::Done);
     let row = db.get(RowKey::Schedule(entry.id), "state");
-    assert_eq!(row.as_deref(), Some(ScheduleState::Removed.as_str()));
+    assert_eq!(row.as_deref(), Some(ScheduleState::Removed.stored()));
     assert_eq!(db.number(RowKey::Schedule(entry.id), "next_fire_time"), AWAITED);
 }
 

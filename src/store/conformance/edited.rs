@@ -63,7 +63,7 @@ fn all_goes_on(db: &Bench) {
 fn claimed_or_quarantined(db: &Bench, candidate: Candidate) {
     let entry = Arc::clone(candidate.entry());
     if let Claim::Failed(error) = db.claim(&db.request(candidate)) {
-        let (id, version, state) = (entry.id, entry.version, entry.state.as_str().to_owned());
+        let (id, version, state) = (entry.id, entry.version, entry.state.stored().to_owned());
         let (name, reason) = (Arc::clone(&entry.name), format!("{error:#}"));
         let broken = UnreadableRow { seen: SeenSchedule { id, version, state, next: None }, name, reason };
         assert!(db.store.quarantine(&broken).unwrap(), "{broken:?}");

@@ -82,7 +82,7 @@ pub(crate) fn a_claim_loses_if_only_the_state_differs(db: &Bench) {
     {
         let entry = db.schedule(&format!("s{at}"));
         let request = db.head(&entry);
-        let altered = Altered::text(RowKey::Schedule(entry.id), "state", "EXECUTING", state.as_str());
+        let altered = Altered::text(RowKey::Schedule(entry.id), "state", "EXECUTING", state.stored());
         altered.decides(db, || is_won(db.claim(&request)));
     }
 }

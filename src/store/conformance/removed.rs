@@ -53,7 +53,7 @@ fn names_of(rows: &[ScheduleRow]) -> Vec<&str> {
 }
 
 fn seen(entry: &Entry) -> SeenSchedule {
-    let state = entry.state.as_str().to_owned();
+    let state = entry.state.stored().to_owned();
     SeenSchedule { id: entry.id, version: entry.version, state, next: entry.cursor.next.at() }
 }
 

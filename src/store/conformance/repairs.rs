@@ -307,7 +307,7 @@ pub(crate) fn error_rows_are_not_revived_by_repair(db: &Bench) {
     assert!(is_lost(&db.resolve(&db.head(&as_now))));
     assert!(!db.store.pause(entry.id, version, "op", "why").unwrap());
     assert_eq!(db.store.ensure(&db.definition("s")).unwrap(), Ensured::Quarantined);
-    assert_eq!(db.get(row, "state").as_deref(), Some(ScheduleState::Error.as_str()));
+    assert_eq!(db.get(row, "state").as_deref(), Some(ScheduleState::Error.stored()));
     assert!(db.executions().iter().all(|row| row.state != ExecutionState::Pending.as_str()));
 }
 

@@ -79,7 +79,7 @@ pub(crate) fn failures_in_a_row_are_a_streak_at_the_limit(db: &Bench) {
     assert_eq!(streak.reason, "3 occurrences in a row failed");
     assert_eq!(db.contains(&streak), Applied::Done);
     let row = db.schedule_row(entry.id);
-    assert_eq!(row.state, ScheduleState::Paused.as_str());
+    assert_eq!(row.state, ScheduleState::Paused.stored());
     assert_eq!((row.pause.by.as_str(), row.pause.reason.as_str()), ("firetime", streak.reason.as_str()));
     let query = AuditQuery { application: db.app.clone(), limit: 1, ..Default::default() };
     let last = db.store.audit(&query).unwrap().remove(0);

@@ -303,8 +303,8 @@ pub(crate) fn a_sync_withdraws_what_was_due(db: &Bench) {
         db.executions().into_iter().filter(|row| row.schedule == "edited").collect::<Vec<_>>(),
     )
     .unwrap();
-    assert_eq!((Some(told.since), told.count as i64), (behind.utc(), row.count));
-    assert_eq!(Some(told.until), row.until.and_then(Timestamp::utc));
+    assert_eq!((Some(told.first), told.count as i64), (behind.utc(), row.count));
+    assert_eq!(Some(told.last), row.until.and_then(Timestamp::utc));
 }
 
 /// All or nothing, whichever of the schedules cannot be written.

@@ -73,7 +73,7 @@ pub(crate) fn repair_does_not_update_where_id_alone(db: &Bench) {
     let row = db.schedule_row(paused.id);
     assert_eq!(
         (row.state.as_str(), row.pause.reason.as_str()),
-        (ScheduleState::Paused.as_str(), "a moment ago")
+        (ScheduleState::Paused.stored(), "a moment ago")
     );
     assert_eq!(db.entry("paused").cursor, paused.cursor);
 

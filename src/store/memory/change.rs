@@ -196,7 +196,7 @@ impl Tables {
             return Ok(Applied::Lost);
         }
         if repair.how == Move::Anew {
-            self.end_trigger(repair.id.0, repair.state.as_str(), repair.cursor.prev, repair.now);
+            self.end_trigger(repair.id.0, repair.state.stored(), repair.cursor.prev, repair.now);
             self.begin_trigger(repair.id.0, repair.now);
         }
         for unstarted in &repair.supersede {
@@ -306,9 +306,9 @@ fn is_seen(rule: &Rule, change: &Change, column: Column, value: Datum<'_>) -> bo
         (Seen::Same(seen), value) => value != Datum::Null && value == seen,
         (Seen::Loosely(seen), Datum::Number(number)) => number == seen,
         (Seen::Loosely(seen), _) => seen == NONE,
-        (Seen::NoState, Datum::Text(state)) => state.parse::<ScheduleState>().is_err(),
+        (Seen::NoState, Datum::Text(state)) => ScheduleState::read(state).is_err(),
         (Seen::NoState, _) => true,
-        (Seen::Not(state), value) => value != Datum::Null && value != Datum::Text(state.as_str()),
+        (Seen::Not(state), value) => value != Datum::Null && value != Datum::Text(state.stored()),
     }
 }
 
@@ -331,9 +331,9 @@ fn assigned<'a>(set: Set, change: &'a Change, old: Datum<'_>, now: Timestamp) ->
             other => other,
         },
         Set::CompleteWithoutNext => {
-            let is_open = [ScheduleState::Active, ScheduleState::Paused].map(|it| Datum::Text(it.as_str()));
+            let is_open = [ScheduleState::Active, ScheduleState::Paused].map(|it| Datum::Text(it.stored()));
             let ends = change.brings(ChangeValue::ToNext) == Datum::time(None) && is_open.contains(&old);
-            return ends.then_some(Datum::Text(ScheduleState::Complete.as_str()));
+            return ends.then_some(Datum::Text(ScheduleState::Complete.stored()));
         }
         Set::EmptyOn(state, reasons) => {
             let is_one = reasons.iter().any(|reason| old == Datum::Text(reason.as_str()));

@@ -250,7 +250,7 @@ impl Tables {
         let id = occurrence.entry.id.0;
         let seen = |column| match column {
             Column::Id => Datum::Number(id),
-            Column::State => Datum::Text(ScheduleState::Active.as_str()),
+            Column::State => Datum::Text(ScheduleState::Active.stored()),
             Column::PrevFireTime => Datum::time(occurrence.prev),
             Column::NextFireTime => Datum::instant(occurrence.at),
             Column::Version => Datum::Number(occurrence.entry.version),

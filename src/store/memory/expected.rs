@@ -94,7 +94,7 @@ impl Tables {
         let row = self.expects(id)?;
         let time = |time: Option<Timestamp>| time.filter(|time| *time >= Timestamp::EPOCH);
         let job = self.jobs.get(&row.job());
-        let mut state: Option<ScheduleState> = row.state.parse().ok();
+        let mut state = ScheduleState::read(&row.state).ok();
         if self.has_fault(ExpectedFault::IgnoresPauses) {
             state = state.map(|it| if it == ScheduleState::Paused { ScheduleState::Active } else { it });
         }

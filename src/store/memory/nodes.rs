@@ -168,7 +168,7 @@ impl Tables {
     }
 
     fn is_active(&self, job: JobId) -> bool {
-        self.jobs.get(&job).is_some_and(|job| job.state == ScheduleState::Active.as_str())
+        self.jobs.get(&job).is_some_and(|job| job.state == ScheduleState::Active.stored())
     }
 
     /// The sections of the next page if this one does not hold all.

@@ -34,7 +34,7 @@ impl Tables {
     pub(super) fn count_by_job(&self, application: &str, most: usize) -> Vec<(String, usize)> {
         let jobs = self.index(application).into_iter().flat_map(|index| index.jobs.keys());
         let mut counts: BTreeMap<String, usize> = jobs.map(|job| (job.to_string(), 0)).collect();
-        for sketch in self.sketches(application).filter(|it| it.state == ScheduleState::Active.as_str()) {
+        for sketch in self.sketches(application).filter(|it| it.state == ScheduleState::Active.stored()) {
             counts.entry(sketch.job).and_modify(|count| *count = (*count + 1).min(most));
         }
         counts.into_iter().collect()
@@ -86,7 +86,7 @@ impl Tables {
                 let job = self.index(&query.application).and_then(|index| index.jobs.get(it.job.as_str()));
                 let job = job.and_then(|id| self.jobs.get(id));
                 jobs.contains(&it.job)
-                    && it.state == ScheduleState::Active.as_str()
+                    && it.state == ScheduleState::Active.stored()
                     && job.is_some_and(|job| Activity::read(&job.state, true) == Activity::Active)
                     && it.next.is_some_and(|next| next >= *from && next < *until)
             }

@@ -83,7 +83,7 @@ impl Tables {
         let job_id = self.put_job(application, job);
         let row = QueueRow::new(job, job_id)
             .map_err(|error| Error::new(ErrorKind::Data, error.to_string()).during("enqueue"))?;
-        let (name, state) = ((self.application(application), &*row.name), QueueRow::STATE.as_str());
+        let (name, state) = ((self.application(application), &*row.name), QueueRow::STATE.stored());
         let schedule = Schedule::new(name, Text::Borrowed(state), row.settings, row.when.into());
         let id = self.fresh_id();
         self.put_schedule(id, schedule);

@@ -79,7 +79,7 @@ impl Tables {
     fn is_served(&self, application: &str, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|job| {
             let mut live = self.nodes.values().filter(|node| node.ended.is_none());
-            job.state == ScheduleState::Active.as_str()
+            job.state == ScheduleState::Active.stored()
                 && live.any(|node| {
                     &*node.application == application && node.jobs.iter().any(|name| **name == *job.name)
                 })

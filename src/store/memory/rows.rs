@@ -341,7 +341,7 @@ impl Schedule {
     }
 
     pub(super) fn is(&self, state: ScheduleState) -> bool {
-        self.state == state.as_str()
+        self.state == state.stored()
     }
 
     /// Whether its executions must not overlap.
@@ -376,12 +376,12 @@ impl Schedule {
     }
 
     pub(super) fn put(&mut self, state: ScheduleState) {
-        self.state = state.as_str().into();
+        self.state = state.stored().into();
     }
 
     /// The row as a value to decide on, or why it cannot be one.
     pub(super) fn understand(&self, id: i64, job: Option<&Job>) -> std::result::Result<Entry, String> {
-        let state: ScheduleState = self.state.parse().map_err(|unknown| format!("state {unknown}"))?;
+        let state = ScheduleState::read(&self.state).map_err(|unknown| format!("state {unknown}"))?;
         if !(0..SHARDS as i64).contains(&self.shard) {
             return Err(format!("shard {} is none, so no poll would look at it", self.shard));
         }

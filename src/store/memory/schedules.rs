@@ -97,7 +97,7 @@ impl Tables {
         let difference = wanted.difference(stored, &becomes);
         let withdrawal = wanted.withdrawal(ScheduleId(id), stored, &edit);
         let retimes = matches!(edit, Edit::Retime(_));
-        let clears = is_removed || retimes && stored.state == ScheduleState::Error.as_str();
+        let clears = is_removed || retimes && stored.state == ScheduleState::Error.stored();
         self.edit_schedule(id, |row| {
             row.settings = becomes.settings;
             row.ownership = becomes.ownership;

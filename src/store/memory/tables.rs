@@ -183,7 +183,7 @@ impl Tables {
         }
         let application = self.application(application);
         let id = JobId(self.fresh_id());
-        let (name, state) = (spec.name.as_str().into(), ScheduleState::Active.as_str().into());
+        let (name, state) = (spec.name.as_str().into(), ScheduleState::Active.stored().into());
         let (pause, nobody) = (Pause::default(), NobodyMark::default());
         let job = Job { application, name, state, pause, settings: spec.settings.clone(), nobody };
         self.index_job(id, &job);

@@ -105,7 +105,7 @@ impl Record {
 
 /// A schedule as it is now; none if it does not fire, and has not ended by itself, or means nothing.
 fn definition(application: &str, row: &ScheduleRow) -> Option<Definition> {
-    let is_played = [ScheduleState::Active, ScheduleState::Complete].map(ScheduleState::as_str);
+    let is_played = [ScheduleState::Active, ScheduleState::Complete].map(ScheduleState::stored);
     if !is_played.contains(&row.state.as_str()) {
         return None;
     }
@@ -172,7 +172,7 @@ fn went(executions: &[ExecutionView]) -> BTreeMap<Attempt, Went> {
 }
 
 fn key(it: &ExecutionView) -> Attempt {
-    (it.schedule.clone(), Timestamp::at(it.fire_time_ms), it.origin, it.attempt)
+    (it.schedule.clone(), it.stored_fire_time, it.origin, it.attempt)
 }
 
 fn medians(executions: &[ExecutionView]) -> BTreeMap<String, Millis> {
@@ -195,7 +195,7 @@ fn asked(executions: &[ExecutionView]) -> Vec<Asked> {
             Cause::ByHand { .. } => Some(it.schedule.clone()),
             _ => return None,
         };
-        let due = Timestamp::at(it.fire_time_ms);
+        let due = it.stored_fire_time;
         let (job, group) = (it.job.clone(), it.group.clone());
         (it.attempt == 1).then_some(Asked { due, origin: it.origin, job, group, of_schedule })
     };

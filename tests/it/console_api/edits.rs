@@ -39,10 +39,7 @@ fn an_edit_tells_what_it_comes_to() {
     assert!(api.posted("/edit", &order)["said"].as_str().unwrap().ends_with("is so already."));
     let back = behind(&database, &client);
     let mut hourly = json!({ "schedule": "often", "set": { "trigger": { "every": "1h" } } });
-    assert_eq!(
-        api.posted("/edit", &hourly)["withdraws"],
-        json!({ "count": 1, "since": back, "until": back })
-    );
+    assert_eq!(api.posted("/edit", &hourly)["withdraws"], json!({ "count": 1, "first": back, "last": back }));
     hourly["yes"] = true.into();
     let withdrew = api.posted("/edit", &hourly);
     assert!(withdrew["said"].as_str().unwrap().contains("; it withdrew 1 due occurrence, of "), "{withdrew}");

@@ -103,7 +103,8 @@ fn the_trigger_of_then_is_told_from_its_history() {
     assert_eq!((why.fate, &*why.reason), (Fate::Unknown, "edited"), "{why:?}");
     assert!(why.sentence.contains("its trigger was cron 0 0 4 * * ? [UTC] until "), "{why:?}");
     // Nor does a span of that trigger stand for it.
-    let span = ExecutionView { fire_time: Some(at(-20, 0)), until: Some(at(4, 0)), ..skipped("misfire") };
+    let span =
+        ExecutionView { fire_time: Some(at(-20, 0)), last_fire_time: Some(at(4, 0)), ..skipped("misfire") };
     says(&of(vec![span.clone()]), Fate::NotDue, "no fire time", &said);
     let inside = Facts { at: Some(at(-20, 0)), ..of(vec![ExecutionView { fire_time: Some(old), ..span }]) };
     assert_eq!(explain(&inside).fate, Fate::Skipped);

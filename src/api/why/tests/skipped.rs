@@ -71,8 +71,12 @@ fn a_skip_by_hand_is_found_in_the_audit_by_its_fire_time() {
 
 #[test]
 fn a_span_stands_for_its_fire_times_alone() {
-    let span =
-        ExecutionView { fire_time: Some(at(-22, 0)), until: Some(at(2, 0)), count: 2, ..skipped("misfire") };
+    let span = ExecutionView {
+        fire_time: Some(at(-22, 0)),
+        last_fire_time: Some(at(2, 0)),
+        count: 2,
+        ..skipped("misfire")
+    };
     let asked = |at| Facts { at: Some(at), ..with(vec![span.clone()]) };
     assert_eq!(explain(&asked(at(2, 0))).fate, Fate::Skipped);
     let between = explain(&asked(at(-1, 0)));

@@ -69,12 +69,12 @@ fn trigger(details: &ScheduleDetails) -> Vec<(&'static str, String)> {
         Some(Trigger::Cron(cron)) => {
             vec![kind("cron"), ("cron", cron.expression().to_owned()), ("cron_zone", cron.zone().to_owned())]
         }
-        Some(Trigger::Simple(simple)) if simple.repeat_count() == 0 => {
+        Some(Trigger::Simple(simple)) if simple.repeat_count() == Some(0) => {
             vec![kind("once"), ("at", simple.start().map(written).unwrap_or_default())]
         }
         Some(Trigger::Simple(simple)) => {
-            let times = u64::try_from(simple.repeat_count()).map(|repeats| repeats.saturating_add(1));
-            let times = times.map(|times| times.to_string()).unwrap_or_default();
+            let times = simple.repeat_count().map(|repeats| repeats.saturating_add(1).to_string());
+            let times = times.unwrap_or_default();
             vec![kind("every"), ("span", span_text(simple.interval())), ("times", times)]
         }
         Some(Trigger::Delay(delay)) => vec![kind("after"), ("span", span_text(delay.delay()))],

@@ -37,7 +37,7 @@ impl MissedOrder {
     /// Those that one row of the ledger stands for.
     pub(crate) fn within(row: &ExecutionView) -> Option<Self> {
         let exact = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Millis, true);
-        let end = row.until?.checked_add_signed(TimeDelta::milliseconds(1))?;
+        let end = row.last_fire_time?.checked_add_signed(TimeDelta::milliseconds(1))?;
         let query = Query::default().with("name", &row.schedule).with("state", &row.state);
         Some(Self(query.with("since", exact(row.fire_time?)).with("until", exact(end))))
     }

@@ -112,8 +112,8 @@ fn shown(plan: &RerunPlan, order: &MissedOrder, frame: &Frame, now: DateTime<Utc
     }
     for span in &plan.unknown {
         let count = counted(span.count, "occurrence");
-        let (since, until) = (exact(span.since), exact(span.until));
-        notes.push(format!("{count} from {since} to {until} left out: nobody knows their fire times."));
+        let (first, last) = (exact(span.first), exact(span.last));
+        notes.push(format!("{count} from {first} to {last} left out: nobody knows their fire times."));
     }
     if run > 0 {
         notes.push("Each runs once, under its own fire time, in the order of these.".to_owned());
@@ -148,7 +148,7 @@ fn shown(plan: &RerunPlan, order: &MissedOrder, frame: &Frame, now: DateTime<Utc
 
 /// The last attempt at each occurrence of a rerun, as far as they are counted.
 pub(crate) fn attempts(client: &Client, name: &str, origin: i64) -> Result<Vec<ExecutionView>, Trouble> {
-    let mut last: BTreeMap<i64, ExecutionView> = BTreeMap::new();
+    let mut last: BTreeMap<Option<DateTime<Utc>>, ExecutionView> = BTreeMap::new();
     for cause in ["rerun", "retry", "recovery"] {
         let filter = ExecutionFilter {
             schedule: Some(name.to_owned()),
@@ -157,7 +157,7 @@ pub(crate) fn attempts(client: &Client, name: &str, origin: i64) -> Result<Vec<E
             ..ExecutionFilter::default()
         };
         for it in client.executions(&filter)?.into_iter().filter(|it| it.origin == origin) {
-            let known = last.entry(it.fire_time_ms).or_insert_with(|| it.clone());
+            let known = last.entry(it.fire_time).or_insert_with(|| it.clone());
             if known.attempt < it.attempt {
                 *known = it;
             }

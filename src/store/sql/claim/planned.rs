@@ -39,7 +39,7 @@ pub(crate) fn planned_want(planned: &[PlannedRequest<'_>]) -> BatchRows {
     let requests = || planned.iter().map(|(request, _)| *request);
     let occurrences = || planned.iter().map(|(_, occurrence)| *occurrence);
     BatchRows::new(occurrences().map(|it| it.entry.id.0))
-        .same("state", ScheduleState::Active.as_str())
+        .same("state", ScheduleState::Active.stored())
         .times("prev_fire_time", occurrences().map(|it| it.prev))
         .times("next_fire_time", occurrences().map(|it| it.at))
         .ints("version", occurrences().map(|it| it.entry.version))

@@ -86,7 +86,7 @@ answer! {
         name: String = "e.name", Row::loose_text;
         generation: i64 = "e.generation", Row::loose_int;
         expected_by: Option<Millis> = "e.expected_by", Row::maybe_int;
-        state: Option<ScheduleState> = "e.state", Row::word;
+        state: Option<ScheduleState> = "e.state", Row::state;
         is_contained: bool = "CASE WHEN e.paused_by = 'firetime' THEN 1 ELSE 0 END AS contained", Row::flag;
         has_active_job: bool =
             "CASE WHEN j.state = 'EXECUTING' THEN 1 ELSE 0 END AS job_is_active", Row::flag;

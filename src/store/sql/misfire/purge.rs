@@ -303,7 +303,7 @@ fn delete_chains(dialect: Dialect, ends: &[&Old]) -> Statement {
 #[cfg(test)]
 pub(crate) fn delete_for_test(dialect: Dialect, schedule: i64, scheduled: Timestamp) -> [Statement; 2] {
     let last = Old { schedule, generation: 0, origin: 0, scheduled, attempts: 0 };
-    let state = ScheduleState::Complete.as_str().to_owned();
+    let state = ScheduleState::Complete.stored().to_owned();
     let (name, ended, is_over) = (None, None, true);
     let (prev, next, version, fence) = (scheduled, scheduled, 0, 0);
     let spent = Seen { id: schedule, name, ended, is_over, state, prev, next, version, fence };

@@ -33,7 +33,7 @@ pub(crate) fn streak(session: &mut dyn Session, query: &StreakQuery) -> Step<Opt
     let (Some(version), Ok(pause_after)) = (version, when::pause_after(pause_after)) else {
         return Ok(None);
     };
-    if state != ScheduleState::Active.as_str() || pause_after == PauseAfter::Never {
+    if state != ScheduleState::Active.stored() || pause_after == PauseAfter::Never {
         return Ok(None);
     }
     for reach in [query.reach.at_most(Reach::FIRST), query.reach] {

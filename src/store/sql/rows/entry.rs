@@ -79,7 +79,7 @@ impl Raw {
 
     /// What the row means, or why it means nothing.
     pub(crate) fn understand(self) -> Result<Entry, String> {
-        let state: ScheduleState = self.state.parse().map_err(|unknown| format!("state {unknown}"))?;
+        let state = ScheduleState::read(&self.state).map_err(|unknown| format!("state {unknown}"))?;
         if self.name.is_empty() {
             return Err("name is empty or no text".to_owned());
         }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::fault::{Fault, Step};
-use crate::domain::{JobId, NodeId, ScheduleId, Timestamp, Token};
+use crate::domain::{JobId, NodeId, ScheduleId, ScheduleState, Timestamp, Token};
 use crate::store::columns::{Cell, Column, Datum, NO_TIME, Spec, Stored};
 use crate::store::guard::Guard;
 
@@ -261,6 +261,11 @@ impl Row {
     /// The next column, a word of ours; none if it is another.
     pub(crate) fn word<T: FromStr>(&mut self) -> Step<Option<T>> {
         Ok(self.loose_text()?.parse().ok())
+    }
+
+    /// The next column, the state of a schedule; none for a word that is not known.
+    pub(crate) fn state(&mut self) -> Step<Option<ScheduleState>> {
+        Ok(ScheduleState::read(&self.loose_text()?).ok())
     }
 
     /// The next column, a token; none where somebody wrote something else there by hand.

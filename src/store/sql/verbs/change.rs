@@ -252,10 +252,10 @@ fn condition(dialect: Dialect, rule: &Rule, rows: &[&Change]) -> String {
             Some(Seen::Loosely(_)) => format!("{} = {was}", dialect.loosely(&is)),
             Some(Seen::NoState) => {
                 let known: Vec<String> =
-                    ScheduleState::ALL.iter().map(|state| format!("'{}'", state.as_str())).collect();
+                    ScheduleState::ALL.iter().map(|state| format!("'{}'", state.stored())).collect();
                 format!("COALESCE({is}, '') NOT IN ({})", known.join(", "))
             }
-            Some(Seen::Not(state)) => format!("{is} <> '{}'", state.as_str()),
+            Some(Seen::Not(state)) => format!("{is} <> '{}'", state.stored()),
             _ if column == Column::Id => dialect.seek(&is, &was),
             _ => format!("{is} = {was}"),
         }

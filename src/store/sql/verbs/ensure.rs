@@ -21,7 +21,7 @@ pub(crate) fn prepare(session: &mut dyn Session, definition: &Definition) -> Ste
     let job = node::job(session, &definition.application, &definition.job, now)?;
     let fence_from = node::fence_mark(session, &definition.application)?;
     let seen = seen(session, &definition.application, &definition.name, "")?;
-    let waiting = match seen.filter(|seen| seen.state == ScheduleState::Removed.as_str()) {
+    let waiting = match seen.filter(|seen| seen.state == ScheduleState::Removed.stored()) {
         Some(removed) => change::waiting(session, &definition.application, removed.id)?,
         None => Vec::new(),
     };
@@ -220,7 +220,7 @@ pub(super) fn change(
     let withdrawal = wanted.withdrawal(ScheduleId(id), stored, &edit);
     let update = sql("UPDATE QRTZ_EXECUTE SET version = version + 1");
     let update = assigned(update, stored, &becomes);
-    let is_broken = stored.state == ScheduleState::Error.as_str();
+    let is_broken = stored.state == ScheduleState::Error.stored();
     let retimes = matches!(edit, Edit::Retime(_));
     let (update, guard) = match edit {
         Edit::None => return Ok(ensured),

@@ -428,7 +428,7 @@ fn make_queue(session: &mut dyn Session, application: &str, job: &JobSpec) -> St
         listed("", When::COLUMNS),
         ", ?".repeat(cells.len())
     ));
-    let insert = insert.bind(application).bind(row.name).bind(QueueRow::STATE.as_str());
+    let insert = insert.bind(application).bind(row.name).bind(QueueRow::STATE.stored());
     let insert = cells.into_iter().fold(insert, Statement::bind);
     session.execute(&insert.push(&session.dialect().or_leave("QRTZ_EXECUTE", "name"))).map(drop)
 }

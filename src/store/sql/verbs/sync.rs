@@ -244,7 +244,7 @@ pub(crate) fn owned(application: &str, owner: &str) -> Statement {
         "SELECT {} FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.owner = ? \
          AND (e.state IS NULL OR e.state <> '{}')",
         Found::columns(),
-        ScheduleState::Removed.as_str()
+        ScheduleState::Removed.stored()
     ));
     question.bind_all((application, owner))
 }

@@ -73,7 +73,7 @@ pub(super) fn plan_anew(session: &mut dyn Session, repairs: &[&Repair]) -> Step<
             .ints("generation", each().map(|it| it.generation))
             .times("last", each().map(|it| it.cursor.prev))
             .times("at", each().map(|it| it.now))
-            .alike("state", each().map(|it| Cow::Borrowed(it.state.as_str())));
+            .alike("state", each().map(|it| Cow::Borrowed(it.state.stored())));
         let sets = [("last_fire_time", "w.last"), ("ended_time", "w.at"), ("end_state", "w.state")];
         let this = dialect.seek("t.execute_id", "w.id");
         let not_ended = format!("{this} AND t.generation = w.generation AND t.ended_time = -1");

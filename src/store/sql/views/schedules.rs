@@ -169,7 +169,7 @@ impl Way {
 fn in_state(application: &str, state: ScheduleState) -> Statement {
     sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.state = ? LIMIT ?").bind_all((
         application,
-        state.as_str(),
+        state.stored(),
         FEW + 1,
     ))
 }
@@ -245,7 +245,7 @@ pub(crate) fn sketches(
         Way::All => question,
         // SQLite takes a partial index only for its own words.
         Way::State(state) => {
-            let state = state.as_str();
+            let state = state.stored();
             question.push(&format!(" AND e.state IN ('PAUSED', 'ERROR') AND e.state = '{state}'"))
         }
         Way::Unmet => question.push(
