@@ -32,7 +32,7 @@ struct Charge {
 
 /// Tried five times in all, after 1 s, 2 s, 4 s and 8 s; each time for at most 10 s.
 const CHARGE: Job<Charge> = Job::new("charge")
-    .timeout(Duration::from_secs(10))
+    .time_limit(Duration::from_secs(10))
     .retry(Retry::exponential(Duration::from_secs(1), Duration::from_secs(60)).at_most(4));
 
 type Failure = (StatusCode, String);

@@ -24,7 +24,7 @@ use sqlx::postgres::PgPoolOptions;
 use tokio::signal::unix::{SignalKind, signal};
 
 const RETRY: Retry = Retry::exponential(Duration::from_secs(1), Duration::from_secs(60)).at_most(4);
-const CHARGE: Job<i64> = Job::new("charge").timeout(Duration::from_secs(10)).retry(RETRY);
+const CHARGE: Job<i64> = Job::new("charge").time_limit(Duration::from_secs(10)).retry(RETRY);
 const INVOICE: Job<i64> = Job::new("invoice").retry(RETRY);
 const REMIND: Job<i64> = Job::new("remind").retry(RETRY);
 

@@ -103,7 +103,7 @@ impl Builder {
     /// # let folder = tempfile::tempdir()?;
     /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
     ///
-    /// const PING: Job<String> = Job::new("ping").timeout(Duration::from_secs(30));
+    /// const PING: Job<String> = Job::new("ping").time_limit(Duration::from_secs(30));
     ///
     /// # tokio::runtime::Runtime::new()?.block_on(async {
     /// let scheduler = Scheduler::builder("shop", &url)

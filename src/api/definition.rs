@@ -84,9 +84,9 @@ impl Schedule {
         self
     }
 
-    /// How long a handler may take, in place of what its job says ([`Job::timeout`]). Default: as its job
+    /// How long a handler may take, in place of what its job says ([`Job::time_limit`]). Default: as its job
     /// says; from 1 ms on.
-    pub fn timeout(mut self, limit: Duration) -> Self {
+    pub fn time_limit(mut self, limit: Duration) -> Self {
         self.definition.time_limit = Some(millis(limit).max(1));
         self
     }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::api::spans::as_millis;
 use crate::domain::LaneHealth;
 use crate::node::{LeaseFigures, Node, Stage};
 
-/// A node's own state, without asking the database: for the probes of an orchestrator.
+/// A node's own state, without asking the database: for the probes of an orchestrator. As JSON, spans are milliseconds.
 ///
 /// A node is *live* until it cannot go on: then only another process helps. It is *ready* while it claims
 /// and runs executions: after its first poll, and not while it drains or shuts down, has lost its lease, or
@@ -42,8 +43,10 @@ pub struct Health {
     pub lanes: Vec<LaneHealth>,
     /// How much longer the node may claim and start executions without another confirmed heartbeat; zero once
     /// its lease has ended.
+    #[serde(serialize_with = "as_millis")]
     pub lease: Duration,
     /// How long ago the last heartbeat was sent that the database has confirmed.
+    #[serde(serialize_with = "as_millis")]
     pub last_heartbeat: Duration,
     /// The reasons why the node is not ready, a line each; empty if it is.
     pub problems: Vec<String>,

@@ -147,14 +147,14 @@ impl<P> Job<P> {
     }
 
     /// How long a handler may take, counted from its first instruction. Default: as long as it likes; from 1
-    /// ms on, kept to the millisecond. [`Schedule::timeout`](crate::Schedule::timeout) goes before it.
+    /// ms on, kept to the millisecond. [`Schedule::time_limit`](crate::Schedule::time_limit) goes before it.
     ///
     /// At the limit the execution is TIMED_OUT, whether or not its handler returns, and
     /// [`Context::is_cancelled`](crate::Context::is_cancelled) is true. That is a failure, and [`Job::retry`]
     /// decides about a retry, which waits until the handler has returned or its node is gone. Until then it
     /// keeps its thread, and is shown as stuck. What it answers then changes nothing. An async handler's
     /// future is dropped once its grace is over, which is its return.
-    pub const fn timeout(mut self, limit: Duration) -> Self {
+    pub const fn time_limit(mut self, limit: Duration) -> Self {
         const LEAST: Duration = Duration::from_millis(1);
         self.policy.time_limit = Some(if limit.as_millis() == 0 { LEAST } else { limit });
         self
@@ -300,7 +300,7 @@ impl<P> Job<P> {
     /// use std::time::Duration;
     ///
     /// const FETCH: Job<String> =
-    ///     Job::new("fetch").timeout(Duration::from_secs(30)).grace(Duration::from_millis(500));
+    ///     Job::new("fetch").time_limit(Duration::from_secs(30)).grace(Duration::from_millis(500));
     /// # let _ = FETCH;
     /// ```
     ///

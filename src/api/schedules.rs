@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::api::client::{Above, Client};
 use crate::api::{ScheduleView, config};
-use crate::domain::{Error, ErrorKind, ScheduleState, Timestamp};
+use crate::domain::{Error, ErrorKind, ScheduleState, Timestamp, UnknownWord};
 use crate::store;
 use crate::store::figures::REPAIRED;
 use crate::store::schedules::{Among, ScheduleKey, ScheduleQuery};
@@ -68,7 +68,7 @@ impl Default for ScheduleFilter {
 }
 
 /// How schedules stand. One may stand in several ways at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Standing {
     /// In error: its row cannot be understood, and it does not fire.
@@ -162,13 +162,17 @@ impl Standing {
 }
 
 impl FromStr for Standing {
-    type Err = Error;
+    type Err = UnknownWord;
 
-    fn from_str(word: &str) -> Result<Self, Error> {
-        Self::ALL.iter().copied().find(|standing| standing.as_str() == word).ok_or_else(|| {
-            let words = Self::ALL.iter().map(|it| it.as_str()).collect::<Vec<_>>().join(", ");
-            Error::new(ErrorKind::Config, format!("schedules do not stand {word:?}: one of {words}"))
-        })
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        let found = Self::ALL.iter().find(|standing| standing.as_str() == word);
+        found.copied().ok_or_else(|| UnknownWord::new("standing of schedules", word))
+    }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }
 

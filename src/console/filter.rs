@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use super::web::query::Query;
 use super::web::trouble::Trouble;
 use super::words::instant::instant;
-use crate::{AuditFilter, ExecutionFilter, ExecutionState, ScheduleFilter};
+use crate::{AuditFilter, ExecutionFilter, ExecutionState, ScheduleFilter, Standing};
 
 pub(super) fn executions(query: &Query, now: DateTime<Utc>) -> Result<ExecutionFilter, Trouble> {
     let state = |word: &str| {
@@ -31,11 +31,17 @@ pub(super) fn executions(query: &Query, now: DateTime<Utc>) -> Result<ExecutionF
 }
 
 pub(super) fn schedules(query: &Query) -> Result<ScheduleFilter, Trouble> {
+    let standing = |word: &str| {
+        word.parse().map_err(|_| {
+            let words: Vec<&str> = Standing::ALL.iter().map(|it| it.as_str()).collect();
+            Trouble::wrong(format!("Schedules do not stand {word:?}: write one of {}.", words.join(", ")))
+        })
+    };
     Ok(ScheduleFilter {
         text: query.typed("q").map(str::to_owned),
         job: query.text("job"),
         owner: query.text("owner"),
-        standing: query.get("state").map(str::parse).transpose()?,
+        standing: query.get("state").map(standing).transpose()?,
         neglected_first: query.get("first").is_some(),
         after: query.get("after").map(str::parse).transpose()?,
         ..ScheduleFilter::default()

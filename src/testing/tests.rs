@@ -138,7 +138,7 @@ fn an_occurrence_is_skipped_while_the_one_before_runs() {
 
 #[test]
 fn a_time_limit_ends_a_handler_that_sleeps() {
-    const SLOW: Job<()> = Job::new("slow").timeout(Duration::from_secs(30));
+    const SLOW: Job<()> = Job::new("slow").time_limit(Duration::from_secs(30));
     let mut cluster = TestCluster::new("shop");
     let time = cluster.time();
     let told = Arc::new(AtomicU32::new(0));

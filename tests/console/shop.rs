@@ -17,7 +17,7 @@ use crate::until;
 
 pub const APPLICATION: &str = "shop";
 pub const BILLING: Job<String> = Job::new("billing").description("sends what customers owe");
-pub const REPORT: Job<String> = Job::new("nightly-report").timeout(Duration::from_secs(900));
+pub const REPORT: Job<String> = Job::new("nightly-report").time_limit(Duration::from_secs(900));
 const INDEX: Job<String> = Job::new("search-index").concurrency(2);
 const MAIL: Job<String> = Job::new("mail").retry(Retry::fixed(Duration::from_secs(3_600))).lane("slow");
 const RATES: Job<String> = Job::new("exchange-rates");

@@ -236,7 +236,7 @@ fn a_definition_is_replaced_on_demand_alone(kind: ServerKind) {
     let client = Client::connect(APPLICATION, &database.url).unwrap();
     let add = ["schedules", "add", "yearly", "--job", WORK.name(), "--cron", "0 0 0 1 1 ? 2090-2099"];
     let add = |more: &[&str]| on(&database, &[&add[..], more].concat());
-    let whole = ["--payload", "7", "--timeout", "5m", "--description", "new year", "--pause-after", "3"];
+    let whole = ["--payload", "7", "--time-limit", "5m", "--description", "new year", "--pause-after", "3"];
     let whole = [&whole[..], &["--expected-by", "2h"]].concat();
     assert!(succeeded(&add(&whole)).ends_with("yearly: created\n"));
     assert!(succeeded(&add(&whole)).ends_with("yearly: nothing was changed, it is so\n"));
@@ -270,12 +270,12 @@ fn a_change_of_one_field_keeps_all_others(kind: ServerKind) {
     let job = firetime::Job::new("copy");
     client.ensure(&Schedule::new("hourly", job, &payload.unwrap(), hourly).unwrap()).run().unwrap();
     let before = client.schedule("hourly").unwrap();
-    let dry = said(&["hourly", "--timeout", "90s", "--misfire", "do_nothing", "--dry-run"]);
+    let dry = said(&["hourly", "--time-limit", "90s", "--misfire", "do_nothing", "--dry-run"]);
     let differs = "  misfire: FIRE_ONCE -> DO_NOTHING\n  time limit: none -> 90000 ms\n";
     assert_eq!(dry, format!("{differs}  would withdraw nothing\nnothing was changed\n"));
-    let changed = said(&["hourly", "--timeout", "90s", "--misfire", "do_nothing"]);
+    let changed = said(&["hourly", "--time-limit", "90s", "--misfire", "do_nothing"]);
     assert_eq!(changed, format!("hourly: changed\n{differs}"));
-    assert_eq!(said(&["hourly", "--timeout", "90s"]), "hourly: nothing was changed, it is so\n");
+    assert_eq!(said(&["hourly", "--time-limit", "90s"]), "hourly: nothing was changed, it is so\n");
     assert_eq!(
         said(&["hourly", "--expected-by", "10m"]),
         "hourly: changed\n  expected by: none -> 600000 ms\n"
@@ -285,11 +285,11 @@ fn a_change_of_one_field_keeps_all_others(kind: ServerKind) {
         "hourly: changed\n  expected by: 600000 ms -> none\n"
     );
     assert_eq!(
-        said(&["hourly", "--clear=timeout,overlap,end"]),
+        said(&["hourly", "--clear=time-limit,overlap,end"]),
         "hourly: changed\n  time limit: 90000 ms -> none\n"
     );
-    let both = ["schedules", "set", "hourly", "--clear=timeout", "--timeout", "1m"];
-    assert!(refused(&on(&database, &both), 2).contains("--timeout sets what --clear takes away"));
+    let both = ["schedules", "set", "hourly", "--clear=time-limit", "--time-limit", "1m"];
+    assert!(refused(&on(&database, &both), 2).contains("--time-limit sets what --clear takes away"));
     let start = refused(&on(&database, &["schedules", "set", "hourly", "--clear=start"]), 2);
     assert!(start.contains("its interval counts from its start"), "{start}");
     let after = client.schedule("hourly").unwrap();

@@ -537,7 +537,8 @@ fn a_slow_job_changes_to_the_automatic_lane(kind: ServerKind) {
 
 /// Its execution is TIMED_OUT while it hangs, and keeps its thread; the retry waits for its return.
 fn a_handler_that_hangs_is_timed_out(kind: ServerKind) {
-    const HANGS: Job<String> = Job::new("hangs").timeout(Duration::from_secs(600)).retry(Retry::fixed(SOON));
+    const HANGS: Job<String> =
+        Job::new("hangs").time_limit(Duration::from_secs(600)).retry(Retry::fixed(SOON));
     let database = kind.fresh();
     let (tell, told) = teller();
     let (let_go, hang) = channel::<()>();
@@ -554,7 +555,7 @@ fn a_handler_that_hangs_is_timed_out(kind: ServerKind) {
     let client = scheduler.client();
     let soon = Trigger::once(Utc::now() + TimeDelta::milliseconds(200)).unwrap();
     let schedule = Schedule::new("hangs", HANGS, &String::new(), soon).unwrap();
-    client.ensure(&schedule.timeout(Duration::from_millis(300))).run().unwrap();
+    client.ensure(&schedule.time_limit(Duration::from_millis(300))).run().unwrap();
     let timed_out = |event: &Event| match event {
         Event::TimedOut { attempt } => Some(attempt.execution),
         _ => None,

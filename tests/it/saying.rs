@@ -198,8 +198,9 @@ fn the_program_follows_beyond_a_time_limit(kind: ServerKind) {
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
 
-    const SLOW: Job<()> =
-        Job::new("slow").timeout(Duration::from_millis(100)).retry(Retry::fixed(Duration::ZERO).at_most(1));
+    const SLOW: Job<()> = Job::new("slow")
+        .time_limit(Duration::from_millis(100))
+        .retry(Retry::fixed(Duration::ZERO).at_most(1));
     let database = kind.fresh();
     let client = client(&database);
     let (open, gate) = channel::<()>();

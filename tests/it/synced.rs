@@ -309,7 +309,7 @@ mod program {
         client.sync("billing", 42, &listed).actor("ci").run().unwrap();
         let shown = succeeded(&database, &["schedules", "show", "daily"]);
         assert!(shown.contains("billing, revision 42, written ") && !shown.contains("by hand"), "{shown}");
-        let set = ["schedules", "set", "daily", "--priority", "7", "--timeout", "90s", "--actor", "ann"];
+        let set = ["schedules", "set", "daily", "--priority", "7", "--time-limit", "90s", "--actor", "ann"];
         let said = succeeded(&database, &set);
         let kept =
             "  by hand: priority, time limit; syncs of billing leave them so until --reset gives them back\n";

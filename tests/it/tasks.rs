@@ -160,7 +160,7 @@ fn hundreds_of_handlers_wait_at_once(kind: ServerKind) {
 fn a_handler_that_is_to_end_is_told_and_dropped(kind: ServerKind) {
     const SLOW: Job<String> = Job::new("slow").grace(Duration::from_millis(200));
     const LIMITED: Job<String> = Job::new("limited")
-        .timeout(Duration::from_millis(300))
+        .time_limit(Duration::from_millis(300))
         .grace(LONG)
         .retry(Retry::fixed(Duration::from_millis(100)).at_most(1));
     let (database, runtime) = (kind.fresh(), threads());

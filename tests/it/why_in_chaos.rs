@@ -341,7 +341,7 @@ fn an_overlap(kind: ServerKind) {
 }
 
 fn a_hang(kind: ServerKind) {
-    const HANG: Job<()> = Job::new("hang").timeout(Duration::from_millis(300));
+    const HANG: Job<()> = Job::new("hang").time_limit(Duration::from_millis(300));
     let database = kind.fresh();
     let client = client(&database);
     let (open, hang) = hanging();

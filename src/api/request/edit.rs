@@ -49,8 +49,8 @@ request! {
     /// assert!(matches!(edit.if_version(plan.version).run()?, Edited::Changed(_)));
     /// assert_eq!(client.edit("nightly").priority(7).run()?, Edited::Unchanged);
     /// assert_eq!(client.schedule("nightly")?.schedule.trigger, "cron 0 0 4 * * ? [Europe/Berlin]");
-    /// client.edit("nightly").timeout(std::time::Duration::from_secs(90)).run()?;
-    /// client.edit("nightly").timeout(None).run()?;
+    /// client.edit("nightly").time_limit(std::time::Duration::from_secs(90)).run()?;
+    /// client.edit("nightly").time_limit(None).run()?;
     /// assert_eq!(client.schedule("nightly")?.time_limit, None, "it is its job's again");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -181,9 +181,9 @@ impl Edit<'_> {
         self
     }
 
-    /// As [`Schedule::timeout`](crate::Schedule::timeout); with `None` its job says how long. Default: as it
+    /// As [`Schedule::time_limit`](crate::Schedule::time_limit); with `None` its job says how long. Default: as it
     /// is.
-    pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
+    pub fn time_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.changes.time_limit = Some(limit.into().map(|limit| millis(limit).max(1)));
         self
     }
@@ -458,7 +458,7 @@ mod tests {
         let cron = Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap().with_gap(Gap::Skip);
         let end = DateTime::from_timestamp_millis(4_000_000_000_000).unwrap();
         let nightly = Schedule::new("s", job, &(), Trigger::Cron(cron)).unwrap().ending(end).pause_after(3);
-        client.ensure(&nightly.timeout(Duration::from_secs(9)).overlap(Overlap::Queue(2))).run().unwrap();
+        client.ensure(&nightly.time_limit(Duration::from_secs(9)).overlap(Overlap::Queue(2))).run().unwrap();
         let before = client.schedule("s").unwrap();
         let Edited::Changed(plan) = client.edit("s").cron("0 45 2 * * ?").run().unwrap() else { panic!() };
         let [difference] = &plan.differences[..] else { panic!("{plan:?}") };
@@ -496,7 +496,7 @@ mod tests {
                 .priority(-2)
                 .misfire(MisfirePolicy::FireAll)
                 .misfire_threshold(second * 90)
-                .timeout(second)
+                .time_limit(second)
                 .overlap(Overlap::Replace)
                 .pause_after(0)
         };
@@ -515,11 +515,11 @@ mod tests {
         client.ensure(&made()).run().unwrap();
         let plain = client.schedule("s").unwrap();
         let start = client.now().unwrap() + second;
-        let named = made().starting(start).ending(start + 90 * second).description("so").timeout(second);
+        let named = made().starting(start).ending(start + 90 * second).description("so").time_limit(second);
         let named = named.misfire_threshold(second * 90).overlap(Overlap::Replace).pause_after(3);
         client.ensure(&named.expected_by(second)).run().unwrap();
         let edit = || {
-            let edit = client.edit("s").starting(None).ending(None).description("").timeout(None);
+            let edit = client.edit("s").starting(None).ending(None).description("").time_limit(None);
             edit.misfire_threshold(None).overlap(None).pause_after(None).expected_by(None)
         };
         let Edited::Changed(plan) = edit().run().unwrap() else { panic!() };

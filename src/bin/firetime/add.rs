@@ -48,7 +48,7 @@ pub(crate) enum Clearable {
     End,
     Description,
     MisfireThreshold,
-    Timeout,
+    TimeLimit,
     Overlap,
     PauseAfter,
     ExpectedBy,
@@ -62,7 +62,7 @@ impl Clearable {
             Self::End => edit.ending(None),
             Self::Description => edit.description(""),
             Self::MisfireThreshold => edit.misfire_threshold(None),
-            Self::Timeout => edit.timeout(None),
+            Self::TimeLimit => edit.time_limit(None),
             Self::Overlap => edit.overlap(None),
             Self::PauseAfter => edit.pause_after(None),
             Self::ExpectedBy => edit.expected_by(None),
@@ -76,7 +76,7 @@ impl Clearable {
             Self::End => (fields.end.is_some(), "--end"),
             Self::Description => (fields.description.is_some(), "--description"),
             Self::MisfireThreshold => (fields.misfire_threshold.is_some(), "--misfire-threshold"),
-            Self::Timeout => (fields.time_limit.is_some(), "--timeout"),
+            Self::TimeLimit => (fields.time_limit.is_some(), "--time-limit"),
             Self::Overlap => (fields.overlap.is_some(), "--overlap"),
             Self::PauseAfter => (fields.pause_after.is_some(), "--pause-after"),
             Self::ExpectedBy => (fields.expected_by.is_some(), "--expected-by"),
@@ -159,7 +159,7 @@ impl Fields {
         let edit = self.priority.iter().fold(edit, |edit, priority| edit.priority(*priority));
         let edit = self.misfire.iter().fold(edit, |edit, policy| edit.misfire(*policy));
         let edit = self.misfire_threshold.iter().fold(edit, |edit, span| edit.misfire_threshold(*span));
-        let edit = self.time_limit.iter().fold(edit, |edit, limit| edit.timeout(*limit));
+        let edit = self.time_limit.iter().fold(edit, |edit, limit| edit.time_limit(*limit));
         let edit = self.overlap.iter().fold(edit, |edit, rule| edit.overlap(*rule));
         let edit = self.pause_after.iter().fold(edit, |edit, count| edit.pause_after(*count));
         self.expected_by.iter().fold(edit, |edit, span| edit.expected_by(*span))
@@ -179,7 +179,7 @@ impl Fields {
         let schedule = self.misfire.iter().fold(schedule, |schedule, policy| schedule.misfire(*policy));
         let threshold = self.misfire_threshold.iter();
         let schedule = threshold.fold(schedule, |schedule, span| schedule.misfire_threshold(*span));
-        let schedule = self.time_limit.iter().fold(schedule, |schedule, limit| schedule.timeout(*limit));
+        let schedule = self.time_limit.iter().fold(schedule, |schedule, limit| schedule.time_limit(*limit));
         let schedule = self.overlap.iter().fold(schedule, |schedule, rule| schedule.overlap(*rule));
         let schedule = self.pause_after.iter().fold(schedule, |schedule, count| schedule.pause_after(*count));
         Ok(self.expected_by.iter().fold(schedule, |schedule, span| schedule.expected_by(*span)))

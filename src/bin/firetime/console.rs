@@ -85,7 +85,7 @@ pub(crate) fn new_token(name: &str, role: Role, out: &mut dyn Write) -> Result {
     if name.is_empty() || name.chars().any(char::is_whitespace) {
         return Err(Failure::Usage(format!("{name:?}: a program's name in the users file is one word")));
     }
-    let NewToken { token, hash } = NewToken::generate()?;
+    let NewToken { token, hash, .. } = NewToken::generate()?;
     writeln!(out, "{token}\ntoken {name} {role} {hash}")?;
     Ok(())
 }

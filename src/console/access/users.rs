@@ -1,6 +1,7 @@
 //! The users file: who may log in, and which programs may ask.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -52,12 +53,20 @@ struct Last {
 type Stamp = [i128; 5];
 
 /// A token for a program, and what the users file has in its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NewToken {
     /// What the program sends: `Authorization: Bearer TOKEN`. It is kept nowhere.
     pub token: String,
     /// The hash at the end of the program's line in the file of [`Users`].
     pub hash: String,
+}
+
+/// Without the token.
+impl fmt::Debug for NewToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewToken").field("hash", &self.hash).finish_non_exhaustive()
+    }
 }
 
 impl NewToken {

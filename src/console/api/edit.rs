@@ -190,7 +190,7 @@ impl Set {
             None => edit,
         };
         let edit = match &self.time_limit {
-            Some(limit) => edit.timeout(span("time_limit", limit)?),
+            Some(limit) => edit.time_limit(span("time_limit", limit)?),
             None => edit,
         };
         let edit = match &self.overlap {

@@ -14,15 +14,18 @@ use crate::domain::ExecutionState;
 /// Who begins later than this after its fire time is late.
 const LATE: Duration = Duration::from_secs(5);
 
-/// What a replay came to. As JSON, instants are RFC 3339, and spans are milliseconds.
+/// What a replay came to. As JSON, instants are epoch milliseconds, and spans are
+/// milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Replayed {
     /// Whose past it is.
     pub application: String,
     /// Where it begins.
+    #[serde(with = "chrono::serde::ts_milliseconds")]
     pub since: DateTime<Utc>,
     /// Where it ends.
+    #[serde(with = "chrono::serde::ts_milliseconds")]
     pub until: DateTime<Utc>,
     /// How many nodes there were without a change.
     pub nodes: usize,

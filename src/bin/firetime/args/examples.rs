@@ -90,7 +90,7 @@ pub(super) const ADD: &str = timed!(
 pub(super) const SET: &str = timed!(
     "  firetime schedules set nightly --application shop --cron '0 30 2 * * ?' --dry-run
   firetime schedules set nightly --application shop --misfire do_nothing --misfire-threshold 5m --yes
-  firetime schedules set nightly --application shop --clear=end,timeout
+  firetime schedules set nightly --application shop --clear=end,time-limit
   firetime schedules set nightly --application shop --reset=priority,trigger"
 );
 

@@ -308,7 +308,7 @@ impl Surroundings<'_> {
         let RawSet { subject, fields, clear: clears, reset: resets, yes, dry_run } = set;
         let fields = self.fields(fields)?;
         if fields.are_none() && clears.is_empty() && resets.is_none() {
-            let which = "which field? Give at least one, such as --cron, --payload or --timeout, or --clear, or --reset";
+            let which = "which field? Give at least one, such as --cron, --payload or --time-limit, or --clear, or --reset";
             return Err(Failure::Usage(which.to_owned()));
         }
         if let Some(option) = clears.iter().find_map(|field| field.named_in(&fields)) {
@@ -335,7 +335,7 @@ impl Surroundings<'_> {
             priority: raw.priority,
             misfire: raw.misfire,
             misfire_threshold: raw.misfire_threshold,
-            time_limit: raw.timeout,
+            time_limit: raw.time_limit,
             overlap: raw.overlap,
             pause_after: raw.pause_after,
             expected_by: raw.expected_by,

@@ -397,13 +397,14 @@ pub(super) struct RawSet {
     pub(super) subject: RawSubject,
     #[command(flatten)]
     pub(super) fields: RawFields,
-    /// Takes fields away, which are then as if they had never been named, such as --clear=end,timeout: no
+    /// Takes fields away, which are then as if they had never been named, such as --clear=end,time-limit: no
     /// end, the job's time limit
     #[arg(long, value_name = "FIELDS", require_equals = true, value_delimiter = ',')]
     pub(super) clear: Vec<Clearable>,
     /// Gives fields that were changed by hand back to the code of its owner, whose next sync sets them, such
     /// as --reset=priority,trigger; without any, all of them
-    #[arg(long, value_name = "FIELDS", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
+    #[arg(long, value_name = "FIELDS", num_args = 0..=1, require_equals = true, value_delimiter = ',',
+        value_parser = field)]
     pub(super) reset: Option<Vec<ScheduleField>>,
     /// Changes it although that withdraws occurrences that are due; without this it is only told how many
     #[arg(long)]
@@ -466,7 +467,7 @@ pub(super) struct RawFields {
     /// How long a handler may take, in place of what the job says: 1s or more, as 90s, 15m [default: as the
     /// job says]
     #[arg(long, value_name = "SPAN", allow_hyphen_values = true, value_parser = when::parse_span)]
-    pub(super) timeout: Option<Duration>,
+    pub(super) time_limit: Option<Duration>,
     /// What becomes of an occurrence while another execution has not ended: skip, queue:3 for up to three
     /// that wait, replace (the other is cancelled), or allow [default: skip for what recurs, allow for what
     /// fires once]
@@ -898,6 +899,14 @@ fn without_default(option: Arg) -> Arg {
 
 fn whole(text: &str) -> Result<i32, String> {
     text.parse().map_err(|_| "write a whole number, such as 5 or -3".to_owned())
+}
+
+/// A field by its name in JSON, or as an option is written.
+fn field(text: &str) -> Result<ScheduleField, String> {
+    text.trim().replace('-', "_").parse().map_err(|_| {
+        let names: Vec<String> = ScheduleField::ALL.iter().map(|it| it.as_str().replace('_', "-")).collect();
+        format!("say one or more of {}", names.join(", "))
+    })
 }
 
 fn misfire(text: &str) -> Result<MisfirePolicy, String> {

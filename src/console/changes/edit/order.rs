@@ -208,9 +208,9 @@ impl EditOrder {
                 let span = span()?;
                 Box::new(move |edit| edit.misfire_threshold(span))
             }
-            "timeout" => {
+            "time_limit" => {
                 let span = span()?;
-                Box::new(move |edit| edit.timeout(span))
+                Box::new(move |edit| edit.time_limit(span))
             }
             "overlap" | "waiting" => {
                 let rule = fields::overlap(self.value("overlap"), self.value("waiting"))?;
