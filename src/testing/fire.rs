@@ -10,6 +10,9 @@ use crate::store::Store;
 const SECOND: Millis = 1_000;
 const MINUTE: Millis = 60 * SECOND;
 
+/// Under each seed a node dies at the end of one of the first handlers, of so many at most.
+const SPARED: Millis = 8;
+
 /// What a machine is surrounded by.
 pub(super) struct World<'a> {
     pub(super) store: &'a dyn Store,
@@ -25,7 +28,7 @@ pub(super) enum CallFate {
     Unheard(Error),
 }
 
-/// What becomes of a node, now that a handler has begun or has done something.
+/// What becomes of a node, now that a handler has begun, has done something or has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeFate {
     GoesOn,
@@ -65,6 +68,8 @@ pub(super) struct Fire {
 
 struct Burning {
     dice: Dice,
+    /// So many handlers return before a node surely dies at the end of one.
+    spares: Millis,
     strikes_at: Boot,
     is_away_until: Boot,
 }
@@ -73,7 +78,8 @@ impl Fire {
     pub(super) fn of_seed(seed: u64, at: Timestamp) -> Self {
         let mut dice = Dice::new(seed, 0);
         let strikes_at = Boot::at(at.millis()) + dice.below(MINUTE);
-        let burning = Burning { dice, strikes_at, is_away_until: Boot::MIN };
+        let spares = dice.below(SPARED);
+        let burning = Burning { dice, spares, strikes_at, is_away_until: Boot::MIN };
         Self { burning: Some(burning), history: Some(Vec::new()), ..Self::default() }
     }
 
@@ -128,6 +134,13 @@ impl Fire {
             1 => standstill(dice),
             _ => NodeFate::GoesOn,
         }
+    }
+
+    /// What becomes of a node whose handler has returned, before the outcome is stored.
+    pub(super) fn fate_at_end(&mut self) -> NodeFate {
+        let Some(burning) = &mut self.burning else { return NodeFate::GoesOn };
+        burning.spares -= 1;
+        if burning.spares == -1 { NodeFate::Dies } else { self.fate_of_node() }
     }
 
     /// Lets something go wrong among so many nodes, if it is time.

@@ -186,6 +186,11 @@ impl TestNode {
 
     /// The next instant at which it does something by itself.
     pub(super) fn next_at(&self) -> Boot {
+        if self.turns.are_over { self.wakes_at() } else { self.frozen_until }
+    }
+
+    /// The same of what is left to do once its turns are over.
+    fn wakes_at(&self) -> Boot {
         let wakes = self.running.iter().map(|it| it.wakes_at);
         let machines = [
             self.poll.next_at(),
@@ -227,17 +232,22 @@ impl TestNode {
     /// Everything it does at this instant; whether that was anything.
     pub(super) fn run(&mut self, world: &mut World<'_>) -> bool {
         let now = self.clock.now().boot;
-        if self.turns.are_over && now < self.next_at() {
+        if self.turns.are_over && now < self.wakes_at() {
             return false;
         }
         let mut did = false;
         self.turns.are_over = false;
-        while !self.is_dead && self.frozen_until <= now && !self.turns.are_over {
+        while self.acts(now) && !self.turns.are_over {
             did = true;
-            let is_done = !self.goes_on(world) && now < self.next_at();
-            self.turns.are_over = is_done && self.frozen_until <= now;
+            let is_done = !self.goes_on(world) && now < self.wakes_at();
+            self.turns.are_over = is_done && self.acts(now);
         }
         did
+    }
+
+    /// Whether it neither has died nor stands still.
+    fn acts(&self, now: Boot) -> bool {
+        !self.is_dead && self.frozen_until <= now
     }
 
     fn goes_on(&mut self, world: &mut World<'_>) -> bool {
@@ -245,14 +255,17 @@ impl TestNode {
     }
 
     /// One turn of each machine and of what waits for one; whether another round is due for anything but the
-    /// machines.
+    /// machines. It ends where the node dies or stands still under a handler.
     fn round(&mut self, world: &mut World<'_>) -> bool {
         #[cfg(test)]
         {
             self.turns.rounds += 1;
         }
         let now = self.clock.now();
-        let has_run = self.settle_starts(world) | self.wake_handlers(now.boot, world);
+        let has_run = self.settle_starts(now.boot, world) | self.wake_handlers(now.boot, world);
+        if !self.acts(now.boot) {
+            return has_run;
+        }
         macro_rules! turn {
             ($actor:ident => $output:ident) => {{
                 let mut told = Vec::new();
@@ -268,13 +281,18 @@ impl TestNode {
         let has_freed = self.deliver(freed, now);
         let has_moved = turn!(dispatch => Dispatch) | turn!(start => Start);
         let mut did = has_run | has_freed | has_moved;
-        while let Some((lane, claimed)) = self.floors.take_ready() {
+        while self.acts(now.boot)
+            && let Some((lane, claimed)) = self.floors.take_ready()
+        {
             did = true;
             let first = self.runners[lane.place()].first(claimed);
             self.perform(lane, first, world);
         }
         self.floors.each().for_each(|(_, mut floor)| while floor.retires() {});
         self.take_arrivals();
+        if !self.acts(now.boot) {
+            return did;
+        }
         turn!(complete => Complete);
         did | self.starting.iter().any(|(.., settled)| !settled.is_empty())
     }
@@ -295,9 +313,13 @@ impl TestNode {
     }
 
     /// Executions whose rows say RUNNING begin; whether there were any.
-    fn settle_starts(&mut self, world: &mut World<'_>) -> bool {
+    fn settle_starts(&mut self, now: Boot, world: &mut World<'_>) -> bool {
         let mut did = false;
         for (lane, starting, settled) in std::mem::take(&mut self.starting) {
+            if !self.acts(now) {
+                self.starting.push((lane, starting, settled));
+                continue;
+            }
             match settled.try_recv() {
                 Err(TryRecvError::Empty) => self.starting.push((lane, starting, settled)),
                 answer => {
@@ -317,7 +339,11 @@ impl TestNode {
         self.running = asleep;
         let did = !due.is_empty();
         for it in due {
-            self.give_turn(it, world);
+            if self.acts(now) {
+                self.give_turn(it, world);
+            } else {
+                self.running.push(it);
+            }
         }
         did
     }
@@ -338,6 +364,7 @@ impl TestNode {
                 Some(Told::Ended) | None => {
                     self.tell(Some(running.execution), "its handler ends", world.fire);
                     self.floors.of(running.lane).finished(hire);
+                    self.meets(world.fire.fate_at_end(), world.fire);
                     return self.take_arrivals();
                 }
             }

@@ -18,6 +18,11 @@ const LINES: usize = 60;
 /// fail, are lost or are not heard of, and the database's clock is set: whether your handlers keep what they
 /// promise then, too. A handler that may be run twice, as each may be after a death, is to do nothing twice.
 ///
+/// A node dies or stands still where a handler begins, after each effect that it tells, and where it has
+/// returned and its outcome is not yet stored; while it [sleeps](super::TestTime::sleep); and with no handler
+/// under way. Under each seed a node dies at the end of one of the first eight handlers, so that a test's own
+/// assertion about handlers that tell nothing meets one that was run twice: let it run some 20 executions.
+///
 /// The test makes its nodes and its executions, says what handlers do by [`Effects::happened`] and what is
 /// expected by [`Effects::expect`], and [advances](TestCluster::advance). When it returns, the faults
 /// [end](TestCluster::heal), and what waits is run. Then each effect that was expected must have happened
@@ -187,6 +192,35 @@ mod tests {
         assert!(history.contains("queue:charge, attempt 2: its handler begins"), "{history}");
         assert!(history.ends_with(&format!("under_faults(\"shop\", [{seed}], ..)")), "{history}");
         assert_eq!(said_of(seed as u64, false), said[seed]);
+    }
+
+    /// It tells nothing: what it has done shows in the test's own assertion.
+    #[test]
+    fn a_handler_that_counts_is_run_twice_under_each_seed() {
+        for seed in 0..20 {
+            let counts: Arc<Mutex<Vec<u64>>> = Arc::default();
+            let counted = || {
+                under_faults("shop", [seed], |cluster, _| {
+                    let count = Arc::clone(&counts);
+                    let charge = move |_: &Context, order: u64| {
+                        count.lock().unwrap().push(order);
+                        Ok(())
+                    };
+                    cluster.node(|node| node.handler(CHARGE, charge)).unwrap();
+                    for order in 0..20 {
+                        cluster.client().enqueue(CHARGE, &order).run().unwrap();
+                        cluster.advance(2 * MINUTE);
+                    }
+                    cluster.heal();
+                    cluster.ran("queue:charge").times(20);
+                });
+            };
+            counted();
+            let first = std::mem::take(&mut *counts.lock().unwrap());
+            assert!(first.len() > 20, "seed {seed}: {first:?}");
+            counted();
+            assert_eq!(first, *counts.lock().unwrap(), "seed {seed}");
+        }
     }
 
     #[test]
