@@ -70,8 +70,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 ///
 /// Each node is the production engine: it polls, claims, takes over from dead nodes and repairs misfires. It
 /// looks around less often than in production, so that a day of the test's time takes milliseconds: it polls
-/// every five minutes, beats every two, is dead after six, and the misfire handler passes every 15; a node's
-/// own settings go before these. Clients' changes are heard at once. Store calls take no time.
+/// every five minutes, beats every two, is dead after six, and the misfire handler passes every 15. It removes
+/// nothing from the ledger, however long the test. A node's own settings go before these
+/// ([`Builder::retention`](crate::Builder::retention)). Clients' changes are heard at once. Store calls take
+/// no time.
 ///
 /// Handlers run one after the other, each until it ends or [sleeps](TestTime::sleep), so that they may share
 /// plain values with the test.
@@ -148,7 +150,8 @@ impl TestCluster {
             .poll_interval(5 * MINUTE)
             .heartbeat_interval(2 * MINUTE)
             .death_after(6 * MINUTE)
-            .misfire_interval(15 * MINUTE);
+            .misfire_interval(15 * MINUTE)
+            .retention(None);
         let plan = Plan::new(configure(builder).into_parts()?);
         self.join(&Arc::new(plan))
     }

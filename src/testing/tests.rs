@@ -37,6 +37,27 @@ fn a_day_of_cron_runs_each_hour_once() {
     assert_eq!(cluster.now(), at("2026-01-02T00:00:00Z"));
 }
 
+/// By default a node of production keeps 30 days.
+#[test]
+fn the_ledger_is_kept_unless_the_test_says_how_long() {
+    for (retention, count) in [(None, 40), (Some(10 * DAY), 10)] {
+        let mut cluster = TestCluster::new("shop");
+        let node = |node: Builder| {
+            let rare = fine(node)
+                .poll_interval(HOUR)
+                .heartbeat_interval(HOUR)
+                .death_after(3 * HOUR)
+                .misfire_interval(HOUR);
+            if retention.is_some() { rare.retention(retention) } else { rare }
+        };
+        cluster.node(node).unwrap();
+        let daily = Trigger::cron("0 0 2 * * ?", "UTC").unwrap();
+        cluster.client().ensure(&Schedule::new("daily", REPORT, &(), daily).unwrap()).run().unwrap();
+        cluster.advance(40 * DAY);
+        cluster.ran("daily").times(count);
+    }
+}
+
 /// The cost of a test is the looks of its nodes: a day has 720 beats, 288 polls and 96 passes of the misfire
 /// handler. Each takes one round of one node, and none of the others.
 #[test]

@@ -149,11 +149,12 @@ mod tests {
 
     use super::*;
     use crate::api::{Job, Schedule};
+    use crate::domain::Overlap;
     use crate::node::context::Context;
     use crate::trigger::Trigger;
 
     const CHARGE: Job<u64> = Job::new("charge").max_attempts(20);
-    const REPORT: Job<()> = Job::new("report");
+    const REPORT: Job<()> = Job::new("report").max_attempts(20);
     const MINUTE: Duration = Duration::from_secs(60);
 
     /// Charges orders; with keys, the bank takes each once.
@@ -247,7 +248,8 @@ mod tests {
                 cluster.node(|node| node.handler(REPORT, report.clone())).unwrap();
             }
             let hourly = Schedule::new("hourly", REPORT, &(), Trigger::cron("0 0 * * * ?", "UTC").unwrap());
-            cluster.client().ensure(&hourly.unwrap()).run().unwrap();
+            let hourly = hourly.unwrap().overlap(Overlap::Queue(3));
+            cluster.client().ensure(&hourly).run().unwrap();
             (1..=24).for_each(|hour| effects.expect((cluster.now() + hour * 60 * MINUTE).to_rfc3339()));
             cluster.advance(24 * 60 * MINUTE);
         });
