@@ -29,6 +29,7 @@ mod effects;
 mod fake;
 mod fire;
 pub(crate) mod floors;
+mod names;
 mod node;
 mod replay;
 mod seen;

@@ -31,18 +31,34 @@ impl std::fmt::Debug for Seen {
 
 impl TestCluster {
     /// The executions of a schedule that have succeeded; those of an enqueued job are of `queue:JOB`.
+    ///
+    /// # Panics
+    /// If nothing has ever been called so: neither a schedule, nor the queue of a job that has had a handler, a
+    /// schedule or an execution.
+    #[track_caller]
     pub fn ran(&self, schedule: &str) -> Seen {
+        self.check_name(schedule);
         self.seen(format!("successes of {schedule}"), schedule, &[ExecutionState::Succeeded])
     }
 
-    /// The attempts of a schedule that have failed, or run out of time.
+    /// The attempts of a schedule that have failed, or run out of time, or whose node died.
+    ///
+    /// # Panics
+    /// As [`ran`](Self::ran).
+    #[track_caller]
     pub fn failed(&self, schedule: &str) -> Seen {
+        self.check_name(schedule);
         let states = [ExecutionState::Failed, ExecutionState::TimedOut, ExecutionState::Abandoned];
         self.seen(format!("failures of {schedule}"), schedule, &states)
     }
 
     /// The occurrences of a schedule that were skipped; a span of them is one.
+    ///
+    /// # Panics
+    /// As [`ran`](Self::ran).
+    #[track_caller]
     pub fn skipped(&self, schedule: &str) -> Seen {
+        self.check_name(schedule);
         self.seen(format!("skips of {schedule}"), schedule, &[ExecutionState::Skipped])
     }
 

@@ -248,6 +248,8 @@ fn what_was_expected_is_told_with_the_ledger() {
     let mut cluster = TestCluster::new("shop");
     cluster.node(fine).unwrap();
     cluster.client().enqueue(REPORT, &()).run().unwrap();
+    let nightly = Trigger::cron("0 0 2 * * ?", "UTC").unwrap();
+    cluster.client().ensure(&Schedule::new("nightly", REPORT, &(), nightly).unwrap()).run().unwrap();
     cluster.run_due();
     let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cluster.ran("nightly").times(1)));
     let said = seen.unwrap_err().downcast::<String>().unwrap();
