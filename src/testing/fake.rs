@@ -1,6 +1,5 @@
 //! The context of an execution for a handler that a test calls alone.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,11 +18,13 @@ use crate::time::Lease;
 /// So long its handler would sleep.
 const FOR_EVER: Duration = Duration::from_secs(1_000_000_000);
 
-/// A context to call a handler with, without a cluster, and what the handler has left with it. Made by
+/// What a handler that a test calls alone is told of its execution, and what it has left with it. Made by
 /// [`Context::fake`].
 ///
-/// It is a [`Context`] wherever a reference to one is asked for; async handlers take
-/// [`context`](Self::context).
+/// The handler takes [`fake.context()`](Self::context), an async one too. What is to be told otherwise than by
+/// [default](Context::fake) is said before; [`result`](Self::result), [`lines`](Self::lines) and
+/// [`progress`](Self::progress) show afterwards what it has left.
+///
 /// Its execution runs in a store in memory: checkpoints are kept there, and [`Context::covers`] says that
 /// nothing ran before. Only [`Context::complete_in`] is refused, as the handler's own database knows no such
 /// execution.
@@ -35,8 +36,18 @@ pub struct FakeContext {
 }
 
 impl Context {
-    /// A context for a handler of this job that a test calls itself: of a first attempt at an execution that
-    /// was enqueued, at 2026-01-01T00:00:00Z.
+    /// A context for a handler of this job that a test calls itself. Unless the [`FakeContext`] is given
+    /// others, it is of this execution:
+    ///
+    /// | | |
+    /// | --- | --- |
+    /// | attempt, fence | 1 |
+    /// | failures, snoozes | 0 |
+    /// | schedule | `queue:JOB` |
+    /// | cause | [`Cause::Enqueued`] |
+    /// | fire time | 2026-01-01T00:00:00Z |
+    /// | headers, checkpoint | none |
+    /// | cancelled | no |
     ///
     /// ```
     /// use firetime::{Context, HandlerError, Job};
@@ -52,10 +63,10 @@ impl Context {
     ///     Ok(())
     /// }
     ///
-    /// assert!(mail(&Context::fake(MAIL), "ann".to_owned()).is_err());
+    /// assert!(mail(&Context::fake(MAIL).context(), "ann".to_owned()).is_err());
     ///
     /// let late = Context::fake(MAIL).header("tenant", "7").attempt(4);
-    /// mail(&late, "ann".to_owned()).unwrap();
+    /// mail(&late.context(), "ann".to_owned()).unwrap();
     /// assert_eq!(late.lines(), ["gave up on ann of 7"]);
     /// assert_eq!(late.result(), Some(3));
     /// ```
@@ -82,71 +93,63 @@ impl Context {
     }
 }
 
-impl Deref for FakeContext {
-    type Target = Context;
-
-    fn deref(&self) -> &Context {
-        &self.context
-    }
-}
-
 impl FakeContext {
-    /// The context, for a handler that takes it whole.
+    /// The context to call the handler with, each time the same one.
     #[must_use]
     pub fn context(&self) -> Context {
         self.context.clone()
     }
 
-    /// Of this schedule; `queue:JOB` otherwise.
+    /// Of this schedule; `queue:JOB` by default.
     #[must_use]
     pub fn schedule(mut self, name: &str) -> Self {
         self.context.schedule = name.into();
         self
     }
 
-    /// Of this fire time.
+    /// Of this fire time; 2026-01-01T00:00:00Z by default.
     #[must_use]
     pub fn fire_time(mut self, fire_time: DateTime<Utc>) -> Self {
         self.context.fire_time = fire_time;
         self
     }
 
-    /// The attempt with this number, from 1 on.
+    /// The attempt with this number, from 1 on; 1 by default.
     #[must_use]
     pub fn attempt(mut self, attempt: u32) -> Self {
         self.context.attempt = attempt;
         self
     }
 
-    /// So many earlier attempts have failed.
+    /// So many earlier attempts have failed; 0 by default.
     #[must_use]
     pub fn failures(mut self, failures: u32) -> Self {
         self.context.failures = failures;
         self
     }
 
-    /// Its handlers have snoozed so often.
+    /// Its handlers have snoozed so often; 0 by default.
     #[must_use]
     pub fn snoozes(mut self, snoozes: u32) -> Self {
         self.context.snoozes = snoozes;
         self
     }
 
-    /// With this fencing token.
+    /// With this fencing token; 1 by default.
     #[must_use]
     pub fn fence(mut self, fence: i64) -> Self {
         self.context.fence = fence;
         self
     }
 
-    /// Run for this cause; [`Cause::Enqueued`] otherwise.
+    /// Run for this cause; [`Cause::Enqueued`] by default.
     #[must_use]
     pub fn cause(mut self, cause: Cause) -> Self {
         self.context.cause = cause;
         self
     }
 
-    /// With a header more.
+    /// With a header more; none by default.
     #[must_use]
     pub fn header(mut self, name: &str, text: &str) -> Self {
         let mut headers = self.context.headers.as_deref().cloned().unwrap_or_default();
@@ -155,7 +158,7 @@ impl FakeContext {
         self
     }
 
-    /// To end for this reason, from the beginning on.
+    /// To end for this reason, from the beginning on; by default nothing is to end.
     #[must_use]
     pub fn cancelled(mut self, why: Cancellation) -> Self {
         let context = &mut self.context;
@@ -174,7 +177,7 @@ impl FakeContext {
         self
     }
 
-    /// Resumes at a checkpoint of an earlier run.
+    /// Resumes at a checkpoint of an earlier run; by default there is none.
     ///
     /// # Panics
     /// If the value is none that [`Context::checkpoint`] takes.
@@ -223,14 +226,26 @@ mod tests {
 
     #[test]
     fn a_handler_is_called_alone() {
-        let context = Context::fake(EXPORT);
-        export(&context, 3).unwrap();
-        assert_eq!(context.context().resume::<u32>().unwrap(), Some(3));
-        assert_eq!(context.progress(), Some(Progress::new(3, 3)));
+        let fake = Context::fake(EXPORT);
+        export(&fake.context(), 3).unwrap();
+        assert_eq!(fake.context().resume::<u32>().unwrap(), Some(3));
+        assert_eq!(fake.progress(), Some(Progress::new(3, 3)));
         let resumed = Context::fake(EXPORT).resuming(&2);
-        export(&resumed, 3).unwrap();
-        export(&resumed, 2).unwrap();
+        export(&resumed.context(), 3).unwrap();
+        export(&resumed.context(), 2).unwrap();
         assert_eq!(resumed.context().resume::<u32>().unwrap(), Some(3), "nothing was done anew");
+    }
+
+    /// As the documentation of [`Context::fake`] has it.
+    #[test]
+    fn each_field_has_its_default() {
+        let context = Context::fake(EXPORT).context();
+        assert_eq!((context.schedule(), context.job()), ("queue:export", "export"));
+        assert_eq!(context.fire_time(), "2026-01-01T00:00:00Z".parse::<DateTime<Utc>>().unwrap());
+        assert_eq!((context.attempt(), context.failures(), context.snoozes()), (1, 0, 0));
+        assert_eq!((context.fence(), context.cause()), (1, &Cause::Enqueued));
+        assert_eq!((context.headers().count(), context.resume::<u32>().unwrap()), (0, None));
+        assert!(!context.is_cancelled());
     }
 
     #[test]
@@ -258,8 +273,8 @@ mod tests {
 
     #[test]
     fn each_end_is_told_as_itself() {
-        let fake = Context::fake(EXPORT);
-        assert_eq!((fake.cancellation(), fake.is_stopping()), (None, false));
+        let context = Context::fake(EXPORT).context();
+        assert_eq!((context.cancellation(), context.is_stopping()), (None, false));
         for why in [
             Cancellation::TimeLimit,
             Cancellation::ByHand,
@@ -268,8 +283,8 @@ mod tests {
             Cancellation::Shutdown,
         ] {
             let fake = Context::fake(EXPORT).cancelled(why);
-            assert_eq!(fake.cancellation(), Some(why));
-            assert_eq!(export(&fake, 1).is_err(), why != Cancellation::Shutdown, "{why:?}");
+            assert_eq!(fake.context().cancellation(), Some(why));
+            assert_eq!(export(&fake.context(), 1).is_err(), why != Cancellation::Shutdown, "{why:?}");
         }
     }
 
