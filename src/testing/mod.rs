@@ -31,6 +31,7 @@ mod fire;
 pub(crate) mod floors;
 mod names;
 mod node;
+mod picture;
 mod replay;
 mod seen;
 #[cfg(test)]

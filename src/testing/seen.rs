@@ -1,18 +1,15 @@
 //! What a test expects of a cluster's ledger, and the whole picture where it is not so.
 
-use std::fmt::Write as _;
-
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::TestCluster;
+use super::picture::{listed, overdue, picture};
 use crate::api::{Client, ExecutionFilter, ExecutionView, Job};
 use crate::domain::ExecutionState;
 
 /// So many executions are looked at.
 const MOST: usize = 1_000_000;
-/// So many are shown where an expectation is not met.
-const SHOWN: usize = 200;
 
 /// Some executions of a cluster's ledger, to say what is expected of them.
 #[must_use = "say how many there are to be"]
@@ -69,14 +66,17 @@ impl TestCluster {
         seen.keep(|it| it.attempt == 1)
     }
 
-    /// Expects that no execution waits or runs.
+    /// Expects that no execution waits or runs, and that no active schedule is overdue.
     ///
     /// # Panics
-    /// If one does, with the ledger.
+    /// If one does or is, with the ledger and why nothing runs.
     #[track_caller]
     pub fn nothing_waits(&self) {
         let what = "executions that wait or run".to_owned();
-        Seen { client: self.client(), what, found: self.open() }.never();
+        let seen = Seen { client: self.client(), what, found: self.open() };
+        let overdue = overdue(&seen.client).join(", ");
+        assert!(overdue.is_empty(), "expected nothing to wait, but overdue: {overdue}{}", seen.picture());
+        seen.never();
     }
 
     pub(super) fn nothing_is_open(&self) -> bool {
@@ -176,37 +176,4 @@ impl Seen {
     fn picture(&self) -> String {
         format!("; the ledger:\n{}", picture(&self.client, &[]))
     }
-}
-
-/// The executions in these states, or all, for people.
-pub(super) fn picture(client: &Client, states: &[ExecutionState]) -> String {
-    let states = states.to_vec();
-    let filter =
-        ExecutionFilter { states, oldest_first: true, limit: SHOWN + 1, ..ExecutionFilter::default() };
-    let all = listed(client, &filter);
-    let mut text = String::new();
-    if all.is_empty() {
-        text.push_str("  (empty)\n");
-    }
-    for it in all.iter().take(SHOWN) {
-        let at = shown(it.fire_time);
-        let (id, schedule, attempt, state) = (it.id, &it.schedule, it.attempt, &it.state);
-        let why = if it.error.is_empty() { &it.reason } else { &it.error };
-        let payload = client.execution(it.id).ok().and_then(|details| details.payload).unwrap_or_default();
-        writeln!(text, "  {id:>4}  {at}  {schedule} {payload}  attempt {attempt}  {state}  {why}").ok();
-    }
-    if all.len() > SHOWN {
-        text.push_str("  ...\n");
-    }
-    text
-}
-
-/// An instant, UTC; one beyond the calendar is a question mark.
-pub(super) fn shown(at: Option<DateTime<Utc>>) -> String {
-    at.map_or_else(|| "?".to_owned(), |at| at.format("%F %T%.3f").to_string())
-}
-
-/// The store in memory refuses no list.
-fn listed(client: &Client, filter: &ExecutionFilter) -> Vec<ExecutionView> {
-    client.executions(filter).unwrap_or_default()
 }

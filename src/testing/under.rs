@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::TestCluster;
 use super::effects::Effects;
 use super::fire::Line;
-use super::seen::{picture, shown};
+use super::picture::{picture, shown};
 use crate::domain::{ExecutionId, ExecutionState};
 
 /// So many effects are told of.
