@@ -60,6 +60,12 @@ impl Effects {
         counted.expected.iter().filter(|it| !counted.happened.contains_key(*it)).cloned().collect()
     }
 
+    /// What happened and was not expected: it may be misspelt.
+    pub(super) fn unexpected(&self) -> Vec<String> {
+        let counted = self.counted();
+        counted.happened.keys().filter(|it| !counted.expected.contains(*it)).cloned().collect()
+    }
+
     fn counted(&self) -> MutexGuard<'_, Counted> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -105,6 +105,7 @@ impl TestCluster {
             writeln!(text, "{what:?} never happened").ok();
         }
         if !missing.is_empty() {
+            self.write_unexpected(&mut text);
             let others: Vec<_> =
                 ExecutionState::ALL.iter().copied().filter(|it| *it != ExecutionState::Succeeded).collect();
             write!(text, "what has not succeeded:\n{}", picture(&self.client(), &others)).ok();
@@ -114,6 +115,18 @@ impl TestCluster {
             writeln!(text, "and {untold} more").ok();
         }
         text
+    }
+
+    /// What handlers told and nobody expected: what never happened may be among it under another name.
+    fn write_unexpected(&self, text: &mut String) {
+        let unexpected = self.fire.effects.unexpected();
+        if unexpected.is_empty() {
+            return;
+        }
+        let first: Vec<_> = unexpected.iter().take(TOLD).map(|what| format!("{what:?}")).collect();
+        let untold = unexpected.len() - first.len();
+        let more = if untold > 0 { format!(" and {untold} more") } else { String::new() };
+        writeln!(text, "happened and was not expected: {}{more}", first.join(", ")).ok();
     }
 
     /// What these executions did, and what became of their nodes meanwhile.
@@ -253,6 +266,29 @@ mod tests {
             (1..=24).for_each(|hour| effects.expect((cluster.now() + hour * 60 * MINUTE).to_rfc3339()));
             cluster.advance(24 * 60 * MINUTE);
         });
+    }
+
+    #[test]
+    fn what_happens_under_another_name_is_told_with_what_never_does() {
+        let test = |cluster: &mut TestCluster, effects: &Effects| {
+            let told = effects.clone();
+            let count = move |_: &Context, order: u64| {
+                told.happened(format!("count-{order}"));
+                Ok(())
+            };
+            cluster.node(|node| node.handler(CHARGE, count)).unwrap();
+            for order in 0..7 {
+                effects.expect(format!("count {order}"));
+                cluster.client().enqueue(CHARGE, &order).run().unwrap();
+            }
+        };
+        let said = catch_unwind(|| under_faults("shop", [1], test)).unwrap_err();
+        let said = said.downcast::<String>().unwrap();
+        assert!(
+            said.contains("\"count 4\" never happened\nhappened and was not expected: \"count-0\", "),
+            "{said}"
+        );
+        assert!(said.contains(" and 2 more\n"), "{said}");
     }
 
     #[test]
