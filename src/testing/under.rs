@@ -268,6 +268,30 @@ mod tests {
         });
     }
 
+    /// Its program without the line that keeps a charge from happening twice.
+    #[test]
+    fn the_guide_shows_what_its_program_says() {
+        let program = |cluster: &mut TestCluster, effects: &Effects| {
+            let charged = effects.clone();
+            let charge = move |_: &Context, order: u64| {
+                charged.happened(format!("charge {order}"));
+                Ok(())
+            };
+            for _ in 0..3 {
+                cluster.node(|node| node.handler(CHARGE, charge.clone())).unwrap();
+            }
+            for order in 0..20 {
+                effects.expect(format!("charge {order}"));
+                cluster.client().enqueue(CHARGE, &order).run().unwrap();
+                cluster.advance(2 * MINUTE);
+            }
+        };
+        let said = catch_unwind(|| under_faults("shop", 0..5, program)).unwrap_err();
+        let said = said.downcast::<String>().unwrap();
+        let page = include_str!("../../docs/guide/testing.md");
+        assert!(page.contains(&format!("```text\n{said}\n```")), "docs/guide/testing.md is to show:\n{said}");
+    }
+
     #[test]
     fn what_happens_under_another_name_is_told_with_what_never_does() {
         let test = |cluster: &mut TestCluster, effects: &Effects| {
