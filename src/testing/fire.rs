@@ -59,6 +59,8 @@ pub(super) struct Line {
 #[derive(Default)]
 pub(super) struct Fire {
     burning: Option<Burning>,
+    /// After so many handlers more a node surely dies at the end of one.
+    spares: Option<Millis>,
     /// When the database is away, whatever the dice say.
     away: Vec<Range<Timestamp>>,
     /// Kept if there are faults.
@@ -68,8 +70,6 @@ pub(super) struct Fire {
 
 struct Burning {
     dice: Dice,
-    /// So many handlers return before a node surely dies at the end of one.
-    spares: Millis,
     strikes_at: Boot,
     is_away_until: Boot,
 }
@@ -79,8 +79,8 @@ impl Fire {
         let mut dice = Dice::new(seed, 0);
         let strikes_at = Boot::at(at.millis()) + dice.below(MINUTE);
         let spares = dice.below(SPARED);
-        let burning = Burning { dice, spares, strikes_at, is_away_until: Boot::MIN };
-        Self { burning: Some(burning), history: Some(Vec::new()), ..Self::default() }
+        let burning = Burning { dice, strikes_at, is_away_until: Boot::MIN };
+        Self { burning: Some(burning), spares: Some(spares), history: Some(Vec::new()), ..Self::default() }
     }
 
     /// The database is away in these spans.
@@ -88,9 +88,14 @@ impl Fire {
         self.away = spans;
     }
 
-    /// From now on nothing goes wrong.
+    /// From now on nothing goes wrong by the dice.
     pub(super) fn end(&mut self) {
         self.burning = None;
+    }
+
+    /// Nor does the node die that is to die at the end of a handler, if it has not.
+    pub(super) fn spare(&mut self) {
+        self.spares = None;
     }
 
     /// When something goes wrong next by itself.
@@ -138,9 +143,16 @@ impl Fire {
 
     /// What becomes of a node whose handler has returned, before the outcome is stored.
     pub(super) fn fate_at_end(&mut self) -> NodeFate {
-        let Some(burning) = &mut self.burning else { return NodeFate::GoesOn };
-        burning.spares -= 1;
-        if burning.spares == -1 { NodeFate::Dies } else { self.fate_of_node() }
+        match self.spares {
+            Some(0) => {
+                self.spares = None;
+                NodeFate::Dies
+            }
+            spares => {
+                self.spares = spares.map(|more| more - 1);
+                self.fate_of_node()
+            }
+        }
     }
 
     /// Lets something go wrong among so many nodes, if it is time.

@@ -41,7 +41,7 @@ fn unknown(name: &str, known: &[String]) -> String {
         let more = if known.len() > TOLD { ", .." } else { "" };
         text += &format!("; there are {:?}{more}", &known[..known.len().min(TOLD)]);
     }
-    text + " That a schedule is not there is for `cluster.client().schedule(..)` to tell"
+    text + " (That there is no such schedule is asked of `cluster.client().schedule(..)`)"
 }
 
 /// The known name that is like it: with or without `queue:`, or with up to a third of its letters changed.
