@@ -167,7 +167,7 @@ fn watcher(loses: Arc<AtomicU64>, polls: Arc<AtomicU64>) -> impl Fn(&Event) + Se
         | Event::Joined { .. }
         | Event::Listening
         | Event::LeftToOthers { .. } => {}
-        Event::Finished { error: None, .. } | Event::Stopped { clean: true } => {}
+        Event::Finished { error: None, .. } | Event::Stopped { clean: true, .. } => {}
         event => eprintln!("node {}: {event}", std::process::id()),
     }
 }

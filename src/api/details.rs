@@ -77,7 +77,7 @@ pub struct FieldEdit {
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub at: Option<DateTime<Utc>>,
     /// Who.
-    pub by: String,
+    pub actor: String,
     /// Why, as far as they said.
     pub reason: String,
 }
@@ -86,7 +86,7 @@ impl FieldEdit {
     /// The newest of these edits that changed the field; they are in the audit's order, newest first.
     pub(super) fn newest(field: ScheduleField, edits: &[AuditRow]) -> Option<Self> {
         let edit = edits.iter().find(|edit| edit.fields.has(field))?;
-        Some(Self { field, at: edit.made.utc(), by: edit.actor.clone(), reason: edit.reason.clone() })
+        Some(Self { field, at: edit.made.utc(), actor: edit.actor.clone(), reason: edit.reason.clone() })
     }
 }
 
@@ -207,7 +207,7 @@ mod tests {
             edit(2, "bea", "trigger,job,payload,misfire_threshold"),
             edit(1, "ann", "priority,misfire"),
         ];
-        let by = |field| FieldEdit::newest(field, &edits).map(|edit| edit.by);
+        let by = |field| FieldEdit::newest(field, &edits).map(|edit| edit.actor);
         let of = |who: &str| Some(who.to_owned());
         use ScheduleField::{Job, Misfire, MisfireThreshold, Overlap, Payload, Priority, Trigger};
         assert_eq!([by(Priority), by(Trigger), by(Job)], [of("cem"), of("bea"), of("bea")]);

@@ -15,11 +15,13 @@ use crate::store::waiting::{PayloadOf, PayloadPlace, PayloadWalk};
 #[non_exhaustive]
 pub enum Undecodable {
     /// No handler has a job of which something waits; that is told once.
+    #[non_exhaustive]
     Job {
         /// The job's name.
         job: String,
     },
     /// A payload of a schedule that is active or paused.
+    #[non_exhaustive]
     Schedule {
         /// The schedule's name.
         schedule: String,
@@ -29,6 +31,7 @@ pub enum Undecodable {
         reason: String,
     },
     /// A payload of an execution that is PENDING.
+    #[non_exhaustive]
     Execution {
         /// The execution's id.
         execution: ExecutionId,

@@ -42,11 +42,13 @@ impl fmt::Display for Attempt {
 #[non_exhaustive]
 pub enum Event {
     /// The node is registered and its first heartbeat confirmed.
+    #[non_exhaustive]
     Joined {
         /// The node.
         node: NodeId,
     },
     /// A poll ended.
+    #[non_exhaustive]
     Polled {
         /// The grid tick it belongs to; `None` for an extra poll between ticks.
         tick: Option<DateTime<Utc>>,
@@ -58,11 +60,13 @@ pub enum Event {
         took: Duration,
     },
     /// Polls came too late and whole ticks of the grid were left out.
+    #[non_exhaustive]
     TicksSkipped {
         /// How many.
         count: u64,
     },
     /// A store call failed; it is tried again after a pause.
+    #[non_exhaustive]
     StoreFailed {
         /// What was attempted.
         operation: &'static str,
@@ -70,6 +74,7 @@ pub enum Event {
         error: Error,
     },
     /// A request that another program has written into `QRTZ_REQUEST` was refused; its row says why.
+    #[non_exhaustive]
     RequestRefused {
         /// Its row id.
         request: i64,
@@ -77,6 +82,7 @@ pub enum Event {
         reason: String,
     },
     /// A request that another program has written could not be carried out; it is tried again after a pause.
+    #[non_exhaustive]
     RequestFailed {
         /// Its row id in `QRTZ_REQUEST`.
         request: i64,
@@ -84,22 +90,26 @@ pub enum Event {
         error: Error,
     },
     /// The node has stopped, and it is not known to be recorded: others may find it dead a little later.
+    #[non_exhaustive]
     LeaveFailed {
         /// Why it failed.
         error: Error,
     },
     /// The commit of some claims is unknown: their rows are being locked to find out.
+    #[non_exhaustive]
     CommitUnknown {
         /// How many claims.
         claims: usize,
     },
     /// A claim was lost to another node.
+    #[non_exhaustive]
     ClaimLost {
         /// The schedule's name.
         schedule: Arc<str>,
     },
     /// Eight times in a row (and again at sixteen, and so on) an occurrence of a schedule was skipped here,
     /// because another execution of it had not ended ([`Overlap`](crate::Overlap)).
+    #[non_exhaustive]
     Overlapped {
         /// The schedule's name.
         schedule: Arc<str>,
@@ -111,6 +121,7 @@ pub enum Event {
         in_a_row: u32,
     },
     /// Occurrences of a schedule were skipped here: the ledger has them with this reason.
+    #[non_exhaustive]
     Skipped {
         /// The schedule's name.
         schedule: Arc<str>,
@@ -121,6 +132,7 @@ pub enum Event {
     },
     /// A job changed lanes: its runs are slow, or quick again
     /// ([`Lane::automatic`](crate::Lane::automatic)). What it has been claimed for stays where it is.
+    #[non_exhaustive]
     LaneChanged {
         /// The job's name.
         job: Arc<str>,
@@ -129,6 +141,7 @@ pub enum Event {
     },
     /// A row that cannot be understood, or alone makes its claim fail although other claims are won, was put
     /// into ERROR.
+    #[non_exhaustive]
     Quarantined {
         /// The schedule's name; `id 7` if its row has none that can be read.
         schedule: Arc<str>,
@@ -137,6 +150,7 @@ pub enum Event {
     },
     /// A handler has ended. Its outcome may not be stored yet: a [`Client::retry`](crate::Client::retry) made
     /// at once may be answered with [`Retried::NotRetryable`](crate::Retried::NotRetryable).
+    #[non_exhaustive]
     Finished {
         /// Which attempt it ran.
         attempt: Attempt,
@@ -155,21 +169,25 @@ pub enum Event {
     },
     /// The time limit of an execution has passed, and its handler has not returned. Told once; when it
     /// returns, [`Event::Finished`] is told, with the state TIMED_OUT.
+    #[non_exhaustive]
     TimedOut {
         /// Which attempt.
         attempt: Attempt,
     },
     /// An execution was cancelled before its handler began.
+    #[non_exhaustive]
     Cancelled {
         /// Which attempt.
         attempt: Attempt,
     },
     /// Somebody asked for the end of an execution that runs here: its handler can learn of it.
+    #[non_exhaustive]
     CancelHeard {
         /// Which attempt.
         attempt: Attempt,
     },
     /// A claimed execution could not start in time, or its node stops or drains, and it went back.
+    #[non_exhaustive]
     GivenBack {
         /// Which attempt.
         attempt: Attempt,
@@ -177,6 +195,7 @@ pub enum Event {
     /// The future of an async handler was dropped before it answered, because this node's lease had ended, or
     /// by a shutdown or the end of its runtime: unless another node has taken the execution, it waits to be
     /// run anew, which uses up no attempt.
+    #[non_exhaustive]
     Interrupted {
         /// Which attempt.
         attempt: Attempt,
@@ -184,12 +203,14 @@ pub enum Event {
         took: Duration,
     },
     /// An execution was taken from this node before its outcome arrived; the outcome changed nothing.
+    #[non_exhaustive]
     Revoked {
         /// Which attempt.
         attempt: Attempt,
     },
     /// A schedule is left alone because no handler here can decode its payload; told once for each version,
     /// and again for one that the node has not met for long.
+    #[non_exhaustive]
     Undecodable {
         /// The schedule's name.
         schedule: Arc<str>,
@@ -197,11 +218,13 @@ pub enum Event {
         reason: String,
     },
     /// A node was declared dead.
+    #[non_exhaustive]
     NodeDied {
         /// The node.
         node: NodeId,
     },
     /// This node's row was ended by others; it joins again as a new node.
+    #[non_exhaustive]
     Fenced {
         /// The old incarnation.
         old: NodeId,
@@ -212,16 +235,19 @@ pub enum Event {
     Listening,
     /// The node hears of nothing, and asks the database a few times a second instead. It tries again after a
     /// pause.
+    #[non_exhaustive]
     NotListening {
         /// Why.
         error: Error,
     },
     /// The misfire handler took an execution back from a node that is dead.
+    #[non_exhaustive]
     TakenBack {
         /// Which attempt.
         attempt: Attempt,
     },
     /// The misfire handler moved a cursor.
+    #[non_exhaustive]
     Repaired {
         /// The schedule's name; `id 7` if its row is gone or has none that can be read.
         schedule: Arc<str>,
@@ -229,6 +255,7 @@ pub enum Event {
         what: &'static str,
     },
     /// A pause ended by itself.
+    #[non_exhaustive]
     PauseEnded {
         /// What was paused: `schedule`, `job`, `node` or `application`.
         target_type: &'static str,
@@ -236,6 +263,7 @@ pub enum Event {
         target: Arc<str>,
     },
     /// As many nodes died under an occurrence as its job allows: it is FAILED and not tried again.
+    #[non_exhaustive]
     Exhausted {
         /// Its last attempt.
         attempt: Attempt,
@@ -245,6 +273,7 @@ pub enum Event {
     /// A schedule paused itself, because so many of its occurrences in a row failed for good or killed their
     /// nodes ([`Schedule::pause_after`](crate::Schedule::pause_after)). Once somebody resumes it, it fires
     /// again. It is not told if the database's answer to the pause is lost.
+    #[non_exhaustive]
     Contained {
         /// The schedule's name.
         schedule: Arc<str>,
@@ -254,6 +283,7 @@ pub enum Event {
     /// No live node that claims has a handler for a job that has something to run. It is told a minute after
     /// that was seen first, and once an hour while it lasts, by one node of the application; not while the
     /// job or the application is paused.
+    #[non_exhaustive]
     NobodyCanRun {
         /// The job's name.
         job: Arc<str>,
@@ -269,6 +299,7 @@ pub enum Event {
     /// ([`Schedule::expected_by`](crate::Schedule::expected_by)), nor has a later one, whatever became of
     /// them. It is told once, by one node, and is over with [`Event::ExpectationMet`]. It is not told if the
     /// database's answer to its note is lost; the audit has it then.
+    #[non_exhaustive]
     ExpectationUnmet {
         /// The schedule's name.
         schedule: Arc<str>,
@@ -278,6 +309,7 @@ pub enum Event {
         expected_by: Duration,
     },
     /// The occurrence of an [`Event::ExpectationUnmet`], or a later one of its schedule, has succeeded.
+    #[non_exhaustive]
     ExpectationMet {
         /// The schedule's name.
         schedule: Arc<str>,
@@ -285,6 +317,7 @@ pub enum Event {
         fire_time: DateTime<Utc>,
     },
     /// What ended longer ago than the retention was removed.
+    #[non_exhaustive]
     Purged {
         /// Occurrences, from the ledger.
         occurrences: usize,
@@ -297,6 +330,7 @@ pub enum Event {
     ClockJumped,
     /// The database's clock and this host's differ by more than a second. Told once, and again when the
     /// difference has changed by more than a second or the clocks have agreed since.
+    #[non_exhaustive]
     ClockOffset {
         /// By how much.
         by: Duration,
@@ -304,21 +338,25 @@ pub enum Event {
         is_ahead: bool,
     },
     /// The node stops: what it had planned and not claimed is left to the others.
+    #[non_exhaustive]
     LeftToOthers {
         /// How many schedules and pending executions.
         planned: usize,
     },
     /// A handler's panic was not made an outcome; please report it.
+    #[non_exhaustive]
     JobThreadPanicked {
         /// What it said.
         reason: String,
     },
     /// No thread could be started for the pool; work waits for those there are.
+    #[non_exhaustive]
     ThreadRefused {
         /// What the system said.
         reason: String,
     },
     /// A loop of the scheduler panicked: the node stops beating, so that others take over; please report it.
+    #[non_exhaustive]
     LoopPanicked {
         /// Which.
         name: String,
@@ -327,6 +365,7 @@ pub enum Event {
     },
     /// The SQLite file was replaced or removed while the node had it open: the node stops beating and claims
     /// nothing more, because other nodes work on another file by now. Told once.
+    #[non_exhaustive]
     DatabaseReplaced {
         /// Its path.
         path: String,
@@ -334,6 +373,7 @@ pub enum Event {
     /// Another copy of the database answers than at the last heartbeat: a standby was promoted. Commits that
     /// the former primary had acknowledged but not replicated are lost, and occurrences claimed in them run
     /// again, with higher fences. A synchronous standby has them all.
+    #[non_exhaustive]
     DatabasePromoted {
         /// Where heartbeats went until now.
         was: Lineage,
@@ -348,6 +388,7 @@ pub enum Event {
     /// claims nothing more, so that others take over.
     RuntimeEnded,
     /// Events that neither the log nor the observers were given: they took too long over earlier ones.
+    #[non_exhaustive]
     EventsMissed {
         /// How many.
         count: u64,
@@ -355,6 +396,7 @@ pub enum Event {
     /// The scheduler was dropped without a shutdown: it claims nothing more.
     Dropped,
     /// The scheduler has stopped.
+    #[non_exhaustive]
     Stopped {
         /// Whether every running job ended, every outcome was stored and the node left the cluster before the
         /// deadline.

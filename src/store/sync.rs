@@ -271,17 +271,20 @@ pub enum SyncStep {
     /// It is made, or made again after its removal.
     Created,
     /// These fields become others.
+    #[non_exhaustive]
     Changed {
         /// The fields that the list has otherwise, but for those that an operator has changed.
         differences: Vec<Difference>,
     },
     /// It was nobody's and is the owner's from now on; these fields become others.
+    #[non_exhaustive]
     Adopted {
         /// The fields that the list has otherwise.
         differences: Vec<Difference>,
     },
     /// It is in ERROR and fires nothing, and stays so: another trigger begins it anew. These fields become
     /// others.
+    #[non_exhaustive]
     Quarantined {
         /// The fields that the list has otherwise.
         differences: Vec<Difference>,
@@ -289,6 +292,7 @@ pub enum SyncStep {
     /// The list lacks it: it is removed.
     Removed,
     /// It belongs to another owner. The sync is refused.
+    #[non_exhaustive]
     OfOther {
         /// Whose it is.
         owner: String,

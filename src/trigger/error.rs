@@ -7,6 +7,7 @@ use thiserror::Error;
 pub enum TriggerError {
     /// The expression has neither six nor seven fields and is no known nickname.
     #[error("cron expression `{expression}`: {problem}")]
+    #[non_exhaustive]
     Shape {
         /// The whole expression.
         expression: String,
@@ -15,6 +16,7 @@ pub enum TriggerError {
     },
     /// One field cannot be understood.
     #[error("cron expression `{expression}`: {field} `{text}`: {problem}")]
+    #[non_exhaustive]
     Field {
         /// The whole expression.
         expression: String,
@@ -27,6 +29,7 @@ pub enum TriggerError {
     },
     /// Each field is right, but no instant matches all of them.
     #[error("cron expression `{expression}` never fires: {reason}")]
+    #[non_exhaustive]
     NeverFires {
         /// The whole expression.
         expression: String,
@@ -38,12 +41,14 @@ pub enum TriggerError {
         "unknown time zone `{name}`: write an IANA name in its own spelling, \
          such as `Europe/Berlin` or `UTC`"
     )]
+    #[non_exhaustive]
     UnknownZone {
         /// The name as given.
         name: String,
     },
     /// A number of a simple trigger or a fixed delay is out of range.
     #[error("trigger: {field} is {value}: {problem}")]
+    #[non_exhaustive]
     Simple {
         /// `start`, `interval`, `repeat count` or `delay`.
         field: &'static str,
@@ -54,6 +59,7 @@ pub enum TriggerError {
     },
     /// Something that only a simple trigger has was asked of another.
     #[error("{trigger} has no `{asked}`: bound it with the schedule's start and end time")]
+    #[non_exhaustive]
     NotSimple {
         /// The method called.
         asked: &'static str,
@@ -65,6 +71,7 @@ pub enum TriggerError {
     NotAnchored,
     /// A schedule's window ends before it begins.
     #[error("end time {} is before start time {}", date(end), date(start))]
+    #[non_exhaustive]
     EndBeforeStart {
         /// Start of the window.
         start: DateTime<Utc>,

@@ -142,7 +142,7 @@ fn every_verb_in<C: Blocking>(connection: &mut C, client: &Client) {
         panic!("2020 and 2021")
     };
     let cancelled = C::answered(client.cancel_rerun(origin).run_in(connection)).unwrap();
-    assert_eq!(cancelled, RerunCancelled::Cancelled { cancelled: 2, asked: 0 });
+    assert!(matches!(cancelled, RerunCancelled::Cancelled { cancelled: 2, asked: 0, .. }), "{cancelled:?}");
     let rerun = C::answered(client.rerun("yearly").run_in(connection)).unwrap();
     assert!(matches!(rerun, Reran::Nothing { rest_from: None, .. }), "none of its own has come: {rerun:?}");
     let skipped = C::answered(client.skip("yearly", next).run_in(connection)).unwrap();
@@ -370,7 +370,7 @@ fn a_jobs_pause_ends_by_itself(kind: ServerKind) {
     client.resume(Target::application()).run().unwrap();
     assert_eq!(job.paused_until.map(|at| at.timestamp_millis()), Some(until.timestamp_millis()));
     let ended = |event: &Event| match event {
-        Event::PauseEnded { target_type, target } => Some((*target_type, target.to_string())),
+        Event::PauseEnded { target_type, target, .. } => Some((*target_type, target.to_string())),
         _ => None,
     };
     assert_eq!(wait_for(&events, ended), ("job", "text".to_owned()));

@@ -184,7 +184,7 @@ fn rows_written_by_hand_disturb_no_other(kind: ServerKind) {
         let event =
             events.recv_timeout(deadline - Instant::now()).unwrap_or_else(|_| panic!("only {quarantined:?}"));
         match event {
-            Event::Quarantined { schedule, reason } => drop(quarantined.insert(schedule, reason)),
+            Event::Quarantined { schedule, reason, .. } => drop(quarantined.insert(schedule, reason)),
             Event::LoopPanicked { .. } | Event::Fenced { .. } => panic!("{event}"),
             Event::StoreFailed { .. } if !event.to_string().contains("claim") => panic!("{event}"),
             _ => {}

@@ -337,7 +337,7 @@ fn a_dropped_scheduler_stops_claiming_and_says_so(kind: ServerKind) {
     drop(scheduler);
     let dropped = Utc::now();
     wait_for(&events, |event| matches!(event, Event::Dropped).then_some(()));
-    wait_for(&events, |event| matches!(event, Event::Stopped { clean: true }).then_some(()));
+    wait_for(&events, |event| matches!(event, Event::Stopped { clean: true, .. }).then_some(()));
     let last = told.try_iter().last();
     assert!(
         last.is_none_or(|last| last <= dropped + TimeDelta::milliseconds(200)),
@@ -368,7 +368,7 @@ fn a_node_whose_file_was_replaced_stops_and_says_so() {
     }
     let (new, _, told_new) = ticking(&database);
     let path = wait_for(&of_old, |event| match event {
-        Event::DatabaseReplaced { path } => Some(path.clone()),
+        Event::DatabaseReplaced { path, .. } => Some(path.clone()),
         _ => None,
     });
     assert_eq!(path, file);

@@ -136,7 +136,7 @@ fn skipped_occurrences_are_counted_by_reason(kind: ServerKind) {
     let schedule = Schedule::new("often", MAIL, &0, every).unwrap().overlap(Overlap::Skip);
     scheduler.client().ensure(&schedule).run().unwrap();
     let skipped = wait_for(&events, |event| match event {
-        Event::Skipped { schedule, reason, occurrences } => {
+        Event::Skipped { schedule, reason, occurrences, .. } => {
             Some((schedule.to_string(), *reason, *occurrences))
         }
         _ => None,
@@ -188,7 +188,7 @@ fn a_node_that_joins_again_is_seen_under_its_new_id(kind: ServerKind) {
     let mut hand = Hand::open(kind, &database.url).unwrap();
     hand.run("UPDATE QRTZ_NODE SET ended_time = beat_time, end_reason = 'dead'").unwrap();
     let (old, new) = wait_for(&events, |event| match event {
-        Event::Fenced { old, new } => Some((*old, *new)),
+        Event::Fenced { old, new, .. } => Some((*old, *new)),
         _ => None,
     });
     wait_for(&events, |event| matches!(event, Event::Joined { .. }).then_some(()));
@@ -209,7 +209,7 @@ fn a_stream_of_events_ends_with_the_shutdown(kind: ServerKind) {
     let (later, (tell, told)) = (scheduler.events(), channel());
     std::thread::spawn(move || drop(tell.send((events.last(), later.count()))));
     let (last, later) = told.recv_timeout(SOON).expect("they do not end");
-    assert!(matches!(last, Some(Event::Stopped { clean: true })), "{last:?}");
+    assert!(matches!(last, Some(Event::Stopped { clean: true, .. })), "{last:?}");
     assert_eq!(later, 0, "it has ended");
 }
 

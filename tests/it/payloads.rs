@@ -69,7 +69,7 @@ fn what_a_release_cannot_run_is_found_before_it(kind: ServerKind) {
     for line in &expected {
         assert!(shown.iter().any(|shown| shown.starts_with(line)), "{line}: {shown:#?}");
     }
-    assert!(found.contains(&Undecodable::Job { job: "gone".to_owned() }));
+    assert!(found.iter().any(|it| matches!(it, Undecodable::Job { job, .. } if job == "gone")));
     // It has only read, and the same builder starts a node.
     assert_eq!(client.nodes().unwrap(), []);
     assert_eq!(client.jobs().unwrap().iter().filter(|job| job.name == "ship").count(), 0);

@@ -119,7 +119,7 @@ fn a_rerun_is_cancelled_as_a_whole(kind: ServerKind) {
     let first = until("the first runs", || runs().filter(|row| row.started.is_some()));
     assert_eq!(first.fire_time, Some(fire_times[0]), "the others wait for its end");
     let answer = client.cancel_rerun(origin).reason("too many").run().unwrap();
-    assert_eq!(answer, RerunCancelled::Cancelled { cancelled: 3, asked: 1 });
+    assert!(matches!(answer, RerunCancelled::Cancelled { cancelled: 3, asked: 1, .. }), "{answer:?}");
     assert_eq!(of_it(ExecutionState::Cancelled).len(), 3);
     let cancelled = of_it(ExecutionState::Cancelled)[0].id;
     let why = client.why(cancelled).unwrap().sentence;

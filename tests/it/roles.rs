@@ -193,8 +193,8 @@ fn a_role_without_ddl_repairs_and_purges(kind: ServerKind) {
                 is_repaired = &**schedule == "hourly";
                 Some(())
             }
-            Event::StoreFailed { operation, error } => panic!("{operation}: {error:#}"),
-            Event::LeaveFailed { error } => panic!("{error:#}"),
+            Event::StoreFailed { operation, error, .. } => panic!("{operation}: {error:#}"),
+            Event::LeaveFailed { error, .. } => panic!("{error:#}"),
             _ => None,
         });
     }

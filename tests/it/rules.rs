@@ -184,7 +184,7 @@ fn a_schedule_that_fails_pauses_itself(kind: ServerKind) {
     let broken = Schedule::new("broken", TEXT, &String::new(), every).unwrap().pause_after(3);
     client.ensure(&broken).run().unwrap();
     let reason = wait_for(&events, |event| match event {
-        Event::Contained { schedule, reason } if **schedule == *"broken" => Some(reason.clone()),
+        Event::Contained { schedule, reason, .. } if **schedule == *"broken" => Some(reason.clone()),
         _ => None,
     });
     assert_eq!(reason, "3 occurrences in a row failed");
@@ -223,11 +223,13 @@ fn what_was_expected_and_did_not_come_is_told(kind: ServerKind) {
     let fresh = Schedule::new("fresh", TEXT, &String::new(), every).unwrap().pause_after(0).expected_by(span);
     client.ensure(&fresh).run().unwrap();
     let told = |event: &Event| match event {
-        Event::ExpectationUnmet { schedule, fire_time, expected_by } if **schedule == *"fresh" => {
+        Event::ExpectationUnmet { schedule, fire_time, expected_by, .. } if **schedule == *"fresh" => {
             assert_eq!(*expected_by, span);
             Some((true, *fire_time))
         }
-        Event::ExpectationMet { schedule, fire_time } if **schedule == *"fresh" => Some((false, *fire_time)),
+        Event::ExpectationMet { schedule, fire_time, .. } if **schedule == *"fresh" => {
+            Some((false, *fire_time))
+        }
         _ => None,
     };
     let (is_unmet, first) = wait_for(&events, told);
@@ -524,7 +526,7 @@ fn a_slow_job_changes_to_the_automatic_lane(kind: ServerKind) {
         client.ensure(&once_now(&format!("slow-{n}"), "slow")).run().unwrap();
     }
     let changed = wait_for(&events, |event| match event {
-        Event::LaneChanged { job, lane } => Some((job.to_string(), lane.to_string())),
+        Event::LaneChanged { job, lane, .. } => Some((job.to_string(), lane.to_string())),
         _ => None,
     });
     assert_eq!(changed, ("text".to_owned(), "slow".to_owned()));
@@ -557,7 +559,7 @@ fn a_handler_that_hangs_is_timed_out(kind: ServerKind) {
     let schedule = Schedule::new("hangs", HANGS, &String::new(), soon).unwrap();
     client.ensure(&schedule.time_limit(Duration::from_millis(300))).run().unwrap();
     let timed_out = |event: &Event| match event {
-        Event::TimedOut { attempt } => Some(attempt.execution),
+        Event::TimedOut { attempt, .. } => Some(attempt.execution),
         _ => None,
     };
     let execution = wait_for(&events, timed_out);

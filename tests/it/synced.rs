@@ -73,7 +73,7 @@ fn a_release_that_starts_once_more_undoes_nothing(kind: ServerKind) {
     assert_eq!(names(&client), expected);
     let audit = client.audit(&AuditFilter::default()).unwrap();
     for _ in 0..2 {
-        assert_eq!(client.sync("billing", 41, &older).run().unwrap(), Synced::Stale { known: 42 });
+        assert!(matches!(client.sync("billing", 41, &older).run().unwrap(), Synced::Stale { known: 42, .. }));
         assert_eq!(client.sync("billing", 42, &newer).run().unwrap(), Synced::Unchanged);
     }
     assert_eq!(client.audit(&AuditFilter::default()).unwrap(), audit, "nothing was written");
@@ -147,11 +147,11 @@ fn what_an_operator_owns_survives_restarts(kind: ServerKind) {
         assert_eq!(client.schedule("weekly").unwrap().schedule.state, ScheduleState::Paused);
     }
     let daily = client.schedule("daily").unwrap();
-    let edits: Vec<_> = daily.edits.iter().map(|edit| (edit.field, edit.by.as_str())).collect();
+    let edits: Vec<_> = daily.edits.iter().map(|edit| (edit.field, edit.actor.as_str())).collect();
     assert_eq!(edits, [(ScheduleField::Trigger, "ann"), (ScheduleField::Priority, "ann")]);
     client.edit("daily").give_back(ScheduleField::Trigger).run().unwrap();
     assert!(client.schedule("daily").unwrap().schedule.trigger.contains("0 0 9 1 1"), "until the next sync");
-    assert_eq!(client.sync("billing", 1, &listed(2)).run().unwrap(), Synced::Stale { known: 2 });
+    assert!(matches!(client.sync("billing", 1, &listed(2)).run().unwrap(), Synced::Stale { known: 2, .. }));
     assert!(matches!(client.sync("billing", 2, &listed(4)).run().unwrap(), Synced::Changed(_)));
     let daily = client.schedule("daily").unwrap();
     assert!(daily.schedule.trigger.contains("0 0 4 1 1") && daily.priority == 7, "{daily:?}");
@@ -217,7 +217,7 @@ fn a_sync_joins_the_callers_transaction(kind: ServerKind) {
             let fewer = C::answered(client.sync("billing", 2, &listed[..1]).run_in(connection)).unwrap();
             assert!(matches!(fewer, Synced::Changed(_)), "{fewer:?}");
             let older = C::answered(client.sync("billing", 1, &listed).run_in(connection)).unwrap();
-            assert_eq!(older, Synced::Stale { known: 2 });
+            assert!(matches!(older, Synced::Stale { known: 2, .. }));
             if commit { Ok(()) } else { Err(diesel::result::Error::RollbackTransaction) }
         });
         assert_eq!(result.is_ok(), commit);
@@ -321,7 +321,7 @@ mod program {
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!((&json["owner"], &json["owned_by"]["revision"]), (&"billing".into(), &43.into()));
         assert_eq!(json["by_hand"], serde_json::json!(["priority", "time_limit"]));
-        assert_eq!(json["edits"][1]["by"], "ann");
+        assert_eq!(json["edits"][1]["actor"], "ann");
         client.ensure(&yearly("nobodys", 1)).run().unwrap();
         let wide = succeeded(&database, &["schedules", "--output", "wide"]);
         assert!(wide.contains("priority, time limit") && wide.contains("nobodys"), "{wide}");

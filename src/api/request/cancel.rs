@@ -132,11 +132,13 @@ pub enum Cancelled {
     /// It had not begun and never will.
     Cancelled,
     /// It runs, and its node will hear of it.
+    #[non_exhaustive]
     Asked {
         /// The node that runs it.
         node: String,
     },
     /// Somebody had asked for its end before; it still runs.
+    #[non_exhaustive]
     AlreadyAsked {
         /// The node that runs it.
         node: String,
@@ -144,6 +146,7 @@ pub enum Cancelled {
     /// Its last attempt had ended before, in this state.
     AlreadyEnded(ExecutionState),
     /// It has not the key or the tags that the request names: nothing was changed, whatever its state.
+    #[non_exhaustive]
     Differs {
         /// Its unique key, if it has one.
         key: Option<String>,

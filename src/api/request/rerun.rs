@@ -414,6 +414,7 @@ pub enum Reran {
 #[non_exhaustive]
 pub enum RerunCancelled {
     /// The rerun ends.
+    #[non_exhaustive]
     Cancelled {
         /// So many executions had not begun and are CANCELLED.
         cancelled: usize,

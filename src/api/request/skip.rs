@@ -92,11 +92,13 @@ fn instant(next: NextFire) -> Option<DateTime<Utc>> {
 #[non_exhaustive]
 pub enum Skipped {
     /// The occurrence is skipped.
+    #[non_exhaustive]
     Skipped {
         /// The fire time behind it, if there is one.
         next: Option<DateTime<Utc>>,
     },
     /// The next fire time is another; nothing was changed.
+    #[non_exhaustive]
     NotNext {
         /// The next fire time; none while a run is under way whose end says when that is.
         next: Option<DateTime<Utc>>,

@@ -196,6 +196,7 @@ pub enum Synced {
     /// Schedules were written: this was done.
     Changed(SyncPlan),
     /// A higher revision is known: nothing was written.
+    #[non_exhaustive]
     Stale {
         /// That revision.
         known: u64,

@@ -40,6 +40,7 @@ impl Who {
 #[non_exhaustive]
 pub enum FullBound {
     /// The job's [`concurrency`](crate::Job::concurrency).
+    #[non_exhaustive]
     Job {
         /// The job.
         job: String,
@@ -49,6 +50,7 @@ pub enum FullBound {
         taken_by: Vec<ExecutionId>,
     },
     /// The [`group_concurrency`](crate::Job::group_concurrency) of the execution's group.
+    #[non_exhaustive]
     Group {
         /// The group's key.
         group: String,
@@ -58,6 +60,7 @@ pub enum FullBound {
         taken_by: Vec<ExecutionId>,
     },
     /// The lanes of all nodes that have a handler.
+    #[non_exhaustive]
     Lanes {
         /// The one in which the execution was enqueued; none if all are full: which is the job's no row says.
         lane: Option<String>,
@@ -119,11 +122,13 @@ pub enum Because {
     /// There is nothing to explain, or nothing is known: the fate says which.
     Nothing,
     /// The attempt follows one that failed, or ran out of time.
+    #[non_exhaustive]
     Retry {
         /// That execution.
         after: Option<ExecutionId>,
     },
     /// The attempt follows one whose node died.
+    #[non_exhaustive]
     Recovery {
         /// That execution.
         after: Option<ExecutionId>,
@@ -131,6 +136,7 @@ pub enum Because {
         node: Option<String>,
     },
     /// It was missed. With [`Fate::Succeeded`](crate::Fate::Succeeded) and the like it was made up for.
+    #[non_exhaustive]
     Misfire {
         /// How late it was found.
         #[serde(serialize_with = "some_as_millis")]
@@ -140,11 +146,13 @@ pub enum Because {
         policy: Option<MisfirePolicy>,
     },
     /// Somebody skipped it, or asked for the execution.
+    #[non_exhaustive]
     ByHand {
         /// Who.
         by: Option<Who>,
     },
     /// Somebody had it run again.
+    #[non_exhaustive]
     Rerun {
         /// Who.
         by: Option<Who>,
@@ -152,11 +160,13 @@ pub enum Because {
     /// Its handler said that no retry would help.
     GaveUp,
     /// Its node died while it ran.
+    #[non_exhaustive]
     NodeDied {
         /// That node.
         node: Option<String>,
     },
     /// Too many nodes have died while they ran it.
+    #[non_exhaustive]
     AttemptsExhausted {
         /// The last of these nodes.
         node: Option<String>,
@@ -164,6 +174,7 @@ pub enum Because {
         most: Option<u32>,
     },
     /// Its time limit passed.
+    #[non_exhaustive]
     TimeLimit {
         /// Where it ran.
         node: Option<String>,
@@ -174,26 +185,30 @@ pub enum Because {
         has_returned: bool,
     },
     /// Somebody cancelled it.
+    #[non_exhaustive]
     Cancelled {
         /// Who.
         by: Option<Who>,
     },
     /// Its schedule was removed.
+    #[non_exhaustive]
     Removed {
         /// By whom.
         by: Option<Who>,
     },
     /// Its schedule got another trigger.
+    #[non_exhaustive]
     Edited {
         /// By whom.
         by: Option<Who>,
     },
     /// Something is, or was, paused.
+    #[non_exhaustive]
     Paused {
-        /// `application`, `job` or `schedule`; empty if nobody knows.
-        what: String,
+        /// What: `application`, `job` or `schedule`; empty if nobody knows.
+        target_type: String,
         /// Its name.
-        name: String,
+        target: String,
         /// Who paused it.
         by: Option<Who>,
         /// When the pause ended, or is to end by itself.
@@ -202,6 +217,7 @@ pub enum Because {
     },
     /// Its schedule is, or was, paused by firetime for its streak: occurrences in a row that failed for good
     /// or killed their nodes.
+    #[non_exhaustive]
     Contained {
         /// The schedule.
         schedule: String,
@@ -215,6 +231,7 @@ pub enum Because {
         until: Option<DateTime<Utc>>,
     },
     /// Another execution of its schedule had not ended, or has not.
+    #[non_exhaustive]
     Overlap {
         /// That execution; none if the row does not tell.
         holder: Option<ExecutionId>,
@@ -223,6 +240,7 @@ pub enum Because {
         ended: Option<DateTime<Utc>>,
     },
     /// Another execution of its schedule was due before, and had not begun.
+    #[non_exhaustive]
     HolderLate {
         /// That execution.
         holder: Option<ExecutionId>,
@@ -230,6 +248,7 @@ pub enum Because {
     /// A later repair's work took its place.
     Superseded,
     /// No live node has a handler and claims.
+    #[non_exhaustive]
     NoNode {
         /// For this job.
         job: String,
@@ -243,6 +262,7 @@ pub enum Because {
         silent: Vec<SilentNode>,
     },
     /// Nodes that have a handler cannot decode its payload.
+    #[non_exhaustive]
     Undecodable {
         /// Why.
         error: String,
@@ -250,6 +270,7 @@ pub enum Because {
         nodes: Vec<String>,
     },
     /// A bound leaves no room.
+    #[non_exhaustive]
     Full {
         /// Which.
         bound: FullBound,
@@ -257,6 +278,7 @@ pub enum Because {
         rate: Option<RateView>,
     },
     /// Its schedule's row cannot be understood: it is in state ERROR.
+    #[non_exhaustive]
     Quarantined {
         /// What is wrong with it.
         error: String,
@@ -265,11 +287,13 @@ pub enum Because {
         since: Option<DateTime<Utc>>,
     },
     /// Its time has not come, for another reason than its trigger: `snoozed`, `enqueued`, `given back`.
+    #[non_exhaustive]
     Pending {
         /// The ledger's word.
         word: String,
     },
     /// The trigger has no fire time there.
+    #[non_exhaustive]
     NoFireTime {
         /// The last one before.
         #[serde(with = "chrono::serde::ts_milliseconds_option")]
@@ -279,16 +303,19 @@ pub enum Because {
         after: Option<DateTime<Utc>>,
     },
     /// The schedule was made later.
+    #[non_exhaustive]
     NotMadeYet {
         /// By whom.
         by: Option<Who>,
     },
     /// The schedule plans nothing, as it is in this state.
+    #[non_exhaustive]
     State {
         /// `complete` or `init`.
         state: String,
     },
     /// What a row says, which firetime did not write.
+    #[non_exhaustive]
     Other {
         /// Its word.
         word: String,

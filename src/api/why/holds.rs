@@ -42,10 +42,10 @@ fn paused(
     let ends = until
         .map_or_else(|| ", until somebody resumes it".to_owned(), |at| format!(", until {}", instant(at)));
     let said = format!("{what} {name:?} is paused by {}{from}{ends}", by(actor, why));
-    let (what, name) = (what.to_owned(), name.to_owned());
+    let (target_type, target) = (what.to_owned(), name.to_owned());
     let because = match actor == FIRETIME && what == "schedule" {
-        true => Because::Contained { schedule: name, streak: why.to_owned(), since, until },
-        false => Because::Paused { what, name, by: Who::named(actor, why, since), until },
+        true => Because::Contained { schedule: target, streak: why.to_owned(), since, until },
+        false => Because::Paused { target_type, target, by: Who::named(actor, why, since), until },
     };
     Hold { until, ..Hold::new(because, said) }
 }

@@ -20,7 +20,7 @@ const LATE: TimeDelta = TimeDelta::seconds(1);
 pub struct Late {
     /// How late. As JSON milliseconds.
     #[serde(serialize_with = "as_millis")]
-    pub by: Duration,
+    pub lateness: Duration,
     /// What it waited for. Empty if nothing is known of it: its node was slow to claim it, or the database.
     pub waits: Vec<LateWait>,
 }
@@ -32,6 +32,7 @@ pub struct Late {
 #[non_exhaustive]
 pub enum LateWait {
     /// No live node had a handler for its job and claimed.
+    #[non_exhaustive]
     Node {
         /// From when: it was due, or the last of these nodes ended, was heard of, or was switched off.
         #[serde(with = "chrono::serde::ts_milliseconds")]
@@ -41,11 +42,12 @@ pub enum LateWait {
         until: DateTime<Utc>,
     },
     /// Its application, its job or its schedule was paused.
+    #[non_exhaustive]
     PauseEnd {
-        /// `application`, `job` or `schedule`.
-        what: String,
+        /// What: `application`, `job` or `schedule`.
+        target_type: String,
         /// Its name.
-        name: String,
+        target: String,
         /// Who had paused it.
         actor: String,
         /// When the pause ended.
@@ -53,12 +55,14 @@ pub enum LateWait {
         until: DateTime<Utc>,
     },
     /// Another execution of its schedule had not ended.
+    #[non_exhaustive]
     Holder {
         /// That execution.
         holder: ExecutionId,
     },
     /// All threads, tasks and places in the queue of its lane were taken on its node, or given to others that
     /// were due before.
+    #[non_exhaustive]
     Lane {
         /// The lane.
         lane: String,
@@ -67,6 +71,7 @@ pub enum LateWait {
         span: Duration,
     },
     /// So many executions of its job, or of its group, ran as may run at once.
+    #[non_exhaustive]
     Bound {
         /// `job` or `group`.
         of: String,
@@ -75,6 +80,7 @@ pub enum LateWait {
         span: Duration,
     },
     /// So many of its job, or of its group, had begun as may begin within a span of time.
+    #[non_exhaustive]
     Rate {
         /// `job` or `group`.
         of: String,
@@ -83,6 +89,7 @@ pub enum LateWait {
         span: Duration,
     },
     /// It was claimed, and waited in the queue of its node.
+    #[non_exhaustive]
     Queue {
         /// For how long.
         #[serde(serialize_with = "as_millis")]
@@ -106,7 +113,7 @@ pub(super) fn late(facts: &Facts, it: &ExecutionView) -> Option<Late> {
     let seat = seat.filter(|wait: &SeatWait| wait.span <= late.num_milliseconds()).map(of_seat);
     let waits = pauses(facts, it, (due, claimed)).chain(no_node(facts, it, (due, claimed)));
     let waits = waits.chain(holder).chain(seat).chain(queue).collect();
-    Some(Late { by: late.to_std().unwrap_or_default(), waits })
+    Some(Late { lateness: late.to_std().unwrap_or_default(), waits })
 }
 
 fn of_seat(SeatWait { seat, span }: SeatWait) -> LateWait {
@@ -133,8 +140,8 @@ fn pauses(
         let until = facts.end_of_pause(begin)?.made?;
         let is_its = begin.made? <= claimed && until - due >= LATE && until <= claimed;
         is_its.then(|| LateWait::PauseEnd {
-            what: begin.target_type.clone(),
-            name: begin.target.clone(),
+            target_type: begin.target_type.clone(),
+            target: begin.target.clone(),
             actor: begin.actor.clone(),
             until,
         })
@@ -189,9 +196,9 @@ fn waited(wait: &LateWait) -> String {
                 instant(*until)
             )
         }
-        LateWait::PauseEnd { what, name, actor, until } => {
+        LateWait::PauseEnd { target_type, target, actor, until } => {
             let actor = if actor.is_empty() { "somebody" } else { actor };
-            format!("{what} {name:?} was paused by {actor} until {}", instant(*until))
+            format!("{target_type} {target:?} was paused by {actor} until {}", instant(*until))
         }
         LateWait::Holder { holder } => format!("it must not overlap execution {holder}"),
         LateWait::Lane { lane, span } => format!("it waited {} for a seat of lane {lane:?}", length(*span)),

@@ -64,7 +64,8 @@ fn of_misfire(facts: &Facts, last: &ExecutionView) -> (Because, String) {
 }
 
 fn of_pause(facts: &Facts, last: &ExecutionView) -> (Because, String) {
-    let nobody = Because::Paused { what: String::new(), name: String::new(), by: None, until: None };
+    let (target_type, target) = (String::new(), String::new());
+    let nobody = Because::Paused { target_type, target, by: None, until: None };
     let said = || "it was paused, by somebody whom the audit does not know".to_owned();
     pause_of(facts, last).unwrap_or_else(|| (nobody, said()))
 }
@@ -90,8 +91,8 @@ fn paused_by(begin: &AuditView, until: Option<chrono::DateTime<chrono::Utc>>) ->
         let (schedule, streak) = (begin.target.clone(), begin.reason.clone());
         return Because::Contained { schedule, streak, since: begin.made, until };
     }
-    let (what, name) = (begin.target_type.clone(), begin.target.clone());
-    Because::Paused { what, name, by: Some(Who::of(begin)), until }
+    let (target_type, target) = (begin.target_type.clone(), begin.target.clone());
+    Because::Paused { target_type, target, by: Some(Who::of(begin)), until }
 }
 
 /// Nobody claimed it before its schedule's trigger was changed, or the schedule removed.

@@ -76,8 +76,8 @@ fn begun(context: &Context) -> Result<(), HandlerError> {
 
 fn told(event: &Event) -> Option<Told> {
     match event {
-        Event::Joined { node } | Event::Fenced { new: node, .. } => Some(Told::Joined(node.to_string())),
-        Event::NodeDied { node } => Some(Told::Died(node.to_string())),
+        Event::Joined { node, .. } | Event::Fenced { new: node, .. } => Some(Told::Joined(node.to_string())),
+        Event::NodeDied { node, .. } => Some(Told::Died(node.to_string())),
         Event::Repaired { what, .. } => Some(Told::Repaired((*what).to_owned())),
         _ => None,
     }

@@ -192,11 +192,11 @@ fn skipped(answer: Skipped) -> String {
         next => format!("it fires next at {next} UTC"),
     };
     match answer {
-        Skipped::Skipped { next } => format!("skipped; {}", at(next)),
-        Skipped::NotNext { next: None } => {
+        Skipped::Skipped { next, .. } => format!("skipped; {}", at(next)),
+        Skipped::NotNext { next: None, .. } => {
             "nothing was changed: its run's end says when it fires next".to_owned()
         }
-        Skipped::NotNext { next } => format!("nothing was changed: {}", at(next)),
+        Skipped::NotNext { next, .. } => format!("nothing was changed: {}", at(next)),
         Skipped::NotActive(state) => unchanged(state),
         other => format!("{other:?}"),
     }
@@ -331,14 +331,14 @@ fn one(client: &Client, change: Change, id: i64, filter: &ExecutionFilter, reaso
     Ok(match change {
         Change::Cancel => match cancel.run().map_err(missing)? {
             Cancelled::Cancelled => "cancelled before it began".to_owned(),
-            Cancelled::Asked { node } => format!("runs on node {node}, which is asked to end it"),
-            Cancelled::AlreadyAsked { node } => {
+            Cancelled::Asked { node, .. } => format!("runs on node {node}, which is asked to end it"),
+            Cancelled::AlreadyAsked { node, .. } => {
                 format!("runs on node {node}, which had been asked to end it before")
             }
             Cancelled::AlreadyEnded(state) => {
                 format!("nothing was changed, it is {}", state.as_str().to_lowercase())
             }
-            Cancelled::Differs { key, tags } => {
+            Cancelled::Differs { key, tags, .. } => {
                 let key = key.map_or_else(|| "no key".to_owned(), |key| format!("the key {key:?}"));
                 let tags = if tags.is_empty() { "none".to_owned() } else { tags.join(", ") };
                 let found = format!("nothing was changed: execution {id} has {key}; its tags: {tags}");

@@ -191,7 +191,7 @@ fn cancel(client: &Client, origin: i64, why: &str, output: Output, out: &mut dyn
         _ => error.into(),
     })?;
     let (ended, said) = match answer {
-        RerunCancelled::Cancelled { cancelled, asked } => {
+        RerunCancelled::Cancelled { cancelled, asked, .. } => {
             let said = format!("{cancelled} executions were cancelled, {asked} run and are asked to end");
             (Ended { answer: "cancelled", cancelled, asked }, said)
         }

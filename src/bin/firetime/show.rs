@@ -97,7 +97,7 @@ fn by_hand(details: &ScheduleDetails, field: ScheduleField, value: String) -> St
         return value;
     }
     match details.edits.iter().find(|edit| edit.field == field) {
-        Some(FieldEdit { by, at, .. }) => format!("{value} (by hand: {by}, {} UTC)", utc(*at)),
+        Some(FieldEdit { actor, at, .. }) => format!("{value} (by hand: {actor}, {} UTC)", utc(*at)),
         None => format!("{value} (by hand)"),
     }
 }

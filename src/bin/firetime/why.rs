@@ -100,7 +100,7 @@ fn of_day(
 /// A line for each.
 fn lines<'a>(out: &mut dyn Write, answers: impl Iterator<Item = &'a Why>) -> Result {
     let late = |why: &Why| {
-        why.late.as_ref().map_or_else(|| "-".to_owned(), |late| format!("{} ms", late.by.as_millis()))
+        why.late.as_ref().map_or_else(|| "-".to_owned(), |late| format!("{} ms", late.lateness.as_millis()))
     };
     let row =
         |why: &Why| vec![utc(why.at), word(why.fate), why.reason.clone(), late(why), why.sentence.clone()];

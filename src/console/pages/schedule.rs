@@ -257,7 +257,7 @@ fn plot(
 fn facts(details: &ScheduleDetails) -> Vec<(&'static str, String)> {
     let schedule = &details.schedule;
     let exact = |at: Option<DateTime<Utc>>| at.map(|at| Moment::exactly(at).said).unwrap_or_default();
-    let by_hand = details.edits.iter().map(|edit| format!("{} by {}", edit.field.as_str(), edit.by));
+    let by_hand = details.edits.iter().map(|edit| format!("{} by {}", edit.field.as_str(), edit.actor));
     let facts = [
         ("Trigger", in_words(&schedule.trigger)),
         ("Overlap", details.overlap.to_string().to_lowercase()),

@@ -13,7 +13,7 @@ fn late(facts: &Facts) -> Option<Late> {
 
 #[track_caller]
 fn waited(facts: &Facts, by: u64, waits: Vec<LateWait>) {
-    assert_eq!(late(facts), Some(Late { by: Duration::from_millis(by), waits }));
+    assert_eq!(late(facts), Some(Late { lateness: Duration::from_millis(by), waits }));
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn what_begins_within_a_second_is_not_late() {
     assert_eq!(late(&with(vec![begun(3, 999)])), None);
     assert_eq!(
         late(&with(vec![begun(999, 1_000)])),
-        Some(Late { by: Duration::from_millis(1_000), waits: Vec::new() })
+        Some(Late { lateness: Duration::from_millis(1_000), waits: Vec::new() })
     );
     let made_up = ExecutionView { cause: Cause::Misfire, ..begun(90_000, 90_000) };
     assert_eq!(late(&with(vec![made_up])), None, "its reason says how late it was found");
@@ -112,8 +112,8 @@ fn a_pause_that_ended_before_the_claim_is_told() {
     let changes = vec![of_job("resume", at(2, 500_000)), of_job("pause", at(1, 0))];
     let paused = Facts { changes, ..with(vec![run(0)]) };
     let wait = LateWait::PauseEnd {
-        what: "job".to_owned(),
-        name: "report".to_owned(),
+        target_type: "job".to_owned(),
+        target: "report".to_owned(),
         actor: "ann".to_owned(),
         until: at(2, 500_000),
     };

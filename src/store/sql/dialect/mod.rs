@@ -26,7 +26,8 @@ pub(crate) const STAYS_WHILE_IDLE: &str = "SELECT set_config('idle_session_timeo
                                            WHERE current_setting('idle_session_timeout', true) <> '0'";
 
 /// Which database's SQL is spoken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Dialect {
     /// SQLite's.
     Sqlite,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 
-use super::statement::{Statement, Value, padded, sql};
+use super::statement::{Bindable, Statement, Value, padded, sql};
 use crate::store::columns::{Column, NO_TIME};
 use crate::store::guard::Guard;
 use crate::store::sql::dialect::{BatchForm, Dialect};
@@ -84,20 +84,20 @@ impl BatchRows {
         self
     }
 
-    pub(crate) fn same(mut self, name: &'static str, value: impl Into<Value>) -> Self {
-        self.same.push((name, value.into()));
+    pub(crate) fn same(mut self, name: &'static str, value: impl Bindable) -> Self {
+        self.same.push((name, value.value()));
         self
     }
 
     /// Values that are mostly all alike: then one is bound.
     pub(crate) fn alike<V>(mut self, name: &'static str, values: impl Iterator<Item = V> + Clone) -> Self
     where
-        V: Into<Value> + PartialEq,
+        V: Bindable + PartialEq,
     {
         let mut rest = values.clone();
         match rest.next() {
             Some(first) if rest.all(|value| value == first) => return self.same(name, first),
-            _ => self.each.push((name, Values::of(values.map(Into::into).collect()))),
+            _ => self.each.push((name, Values::of(values.map(Bindable::value).collect()))),
         }
         self
     }

@@ -12,8 +12,10 @@ use crate::domain::{JobId, NodeId, ScheduleId, ScheduleState, Timestamp, Token};
 use crate::store::columns::{Cell, Column, Datum, NO_TIME, Spec, Stored};
 use crate::store::guard::Guard;
 
-/// A value that is bound, or that a database answers with.
+/// A value that is bound, or that a database answers with. An adapter that is given one it does not know
+/// answers [`DriverError::unreadable`](crate::driver::DriverError::unreadable).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Value {
     /// A BIGINT. Ids and times are always bound as such: another type than the column's would make a database
     /// scan the table.
@@ -41,38 +43,45 @@ impl From<Value> for Cell {
     }
 }
 
-macro_rules! values {
+/// What statements bind. Adapters of drivers make values by their variants.
+pub(crate) trait Bindable {
+    fn value(self) -> Value;
+}
+
+macro_rules! bindable {
     ($($From:ty: $it:pat => $value:expr;)*) => {$(
-        impl From<$From> for Value {
-            fn from($it: $From) -> Self {
+        impl Bindable for $From {
+            fn value(self) -> Value {
+                let $it = self;
                 $value
             }
         }
     )*};
 }
 
-values! {
-    i64: value => Self::Int(value);
-    Timestamp: at => Self::Int(at.millis());
-    Option<Timestamp>: at => at.unwrap_or(NO_TIME).into();
-    JobId: id => Self::Int(id.0);
-    ScheduleId: id => Self::Int(id.0);
-    usize: value => Self::Int(i64::try_from(value).unwrap_or(i64::MAX));
-    &str: value => Self::Text(value.to_owned());
-    String: value => Self::Text(value);
-    Cow<'_, str>: value => Self::Text(value.into_owned());
-    NodeId: value => Self::Text(value.to_string());
+bindable! {
+    Value: value => value;
+    i64: value => Value::Int(value);
+    Timestamp: at => Value::Int(at.millis());
+    Option<Timestamp>: at => at.unwrap_or(NO_TIME).value();
+    JobId: id => Value::Int(id.0);
+    ScheduleId: id => Value::Int(id.0);
+    usize: value => Value::Int(i64::try_from(value).unwrap_or(i64::MAX));
+    &str: value => Value::Text(value.to_owned());
+    String: value => Value::Text(value);
+    Cow<'_, str>: value => Value::Text(value.into_owned());
+    NodeId: value => Value::Text(value.to_string());
     Datum<'_>: value => match value {
-        Datum::Number(value) => Self::Int(value),
-        Datum::Text(text) => text.into(),
-        Datum::Uuid(id) => Self::Text(id.to_string()),
-        Datum::Null => Self::Null,
+        Datum::Number(value) => Value::Int(value),
+        Datum::Text(text) => text.value(),
+        Datum::Uuid(id) => Value::Text(id.to_string()),
+        Datum::Null => Value::Null,
     };
     Cell: cell => match cell {
-        Cell::Int(value) => Self::Int(value),
-        Cell::Text(text) => Self::Text(text),
-        Cell::Null => Self::Null,
-        Cell::NoNumber => Self::NoNumber,
+        Cell::Int(value) => Value::Int(value),
+        Cell::Text(text) => Value::Text(text),
+        Cell::Null => Value::Null,
+        Cell::NoNumber => Value::NoNumber,
     };
 }
 
@@ -89,8 +98,8 @@ pub(crate) fn sql(text: impl Into<String>) -> Statement {
 }
 
 impl Statement {
-    pub(crate) fn bind(mut self, value: impl Into<Value>) -> Self {
-        self.binds.push(value.into());
+    pub(crate) fn bind(mut self, value: impl Bindable) -> Self {
+        self.binds.push(value.value());
         self
     }
 
@@ -113,12 +122,12 @@ impl Statement {
     }
 
     /// `column = ?`
-    pub(crate) fn equals(self, column: Column, value: impl Into<Value>) -> Self {
+    pub(crate) fn equals(self, column: Column, value: impl Bindable) -> Self {
         self.push(column.name()).push(" = ?").bind(value)
     }
 
     /// Appends a condition on a value, if there is one.
-    pub(crate) fn given(self, condition: &str, value: Option<impl Into<Value>>) -> Self {
+    pub(crate) fn given(self, condition: &str, value: Option<impl Bindable>) -> Self {
         match value {
             Some(value) => self.push(condition).bind(value),
             None => self,
@@ -126,8 +135,8 @@ impl Statement {
     }
 
     /// `(?, ?, …)` over the values, padded with the last one; matches nothing if there are none.
-    pub(crate) fn list<V: Into<Value>>(mut self, values: impl IntoIterator<Item = V>) -> Self {
-        let mut values: Vec<Value> = values.into_iter().map(Into::into).collect();
+    pub(crate) fn list<V: Bindable>(mut self, values: impl IntoIterator<Item = V>) -> Self {
+        let mut values: Vec<Value> = values.into_iter().map(Bindable::value).collect();
         let last = values.last().cloned().unwrap_or(Value::Null);
         values.resize(padded(values.len()), last);
         self.text.push('(');
@@ -146,11 +155,11 @@ pub(crate) trait Bound {
 macro_rules! bound {
     () => {};
     ($First:ident $($Value:ident)*) => {
-        impl<$First: Into<Value>, $($Value: Into<Value>),*> Bound for ($First, $($Value,)*) {
+        impl<$First: Bindable, $($Value: Bindable),*> Bound for ($First, $($Value,)*) {
             #[allow(non_snake_case, reason = "a value is called as its type")]
             fn append(self, binds: &mut Vec<Value>) {
                 let ($First, $($Value,)*) = self;
-                binds.extend([$First.into(), $($Value.into()),*]);
+                binds.extend([$First.value(), $($Value.value()),*]);
             }
         }
 
@@ -203,7 +212,7 @@ impl Row {
     /// The values of its columns.
     #[cfg(all(feature = "diesel-async", any(feature = "postgres", feature = "mysql")))]
     pub(crate) fn into_values(self) -> Vec<Value> {
-        self.0.map(Value::from).collect()
+        self.0.map(Bindable::value).collect()
     }
 
     /// The next column as it is.

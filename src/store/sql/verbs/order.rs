@@ -7,7 +7,7 @@ use crate::domain::{ExecutionId, ExecutionState, Reason, ScheduleId, Token};
 use crate::store::order::{Cancel, ExecutionOrder, KeyAndTags, Ordered, Retry, RunOrder};
 use crate::store::sql::claim::planned::holding;
 use crate::store::sql::session::fault::{Fault, FaultKind, Step};
-use crate::store::sql::session::statement::{Value, single, sql};
+use crate::store::sql::session::statement::{Bindable, Value, single, sql};
 use crate::store::sql::session::{Session, lock_free, now};
 use crate::store::transition::RunEnd;
 use crate::store::{Applied, Change, ExecutionChange, Repair, Transition};
@@ -34,8 +34,8 @@ pub(crate) fn order(session: &mut dyn Session, order: &RunOrder) -> Step<Ordered
     let insert = insert
         .bind_all((order.application.as_str(), schedule, generation, origin, due, Reason::ByHand.as_str()))
         .bind_all((Reason::ByHand.as_str(), due, Token::fresh().to_string()));
-    let insert = insert.bind(order.payload.as_deref().map_or(Value::Null, Value::from));
-    let insert = insert.bind(headers::column(&order.headers).map_or(Value::Null, Value::from));
+    let insert = insert.bind(order.payload.as_deref().map_or(Value::Null, Bindable::value));
+    let insert = insert.bind(headers::column(&order.headers).map_or(Value::Null, Bindable::value));
     audit::insert_with_id(session, insert).map(|id| Ordered::Pending(ExecutionId(id)))
 }
 

@@ -3,8 +3,7 @@
 use std::error::Error as StdError;
 
 use tokio_postgres::Transaction;
-use tokio_postgres::types::private::BytesMut;
-use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
+use tokio_postgres::types::{FromSql, ToSql, Type};
 
 use super::binary::postgres_value;
 use super::driver::{AsyncConnection, Dialect, DriverError, Query, Savepoint, Value};
@@ -58,31 +57,18 @@ fn told(error: tokio_postgres::Error) -> DriverError {
 }
 
 fn typed(values: &[Value]) -> Vec<(&(dyn ToSql + Sync), Type)> {
-    let bound = |value: &Value| match value {
-        Value::Int(_) | Value::NoNumber => Type::INT8,
-        Value::Text(_) | Value::Null => Type::TEXT,
-        Value::Ints(_) => Type::INT8_ARRAY,
-        Value::Texts(_) => Type::TEXT_ARRAY,
-    };
-    values.iter().map(|value| (value as &(dyn ToSql + Sync), bound(value))).collect()
+    values.iter().map(bound).collect()
 }
 
-impl ToSql for Value {
-    fn to_sql(&self, bound: &Type, out: &mut BytesMut) -> Result<IsNull, Boxed> {
-        match self {
-            Self::Int(value) => value.to_sql(bound, out),
-            Self::Text(text) => text.to_sql(bound, out),
-            Self::Null | Self::NoNumber => Ok(IsNull::Yes),
-            Self::Ints(values) => values.to_sql(bound, out),
-            Self::Texts(texts) => texts.to_sql(bound, out),
-        }
+fn bound(value: &Value) -> (&(dyn ToSql + Sync), Type) {
+    match value {
+        Value::Int(number) => (number, Type::INT8),
+        Value::NoNumber => (&None::<i64>, Type::INT8),
+        Value::Text(text) => (text, Type::TEXT),
+        Value::Null => (&None::<&str>, Type::TEXT),
+        Value::Ints(numbers) => (&**numbers, Type::INT8_ARRAY),
+        Value::Texts(texts) => (&**texts, Type::TEXT_ARRAY),
     }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-
-    tokio_postgres::types::to_sql_checked!();
 }
 
 /// A column of an answer, of whatever type.
