@@ -17,8 +17,7 @@ pub struct AuditFilter {
     pub target: Option<String>,
     /// Only by this actor.
     pub actor: Option<String>,
-    /// Only of this verb: `ensure`, `sync`, `edit`, `pause`, `resume`, `drain`, `trigger`, `rerun`,
-    /// `backfill`, `skip`, `cancel`, `retry`, `remove`.
+    /// Only of this [verb](AuditView::verb).
     pub verb: Option<String>,
     /// Only at or after this, by the database's clock.
     pub since: Option<DateTime<Utc>>,
@@ -47,8 +46,10 @@ view! {
         made: Option<DateTime<Utc>> = row.made.utc(),
         /// Who made it: the name that the client or the request gave, else `host/process id`.
         actor: String = row.actor,
-        /// The verb: `ensure`, `pause`, `resume`, `drain`, `trigger`, `rerun`, `backfill`, `skip`, `cancel`,
-        /// `retry`, `remove`.
+        /// The verb: `ensure`, `sync`, `edit`, `pause`, `resume`, `drain`, `trigger`, `rerun`, `backfill`,
+        /// `skip`, `cancel`, `retry`, `remove`; and `unmet` and `met`, by which firetime notes that a schedule
+        /// has not succeeded in the time in which it was [expected](crate::Schedule::expected_by), and that
+        /// it has again.
         verb: String = row.verb,
         /// The kind of its target: `schedule`, `execution`, `job`, `node`, `application`.
         target_type: String = row.target_type,

@@ -98,7 +98,7 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Config`] for an unusable name or URL, [`ErrorKind::Unavailable`] if the database
     /// cannot be reached, [`ErrorKind::Schema`] if its tables are missing, too old, or newer than this
-    /// version of firetime.
+    /// version of firetime, [`ErrorKind::System`] if the system starts no thread.
     pub fn connect(application: &str, url: &str) -> Result<Self, Error> {
         config::check_name("application name", application, 50)?;
         let store = store::open(url, store::StoreLimits::default(), Arc::new(Clock::default()))?;

@@ -8,11 +8,12 @@ use crate::api::spans::as_millis;
 use crate::domain::LaneHealth;
 use crate::node::{LeaseFigures, Node, Stage};
 
-/// A node's own state, without asking the database: for the probes of an orchestrator. As JSON, spans are milliseconds.
+/// A node's own state, without asking the database: for the probes of an orchestrator. As JSON, spans are
+/// milliseconds.
 ///
-/// A node is *live* until it cannot go on: then only another process helps. It is *ready* while it claims
-/// and runs executions: after its first poll, and not while it drains or shuts down, has lost its lease, or
-/// half of a lane's seats hang. A node that is not ready needs no restart.
+/// A node is *live* until it cannot go on: then only another process helps. It is *ready* while
+/// nothing but a pause keeps it from claiming and running executions: after its first poll, and not while it
+/// drains or shuts down, has lost its lease, or half of a lane's seats hang. A node that is not ready needs no restart.
 ///
 /// ```
 /// use firetime::{Job, Scheduler};
@@ -33,7 +34,7 @@ use crate::node::{LeaseFigures, Node, Stage};
 pub struct Health {
     /// Whether the node can go on: see [`Health::is_live`].
     pub live: bool,
-    /// Whether it claims, and runs what it claims: see [`Health::is_ready`].
+    /// Whether nothing but a pause keeps it from claiming and running executions: see [`Health::is_ready`].
     pub ready: bool,
     /// Handlers that run on beyond their time limits, in all lanes.
     pub stuck: usize,
@@ -115,7 +116,9 @@ impl Health {
         }
     }
 
-    /// Whether the node claims, and runs what it claims; otherwise [`problems`](Self::problems) says why not.
+    /// Whether nothing but a pause keeps the node from claiming and running executions; otherwise
+    /// [`problems`](Self::problems) says what does. A pause, of the node or of the application, is somebody's
+    /// wish, and leaves it ready.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ready

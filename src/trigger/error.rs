@@ -1,8 +1,12 @@
+use std::fmt;
+
 use chrono::{DateTime, SecondsFormat, Utc};
 use thiserror::Error;
 
 /// Why a trigger was refused: what is wrong, where, and what to write instead.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+///
+/// Its `Debug` text is the same: a test that ends with it tells what to do.
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TriggerError {
     /// The expression has neither six nor seven fields and is no known nickname.
@@ -78,6 +82,12 @@ pub enum TriggerError {
         /// End of the window.
         end: DateTime<Utc>,
     },
+}
+
+impl fmt::Debug for TriggerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TriggerError: {self}")
+    }
 }
 
 /// The instant as people write it.

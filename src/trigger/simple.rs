@@ -8,8 +8,8 @@ pub(crate) const FOR_EVER: i64 = -1;
 
 /// Fires at `start + k * interval` for `k` from 0 to the repeat count.
 ///
-/// The repeat count is Quartz's: the repeats *after* the first occurrence. 0 fires once, -1 for
-/// ever. An occurrence that was planned but skipped still counts.
+/// The repeat count is Quartz's: the repeats *after* the first occurrence; with 0 it fires once, without one
+/// for ever. An occurrence that was planned but skipped still counts.
 ///
 /// ```
 /// use firetime::trigger::Simple;

@@ -854,8 +854,7 @@ fn its_page_is_true(kind: ServerKind) {
         row.keys().cloned().collect()
     };
     for listing in ["nodes", "jobs", "apps", "schedules", "executions", "audit"] {
-        let heading = if listing == "apps" { "`applications`" } else { &format!("`{listing}`") };
-        assert_eq!(keys(&[listing]), documented(heading), "{listing}");
+        assert_eq!(keys(&[listing]), documented(&format!("`{listing}`")), "{listing}");
     }
     let whole =
         |listing: &str| &documented(&format!("`{listing} show`")) | &documented(&format!("`{listing}`"));

@@ -209,7 +209,7 @@ fn the_program_shows_first_and_runs_with_yes(kind: ServerKind) {
     assert_eq!(out, format!("rerun {origin}: 2 executions were cancelled, 0 run and are asked to end\n"));
     let cancelled = on(&database, &["rerun", "--cancel", &origin, "--output", "json"]);
     let told: serde_json::Value = serde_json::from_slice(&cancelled.stdout).unwrap();
-    assert_eq!(told, serde_json::json!({"answer": "already ended", "cancelled": 0, "asked": 0}));
+    assert_eq!(told, serde_json::json!({"answer": "already_ended", "cancelled": 0, "asked": 0}));
     let backfill = ["backfill", "--schedule", "import", "--since", "1d"];
     let shown = on(&database, &backfill);
     let said = text(&shown.stderr);

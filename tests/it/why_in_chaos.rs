@@ -398,6 +398,9 @@ fn a_full_lane(kind: ServerKind) {
     is(&why, Fate::Succeeded, &[" s: it waited ", " s for a seat of lane \"default\""]);
     let late = why.late.as_ref().unwrap();
     let [LateWait::Lane { lane, span, .. }] = &late.waits[..] else { panic!("{why:#?}") };
-    assert!(&**lane == "default" && (Duration::from_millis(1_500)..=late.lateness).contains(span), "{why:#?}");
+    assert!(
+        &**lane == "default" && (Duration::from_millis(1_500)..=late.lateness).contains(span),
+        "{why:#?}"
+    );
     assert!(scheduler.shutdown(SOON).is_clean());
 }

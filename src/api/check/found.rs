@@ -41,7 +41,7 @@ pub enum FindingLevel {
 
 /// What a finding tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FindingKind {
     /// The application is paused.

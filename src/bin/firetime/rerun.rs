@@ -152,7 +152,7 @@ fn told(name: &str, answer: Reran, output: Output, out: &mut dyn Write) -> Resul
         Reran::NotRunnable(state) => {
             let said = format!("nothing was changed, it is {state}");
             (
-                Told { answer: "not runnable", origin: None, count: 0, unknown: Vec::new(), rest_from: None },
+                Told { answer: "not_runnable", origin: None, count: 0, unknown: Vec::new(), rest_from: None },
                 said,
             )
         }
@@ -197,7 +197,7 @@ fn cancel(client: &Client, origin: i64, why: &str, output: Output, out: &mut dyn
         }
         RerunCancelled::AlreadyEnded => {
             let said = "nothing was changed: all of its executions have ended, or were asked to";
-            (Ended { answer: "already ended", cancelled: 0, asked: 0 }, said.to_owned())
+            (Ended { answer: "already_ended", cancelled: 0, asked: 0 }, said.to_owned())
         }
         other => return Err(Failure::Failed(format!("{other:?}"))),
     };

@@ -26,7 +26,7 @@ const MONTH: Field = Field {
 };
 const DAY_OF_WEEK: Field = Field {
     names: &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"],
-    ..Field::plain("day-of-week", 1, 7, "write 1 (SUN) to 7 (SAT), names, `FRIL`, `FRI#3` or `?`")
+    ..Field::plain("day-of-week", 1, 7, "write 1 (SUN) to 7 (SAT), SUN to SAT, `FRIL`, `FRI#3` or `?`")
 };
 const YEAR: Field = Field::plain("year", FIRST_YEAR as u32, LAST_YEAR as u32, "write 1970 to 2199");
 
@@ -102,11 +102,23 @@ fn unix_advice([minute, hour, dom, month, dow]: [&str; 5]) -> String {
         ("*", dow) => ("?", dow),
         both => both,
     };
+    let dow: Vec<String> = dow.split(',').map(unix_days).collect();
     format!(
         "it has five fields, as in Unix cron; here seconds come first: write \
-         `0 {minute} {hour} {dom} {month} {dow}`, and note that days of the week count from \
-         1 (SUN) to 7 (SAT)"
+         `0 {minute} {hour} {dom} {month} {}`",
+        dow.join(",")
     )
+}
+
+/// An item of Unix cron's day-of-week, which counts from 0 (SUN) to 7 (SUN again), with the days' names.
+fn unix_days(item: &str) -> String {
+    let (days, step) = item.split_once('/').map_or((item, None), |(days, step)| (days, Some(step)));
+    let name = |day: &str| match day.parse() {
+        Ok(number @ 0..=7) => DAY_OF_WEEK.names[number % 7].to_owned(),
+        _ => day.to_owned(),
+    };
+    let days = days.split('-').map(name).collect::<Vec<_>>().join("-");
+    step.map_or(days.clone(), |step| format!("{days}/{step}"))
 }
 
 fn years(text: Text) -> Result<Years, TriggerError> {
