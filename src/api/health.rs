@@ -13,8 +13,8 @@ use crate::node::{LeaseFigures, Node, Stage};
 ///
 /// A node is *live* until it cannot go on: then only another process helps. It is *ready* while
 /// nothing but a pause keeps it from claiming and running executions: after its first poll, and not while it
-/// drains or shuts down, has lost its lease, or half of a lane's seats hang. A node that is not ready needs no
-/// restart.
+/// drains or shuts down, has lost its lease, or half of a lane's seats hang. A node that is not ready needs
+/// no restart.
 ///
 /// ```
 /// use firetime::{Job, Scheduler};
