@@ -47,9 +47,9 @@ view! {
         /// Who made it: the name that the client or the request gave, else `host/process id`.
         actor: String = row.actor,
         /// The verb: `ensure`, `sync`, `edit`, `pause`, `resume`, `drain`, `trigger`, `rerun`, `backfill`,
-        /// `skip`, `cancel`, `retry`, `remove`; and `unmet` and `met`, by which firetime notes that a schedule
-        /// has not succeeded in the time in which it was [expected](crate::Schedule::expected_by), and that
-        /// it has again.
+        /// `skip`, `cancel`, `retry`, `remove`; and `unmet` and `met`, by which firetime notes that a
+        /// schedule has not succeeded in the time in which it was
+        /// [expected](crate::Schedule::expected_by), and that it has again.
         verb: String = row.verb,
         /// The kind of its target: `schedule`, `execution`, `job`, `node`, `application`.
         target_type: String = row.target_type,

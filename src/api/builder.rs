@@ -316,11 +316,11 @@ impl Builder {
         self
     }
 
-    /// After how long without a heartbeat a node counts as dead. Default: 25 s; at most one day. A hundredth of it (at least
-    /// 1 s) and the store timeout are not part of a lease; the rest must be at least two heartbeats, and one
-    /// heartbeat plus the store timeout. All nodes of an application must agree on it and on the
-    /// store timeout: one that declares others dead earlier than they expect takes work from nodes that still
-    /// run it.
+    /// After how long without a heartbeat a node counts as dead. Default: 25 s; at most one day. A hundredth
+    /// of it (at least 1 s) and the store timeout are not part of a lease; the rest must be at least two
+    /// heartbeats, and one heartbeat plus the store timeout. All nodes of an application must agree on it and
+    /// on the store timeout: one that declares others dead earlier than they expect takes work from nodes
+    /// that still run it.
     pub fn death_after(mut self, span: Duration) -> Self {
         self.config.window.death = millis(span);
         self
@@ -412,7 +412,8 @@ impl Builder {
     /// [`ErrorKind::Config`] for a configuration that cannot work, also if some handlers are async and there
     /// is no tokio runtime, or one that was shut down or has no time driver; [`ErrorKind::Unavailable`] if
     /// the database cannot be reached, [`ErrorKind::Schema`] if its tables do not fit this version,
-    /// [`ErrorKind::System`] if the system starts no thread, [`ErrorKind::Unknown`] if the node was to join and heard nothing for two store timeouts.
+    /// [`ErrorKind::System`] if the system starts no thread, [`ErrorKind::Unknown`] if the node was to join
+    /// and heard nothing for two store timeouts.
     pub fn start(self) -> Result<Scheduler, Error> {
         #[cfg(feature = "tokio")]
         let runtime = self.runtime.clone();

@@ -261,8 +261,8 @@ fn what_is_expected_is_noted_once_whatever_goes_wrong() {
     assert!(unmet > 100, "{unmet}");
 }
 
-/// Clusters under fire on SQLite, for a hundredth of the claims, without the faults that need a database in virtual
-/// time.
+/// Clusters under fire on SQLite, for a hundredth of the claims, without the faults that need a database in
+/// virtual time.
 #[cfg(feature = "sqlite")]
 #[test]
 fn clusters_on_sqlite_lose_and_repeat_nothing() {

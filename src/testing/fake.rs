@@ -21,8 +21,8 @@ const FOR_EVER: Duration = Duration::from_secs(1_000_000_000);
 /// What a handler that a test calls alone is told of its execution, and what it has left with it. Made by
 /// [`Context::fake`].
 ///
-/// The handler takes [`fake.context()`](Self::context), an async one too. What is to be told otherwise than by
-/// [default](Context::fake) is said before; [`result`](Self::result), [`lines`](Self::lines) and
+/// The handler takes [`fake.context()`](Self::context), an async one too. What is to be told otherwise than
+/// by [default](Context::fake) is said before; [`result`](Self::result), [`lines`](Self::lines) and
 /// [`progress`](Self::progress) show afterwards what it has left.
 ///
 /// Its execution runs in a store in memory: checkpoints are kept there, and [`Context::covers`] says that

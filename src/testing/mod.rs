@@ -72,8 +72,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 ///
 /// Each node is the production engine: it polls, claims, takes over from dead nodes and repairs misfires. It
 /// looks around less often than in production, so that a day of the test's time takes milliseconds: it polls
-/// every five minutes, beats every two, is dead after six, and the misfire handler passes every 15. It removes
-/// nothing from the ledger, however long the test. A node's own settings go before these
+/// every five minutes, beats every two, is dead after six, and the misfire handler passes every 15. It
+/// removes nothing from the ledger, however long the test. A node's own settings go before these
 /// ([`Builder::retention`](crate::Builder::retention)). Clients' changes are heard at once. Store calls take
 /// no time.
 ///
@@ -213,8 +213,8 @@ impl TestCluster {
     }
 
     /// Ends the faults of [`under_faults`]: nodes that stand still go on, others come for those that are gone
-    /// at once, and what waits is run, for a day at most. Meanwhile a node dies at the end of a handler if none
-    /// has yet under this seed. Without faults it only runs what waits.
+    /// at once, and what waits is run, for a day at most. Meanwhile a node dies at the end of a handler if
+    /// none has yet under this seed. Without faults it only runs what waits.
     pub fn heal(&mut self) {
         const TEN_MINUTES: Duration = Duration::from_secs(600);
         self.fire.end();

@@ -21,7 +21,8 @@ const LINES: usize = 60;
 /// A node dies or stands still where a handler begins, after each effect that it tells, and where it has
 /// returned and its outcome is not yet stored; while it [sleeps](super::TestTime::sleep); and with no handler
 /// under way. Under each seed a node dies at the end of one of the first eight handlers, so that a test's own
-/// assertion about handlers that tell nothing meets one that was run twice: let it run at least eight executions.
+/// assertion about handlers that tell nothing meets one that was run twice: let it run at least eight
+/// executions.
 ///
 /// The test makes its nodes and its executions, says what handlers do by [`Effects::happened`] and what is
 /// expected by [`Effects::expect`], and [advances](TestCluster::advance). When it returns, the faults

@@ -181,8 +181,8 @@ impl Edit<'_> {
         self
     }
 
-    /// As [`Schedule::time_limit`](crate::Schedule::time_limit); with `None` its job says how long. Default: as it
-    /// is.
+    /// As [`Schedule::time_limit`](crate::Schedule::time_limit); with `None` its job says how long. Default:
+    /// as it is.
     pub fn time_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.changes.time_limit = Some(limit.into().map(|limit| millis(limit).max(1)));
         self

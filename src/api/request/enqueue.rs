@@ -351,9 +351,9 @@ impl Enqueue<'_> {
     /// # Errors
     /// [`ErrorKind::Conflict`] if another execution has its key, and that is [`OnConflict::Reject`];
     /// [`ErrorKind::Config`] if the payload has more than 8 KiB of JSON or cannot be written as JSON, the
-    /// instant lies before 1973 or the delay is longer than 100 years, no job, group, lane, tag or key can have this
-    /// name, there are too many tags or headers, the period of its key is shorter than a second, or the hook
-    /// around it refuses it; or the database's failure.
+    /// instant lies before 1973 or the delay is longer than 100 years, no job, group, lane, tag or key can
+    /// have this name, there are too many tags or headers, the period of its key is shorter than a second, or
+    /// the hook around it refuses it; or the database's failure.
     pub fn run(self) -> Result<Enqueued, Error> {
         let (client, queue) = (self.client, queue_of(&self.order.job.name));
         let answer = self.begun().over(&*client.store)?;

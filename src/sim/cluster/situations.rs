@@ -122,7 +122,8 @@ impl Cluster {
         (cluster, leaves_at)
     }
 
-    /// The same as [`Cluster::enqueued_one_by_one`], behind a group with a backlog that takes all the time; nodes are told.
+    /// The same as [`Cluster::enqueued_one_by_one`], behind a group with a backlog that takes all the time;
+    /// nodes are told.
     pub(in crate::sim) fn behind_anothers_backlog(sabotages: &[Sabotage]) -> Self {
         const MANY: usize = 12_000;
         let mut cluster = Self::enqueued_one_by_one(None, sabotages);

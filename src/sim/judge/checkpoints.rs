@@ -32,8 +32,8 @@ pub(super) fn checkpoints(history: &History, verdict: &mut Verdict) {
     stored_too_late(history, verdict);
 }
 
-/// The values that a run behind these may go on from: the last that is known to be stored, or one whose answer was
-/// lost. Such a call may have been carried out later, as long as its run went on.
+/// The values that a run behind these may go on from: the last that is known to be stored, or one whose
+/// answer was lost. Such a call may have been carried out later, as long as its run went on.
 fn possible(runs: &[Run<'_>]) -> Vec<Option<i64>> {
     let known = runs.iter().rfind(|(_, it)| it.heard == Some(true));
     let unanswered = runs.iter().filter(|(_, it)| it.heard.is_none());

@@ -54,8 +54,8 @@ impl Ledger<'_> {
         }
     }
 
-    /// That of the latest generation since an instant, at the least; or as a pause at `paused` may have counted
-    /// it: with what is about to be taken from a dead node, and before a cancel at that instant.
+    /// That of the latest generation since an instant, at the least; or as a pause at `paused` may have
+    /// counted it: with what is about to be taken from a dead node, and before a cancel at that instant.
     fn streak(&self, since: Millis, paused: Option<Millis>) -> Streak {
         let (mut failures, mut nodes, mut deaths_in_a_row) = (0, BTreeSet::new(), 0);
         let own = self

@@ -1,5 +1,5 @@
-//! Transactions of handlers that complete in them: what they wrote is there once, and exactly if the execution
-//! has succeeded.
+//! Transactions of handlers that complete in them: what they wrote is there once, and exactly if the
+//! execution has succeeded.
 
 use std::collections::BTreeMap;
 

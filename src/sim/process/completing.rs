@@ -1,5 +1,5 @@
-//! Handlers that complete in transactions of their own: these are committed or rolled back whatever becomes of
-//! the handler and its process meanwhile.
+//! Handlers that complete in transactions of their own: these are committed or rolled back whatever becomes
+//! of the handler and its process meanwhile.
 
 use super::transactions::{Own, OwnStep, Transaction};
 use super::{Job, Process, Surroundings};

@@ -1,5 +1,5 @@
-//! What stands behind the options in the help: where the database's URL comes from, how times are written, and
-//! examples. A test reads every example as a command line.
+//! What stands behind the options in the help: where the database's URL comes from, how times are written,
+//! and examples. A test reads every example as a command line.
 
 macro_rules! database {
     () => {
