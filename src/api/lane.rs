@@ -81,7 +81,7 @@ impl Lane {
     /// let builder = Scheduler::builder("shop", &url)
     ///     .lane("slow", Lane::threads(1, 4).automatic())
     ///     .on_event(|event| {
-    ///         if let Event::LaneChanged { job, lane } = event {
+    ///         if let Event::LaneChanged { job, lane, .. } = event {
     ///             println!("{job} runs in lane {lane} from now on");
     ///         }
     ///     })

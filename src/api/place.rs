@@ -29,7 +29,8 @@ macro_rules! place {
             fn from_str(text: &str) -> Result<Self, Error> {
                 let numbers = text.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id.parse().ok()?)));
                 let (at, id) = numbers.ok_or_else(|| {
-                    let message = format!(concat!("{:?} is no place in a list of ", $list, ": take the text of that before"), text);
+                    let message = format!(concat!("{:?} is no place in a list of ", $list, ": give that with which the page before ended"),
+                        text);
                     Error::new(ErrorKind::Config, message)
                 })?;
                 Ok(Self { at: Timestamp::at(at), id })

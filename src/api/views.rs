@@ -217,7 +217,7 @@ view! {
         job: String = row.job,
         /// How many live nodes have a handler for its job. While there are none it does not fire.
         nodes: usize = 0,
-        /// Its state. As JSON its [label](ScheduleState::as_str).
+        /// Its state. As JSON its [word](ScheduleState::as_str).
         state: Word<ScheduleState> = Word::of_row(&row.state),
         /// Its trigger as it is written: `cron 0 30 2 * * ? [Europe/Berlin]`, `every 900000 ms`.
         trigger: String = row.when.describe(),

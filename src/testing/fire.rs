@@ -10,7 +10,7 @@ use crate::store::Store;
 const SECOND: Millis = 1_000;
 const MINUTE: Millis = 60 * SECOND;
 
-/// Under each seed a node dies at the end of one of the first handlers, of so many at most.
+/// The sure death of each seed comes at the end of one of so many handlers, the first ones.
 const SPARED: Millis = 8;
 
 /// What a machine is surrounded by.
@@ -93,7 +93,7 @@ impl Fire {
         self.burning = None;
     }
 
-    /// Nor does the node die that is to die at the end of a handler, if it has not.
+    /// Cancels the death at the end of a handler, if it is still to come.
     pub(super) fn spare(&mut self) {
         self.spares = None;
     }
@@ -150,7 +150,11 @@ impl Fire {
             }
             spares => {
                 self.spares = spares.map(|more| more - 1);
-                self.fate_of_node()
+                let fate = self.fate_of_node();
+                if matches!(fate, NodeFate::Dies) {
+                    self.spares = None;
+                }
+                fate
             }
         }
     }

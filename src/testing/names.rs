@@ -8,7 +8,7 @@ use crate::store::enqueue::QUEUE_PREFIX;
 const TOLD: usize = 20;
 
 impl TestCluster {
-    /// A name that nothing has ever had is misspelt: that nothing of it ran says nothing.
+    /// Refuses a name that no schedule or queue has had: `never()` would hold for any misspelt name.
     ///
     /// # Panics
     /// If it is none of a schedule, a removed one included, nor of the queue of a job that has had a handler,

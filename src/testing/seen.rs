@@ -30,8 +30,8 @@ impl TestCluster {
     /// The executions of a schedule that have succeeded; those of an enqueued job are of `queue:JOB`.
     ///
     /// # Panics
-    /// If nothing has ever been called so: neither a schedule, nor the queue of a job that has had a handler,
-    /// a schedule or an execution.
+    /// If nothing is known that was called so, neither a schedule, nor the queue of a job that has had a
+    /// handler, a schedule or an execution: a retention that the test sets may have removed it.
     #[track_caller]
     pub fn ran(&self, schedule: &str) -> Seen {
         self.check_name(schedule);

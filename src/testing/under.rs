@@ -20,9 +20,8 @@ const LINES: usize = 60;
 ///
 /// A node dies or stands still where a handler begins, after each effect that it tells, and where it has
 /// returned and its outcome is not yet stored; while it [sleeps](super::TestTime::sleep); and with no handler
-/// under way. Under each seed a node dies at the end of one of the first eight handlers, so that a test's own
-/// assertion about handlers that tell nothing meets one that was run twice: let it run at least eight
-/// executions.
+/// under way. Under each seed a node dies at the end of one of the first eight handlers, so that a test whose
+/// handlers tell no effects still sees one of them run twice: let it run at least eight executions.
 ///
 /// The test makes its nodes and its executions, says what handlers do by [`Effects::happened`] and what is
 /// expected by [`Effects::expect`], and [advances](TestCluster::advance). When it returns, the faults
@@ -285,6 +284,7 @@ mod tests {
                 cluster.node(|node| node.handler(REPORT, report.clone())).unwrap();
             }
             let hourly = Schedule::new("hourly", REPORT, &(), Trigger::cron("0 0 * * * ?", "UTC").unwrap());
+            // Taken over late, a run may meet the next one: with `Overlap::Skip` that would be skipped.
             let hourly = hourly.unwrap().overlap(Overlap::Queue(3));
             cluster.client().ensure(&hourly).run().unwrap();
             (1..=24).for_each(|hour| effects.expect((cluster.now() + hour * 60 * MINUTE).to_rfc3339()));

@@ -12,8 +12,9 @@ use crate::opens::assert_is_quiet;
 use crate::shop::{APPLICATION, Server};
 use crate::{tab, until};
 
-/// Markup and scripts, the ends of attributes and of scripts, marks that turn the line around, and orders to a
-/// terminal. A page on which one of them runs says so by its title or by an element that should not be there.
+/// Markup and scripts, the ends of attributes and of scripts, marks that turn the line around, and orders to
+/// a terminal. A page on which one of them runs says so by its title or by an element that should not be
+/// there.
 const TEXTS: [&str; 7] = [
     "<script>document.title='taken'</script>",
     "\"><img src=x onerror=\"document.title='taken'\"><u class=taken>",

@@ -73,8 +73,8 @@ pub fn a_page_tells_of_an_outage_and_is_well_again(kind: ServerKind) {
     assert_is_away(&page, "a schedule");
     way.mend();
     page.reload_until("it is back", "document.querySelector('h1').textContent === 'report-stock'");
-    // A form that is sent meanwhile says that nothing is known of it, and leads to the audit. The banner moves
-    // the form: it is clicked where it then is.
+    // A form that is sent meanwhile says that nothing is known of it, and leads to the audit. The banner
+    // moves the form: it is clicked where it then is.
     page.until("it is live", IS_LIVE);
     way.cut();
     page.until("a banner says so", SAYS_AWAY);

@@ -127,7 +127,7 @@ request! {
     /// let answer = client.backfill("nightly", from..until).run()?;
     /// let Reran::Ordered { origin, .. } = answer else { panic!("{answer:?}") };
     /// let ended = client.cancel_rerun(origin).reason("of another year").run()?;
-    /// assert_eq!(ended, RerunCancelled::Cancelled { cancelled: 31, asked: 0 });
+    /// assert!(matches!(ended, RerunCancelled::Cancelled { cancelled: 31, asked: 0, .. }));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     CancelRerun { origin: i64 } -> RerunCancelled

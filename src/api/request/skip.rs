@@ -27,8 +27,9 @@ request! {
     /// let tonight = client.schedules()?[0].next.expect("it fires every night");
     /// let skipped = client.skip("nightly", tonight).reason("the database is moved").run()?;
     /// let tomorrow = tonight + chrono::TimeDelta::days(1);
-    /// assert_eq!(skipped, Skipped::Skipped { next: Some(tomorrow) });
-    /// assert_eq!(client.skip("nightly", tonight).run()?, Skipped::NotNext { next: Some(tomorrow) });
+    /// assert!(matches!(skipped, Skipped::Skipped { next: Some(at), .. } if at == tomorrow));
+    /// let again = client.skip("nightly", tonight).run()?;
+    /// assert!(matches!(again, Skipped::NotNext { next: Some(at), .. } if at == tomorrow));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     Skip { name: String, at: Timestamp } -> Skipped

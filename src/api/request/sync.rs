@@ -55,7 +55,8 @@ request! {
     /// sync.reason("release 42").run()?;
     /// assert_eq!(client.schedules()?.len(), 1);
     /// // The older release starts once more.
-    /// assert_eq!(client.sync("billing", 41, &first).run()?, Synced::Stale { known: 42 });
+    /// let older = client.sync("billing", 41, &first).run()?;
+    /// assert!(matches!(older, Synced::Stale { known: 42, .. }));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     SyncSchedules {

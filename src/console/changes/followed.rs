@@ -14,7 +14,8 @@ const LOOKED_AT: usize = 500;
 
 /// The ids of the executions whose occurrence has a later attempt in the same list.
 pub(crate) fn followed(list: &[ExecutionView]) -> BTreeSet<ExecutionId> {
-    let occurrence = |it: &ExecutionView| (it.schedule.clone(), it.generation, it.origin, it.fire_time);
+    let occurrence =
+        |it: &ExecutionView| (it.schedule.clone(), it.generation, it.origin, it.stored_fire_time);
     let mut sorted: Vec<&ExecutionView> = list.iter().collect();
     sorted.sort_by_cached_key(|it| (occurrence(it), it.attempt));
     let pairs = sorted.windows(2).filter(|pair| occurrence(pair[0]) == occurrence(pair[1]));

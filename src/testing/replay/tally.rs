@@ -14,8 +14,7 @@ use crate::domain::ExecutionState;
 /// Who begins later than this after its fire time is late.
 const LATE: Duration = Duration::from_secs(5);
 
-/// What a replay came to. As JSON, instants are epoch milliseconds, and spans are
-/// milliseconds.
+/// What a replay came to. As JSON, instants are epoch milliseconds, spans milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Replayed {

@@ -97,17 +97,17 @@ fn wrong_number_of_fields(expression: &str, fields: &[&str]) -> TriggerError {
 }
 
 fn unix_advice([minute, hour, dom, month, dow]: [&str; 5]) -> String {
-    let (dom, dow) = match (dom, dow) {
-        (dom, "*") => (dom, "?"),
-        ("*", dow) => ("?", dow),
-        both => both,
-    };
     let dow: Vec<String> = dow.split(',').map(unix_days).collect();
-    format!(
-        "it has five fields, as in Unix cron; here seconds come first: write \
-         `0 {minute} {hour} {dom} {month} {}`",
-        dow.join(",")
-    )
+    let dow = if dow.iter().any(|item| item == "*") { "*".to_owned() } else { dow.join(",") };
+    let write = match (dom, &*dow) {
+        (dom, "*") => format!("write `0 {minute} {hour} {dom} {month} ?`"),
+        ("*", dow) => format!("write `0 {minute} {hour} ? {month} {dow}`"),
+        // Unix cron fires on the days of either field.
+        (dom, dow) => format!(
+            "make two schedules, `0 {minute} {hour} {dom} {month} ?` and `0 {minute} {hour} ? {month} {dow}`"
+        ),
+    };
+    format!("it has five fields, as in Unix cron; here seconds come first: {write}")
 }
 
 /// An item of Unix cron's day-of-week, which counts from 0 (SUN) to 7 (SUN again), with the days' names.
@@ -117,7 +117,10 @@ fn unix_days(item: &str) -> String {
         Ok(number @ 0..=7) => DAY_OF_WEEK.names[number % 7].to_owned(),
         _ => day.to_owned(),
     };
-    let days = days.split('-').map(name).collect::<Vec<_>>().join("-");
+    let days = match days {
+        "0-7" => "*".to_owned(),
+        days => days.split('-').map(name).collect::<Vec<_>>().join("-"),
+    };
     step.map_or(days.clone(), |step| format!("{days}/{step}"))
 }
 

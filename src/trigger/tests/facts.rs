@@ -173,7 +173,7 @@ const REFUSED: &str = "
     * * * ? * é        | day-of-week `é`
     0 0 12 * *         | `0 0 0 12 * ?`
     0 9 * * MON        | seconds come first: write `0 0 9 ? * MON`
-    0 9 1 * 1          | `0 0 9 1 * MON`
+    0 9 1 * 1          | `0 0 9 ? * MON`
     * * * *            | it has 4 fields
     * * * * * ? 2030 9 | it has 8 fields
     @reboot            | unknown nickname
@@ -202,11 +202,14 @@ fn every_wrong_expression_is_refused_with_its_place() {
 
 #[test]
 fn unix_cron_is_refused_with_what_means_the_same_here() {
+    let both = Cron::parse("0 9 1 * 1", "UTC").unwrap_err().to_string();
+    assert!(both.contains("make two schedules, `0 0 9 1 * ?` and `0 0 9 ? * MON`"), "{both}");
     for (unix, here) in [
         ("30 7 * * 1-5", "0 30 7 ? * MON-FRI"),
         ("0 0 1 * *", "0 0 0 1 * ?"),
         ("*/5 9-17 * * 0,6", "0 */5 9-17 ? * SUN,SAT"),
         ("0 4 * * 7", "0 0 4 ? * SUN"),
+        ("0 4 * * 0-7", "0 0 4 * * ?"),
         ("0 4 * * tue-4/2", "0 0 4 ? * tue-THU/2"),
     ] {
         let message = Cron::parse(unix, "UTC").unwrap_err().to_string();

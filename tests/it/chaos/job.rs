@@ -29,8 +29,8 @@ pub const BULKY: Job<String> = Job::new("bulky");
 /// Writes into the application's table and completes in the same transaction; each step takes as many
 /// milliseconds as its payload says. However it ends then, and whatever it says (`paid.rs`).
 pub const PAID: Job<u64> = Job::new("paid");
-/// Stores how far it has come after each of its steps, which take as many milliseconds as its payload says, and
-/// goes on from there (`saved.rs`).
+/// Stores how far it has come after each of its steps, which take as many milliseconds as its payload says,
+/// and goes on from there (`saved.rs`).
 pub const SAVED: Job<u64> = Job::new("saved");
 /// No node lists it.
 pub const UNLISTED: Job<u64> = Job::new("unlisted");

@@ -148,7 +148,7 @@ fn shown(plan: &RerunPlan, order: &MissedOrder, frame: &Frame, now: DateTime<Utc
 
 /// The last attempt at each occurrence of a rerun, as far as they are counted.
 pub(crate) fn attempts(client: &Client, name: &str, origin: i64) -> Result<Vec<ExecutionView>, Trouble> {
-    let mut last: BTreeMap<Option<DateTime<Utc>>, ExecutionView> = BTreeMap::new();
+    let mut last: BTreeMap<_, ExecutionView> = BTreeMap::new();
     for cause in ["rerun", "retry", "recovery"] {
         let filter = ExecutionFilter {
             schedule: Some(name.to_owned()),
@@ -157,7 +157,7 @@ pub(crate) fn attempts(client: &Client, name: &str, origin: i64) -> Result<Vec<E
             ..ExecutionFilter::default()
         };
         for it in client.executions(&filter)?.into_iter().filter(|it| it.origin == origin) {
-            let known = last.entry(it.fire_time).or_insert_with(|| it.clone());
+            let known = last.entry(it.stored_fire_time).or_insert_with(|| it.clone());
             if known.attempt < it.attempt {
                 *known = it;
             }
