@@ -82,11 +82,11 @@ fn known<'a>(client: &Client, name: &'a str) -> Result<&'a str> {
 fn tell(replayed: &Replayed, changes: &Changes, out: &mut dyn Write) -> Result {
     let (since, until) = (utc(Some(replayed.since)), utc(Some(replayed.until)));
     let application = &replayed.application;
-    writeln!(
-        out,
-        "{application} from {since} until {until} UTC, on {} nodes",
-        changes.nodes.unwrap_or(replayed.nodes)
-    )?;
+    let nodes = match changes.nodes.unwrap_or(replayed.nodes) {
+        1 => "1 node".to_owned(),
+        count => format!("{count} nodes"),
+    };
+    writeln!(out, "{application} from {since} until {until} UTC, on {nodes}")?;
     let (then, again) = agreement(replayed);
     writeln!(out, "without a change {again} of the {then} runs of then succeed again")?;
     if !changes.are_none() {
