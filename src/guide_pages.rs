@@ -81,6 +81,7 @@ macro_rules! links {
             concat!("[../performance.md]: ", source!("docs/performance.md"), "\n"),
             concat!("[../performance.md#enqueued]: ", source!("docs/performance.md"), "\n"),
             concat!("[../performance.md#lists]: ", source!("docs/performance.md"), "\n"),
+            concat!("[../performance.md#replaying]: ", source!("docs/performance.md"), "\n"),
             concat!("[../performance.md#verifying]: ", source!("docs/performance.md"), "\n"),
             concat!("[../upgrading.md]: ", source!("docs/upgrading.md"), "\n"),
             "\n",
