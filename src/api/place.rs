@@ -27,13 +27,8 @@ macro_rules! place {
             type Err = Error;
 
             fn from_str(text: &str) -> Result<Self, Error> {
-                let numbers = text.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id.parse().ok()?)));
-                let (at, id) = numbers.ok_or_else(|| {
-                    let message = format!(concat!("{:?} is no place in a list of ", $list, ": give that with which the page before ended"),
-                        text);
-                    Error::new(ErrorKind::Config, message)
-                })?;
-                Ok(Self { at: Timestamp::at(at), id })
+                let (at, id) = numbers(text, $list)?;
+                Ok(Self { at, id })
             }
         }
 
@@ -43,6 +38,16 @@ macro_rules! place {
             }
         }
     };
+}
+
+/// The instant and the id in the text of a place in a list of these.
+fn numbers(text: &str, list: &str) -> Result<(Timestamp, i64), Error> {
+    let numbers = text.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id.parse().ok()?)));
+    let (at, id) = numbers.ok_or_else(|| {
+        let what = format!("{text:?} is no place in a list of {list}");
+        Error::new(ErrorKind::Config, format!("{what}: give that with which the page before ended"))
+    })?;
+    Ok((Timestamp::at(at), id))
 }
 
 place! {

@@ -143,20 +143,10 @@ impl Fire {
 
     /// What becomes of a node whose handler has returned, before the outcome is stored.
     pub(super) fn fate_at_end(&mut self) -> NodeFate {
-        match self.spares {
-            Some(0) => {
-                self.spares = None;
-                NodeFate::Dies
-            }
-            spares => {
-                self.spares = spares.map(|more| more - 1);
-                let fate = self.fate_of_node();
-                if matches!(fate, NodeFate::Dies) {
-                    self.spares = None;
-                }
-                fate
-            }
-        }
+        let fate = if self.spares == Some(0) { NodeFate::Dies } else { self.fate_of_node() };
+        let has_died = matches!(fate, NodeFate::Dies);
+        self.spares = self.spares.filter(|_| !has_died).map(|more| more - 1);
+        fate
     }
 
     /// Lets something go wrong among so many nodes, if it is time.

@@ -213,9 +213,9 @@ impl TestCluster {
     }
 
     /// Ends the faults of [`under_faults`]: nodes that stand still go on, others come for those that are gone
-    /// at once, and what waits is run, for a day at most. The death at the end of
-    /// a handler that the seed still owes comes meanwhile, if enough handlers end. Without faults it only
-    /// runs what waits.
+    /// at once, and all waiting executions are run, for a day at most. If the seed's death at the end of a
+    /// handler has not come yet, it comes meanwhile, if enough handlers end. Without faults this only runs
+    /// the waiting executions.
     pub fn heal(&mut self) {
         const TEN_MINUTES: Duration = Duration::from_secs(600);
         self.fire.end();

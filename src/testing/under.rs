@@ -157,13 +157,14 @@ impl TestCluster {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::ops::Range;
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
     use super::*;
     use crate::api::{Job, Schedule};
-    use crate::domain::Overlap;
+    use crate::domain::{HandlerError, Overlap};
     use crate::node::context::Context;
     use crate::trigger::Trigger;
 
@@ -181,10 +182,20 @@ mod tests {
             }
             Ok(())
         };
+        charged_by_three_nodes(cluster, effects, 0..30, charge);
+    }
+
+    /// An order is enqueued every two minutes, and expected to be charged.
+    fn charged_by_three_nodes(
+        cluster: &mut TestCluster,
+        effects: &Effects,
+        orders: Range<u64>,
+        charge: impl Fn(&Context, u64) -> Result<(), HandlerError> + Clone + Send + Sync + 'static,
+    ) {
         for _ in 0..3 {
             cluster.node(|node| node.handler(CHARGE, charge.clone())).unwrap();
         }
-        for order in 0..30 {
+        for order in orders {
             effects.expect(format!("charge {order}"));
             cluster.client().enqueue(CHARGE, &order).run().unwrap();
             cluster.advance(2 * MINUTE);
@@ -301,14 +312,7 @@ mod tests {
                 charged.happened(format!("charge {order}"));
                 Ok(())
             };
-            for _ in 0..3 {
-                cluster.node(|node| node.handler(CHARGE, charge.clone())).unwrap();
-            }
-            for order in 0..20 {
-                effects.expect(format!("charge {order}"));
-                cluster.client().enqueue(CHARGE, &order).run().unwrap();
-                cluster.advance(2 * MINUTE);
-            }
+            charged_by_three_nodes(cluster, effects, 0..20, charge);
         };
         let said = catch_unwind(|| under_faults("shop", 0..5, program)).unwrap_err();
         let said = said.downcast::<String>().unwrap();
